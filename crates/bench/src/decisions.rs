@@ -72,6 +72,7 @@ fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
             limit,
             key,
             cost: 1,
+            origin: None,
         };
         let now = START + if refused { 0 } else { count * PAUSE / CLIENTS };
         let decision = match &limits[..] {

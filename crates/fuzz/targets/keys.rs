@@ -110,6 +110,7 @@ fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
             limit: &rule.limit,
             key,
             cost: 1,
+            origin: None,
         };
         let key = charge.redis_key(PREFIX);
         let rest = key

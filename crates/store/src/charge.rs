@@ -5,6 +5,8 @@ pub(crate) mod words;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -262,6 +264,19 @@ impl Recall {
     }
 }
 
+/// The address that chose the values of a key, none of which is verified, as a hash of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin(NonZeroU32);
+
+impl Origin {
+    /// The origin of keys that this address chooses.
+    pub fn of(address: IpAddr) -> Self {
+        // Two addresses with one hash share a bound.
+        let hash = SEED.hash_one(address) as u32;
+        Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
+    }
+}
+
 /// One limit, one key, one cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
@@ -271,6 +286,8 @@ pub struct Charge<'a> {
     pub key: Key,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
+    /// The address that chose the key; none: what the key is made of is verified, or has few values.
+    pub origin: Option<Origin>,
 }
 
 /// The ID of what the next request holds. Gateways begin at random numbers of 64 bits, so no two requests have the same.

@@ -16,11 +16,11 @@ mod table;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, PerCharge, Recall};
+pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, Origin, PerCharge, Recall};
 pub use decision::{
     Decision, LastDecision, LocalView, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via,
 };
-pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
+pub use memory::{Crowded, CrowdedLimit, MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 pub use store::{Holds, Queued, RENEW_EVERY, SettlementWatch, Store};
 use tidegate_core::Micros;

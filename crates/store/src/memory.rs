@@ -7,7 +7,7 @@ mod replay;
 use tidegate_core::{Micros, Quota, Verdict};
 
 use crate::registry::Registry;
-pub use crate::table::MemoryUse;
+pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
 use crate::table::{NO_VERDICT, Table, Terms};
 use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
 
@@ -142,6 +142,16 @@ impl MemoryStore {
     /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
     pub fn sweep(&self) {
         self.table.sweep();
+    }
+
+    /// Divides the floors among this number of limits. Call it when the configuration changes.
+    pub fn divide(&self, limits: usize) {
+        self.table.divide(limits);
+    }
+
+    /// The limits whose new keys found no place since start, in the order of their names.
+    pub fn crowded(&self) -> Vec<CrowdedLimit> {
+        self.table.crowded()
     }
 
     /// How full it is now.

@@ -1,13 +1,15 @@
 //! The table of the memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and by newcomers when a shard is full. A
-//! newcomer may take the place of an expired key, or of a key that has used less than half of its quota. A client whose key was
-//! replaced may then be admitted up to half a quota too much. A key that has used more is never flushed. So a flood of new keys
-//! cannot reset a key that is being limited, and a refused newcomer flushes nobody. Newcomers that find no place share one budget
-//! per limit and shard until there is one again.
+//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and by newcomers that find no place. Each limit
+//! has a floor of places that no other limit can take; [`shard`] says who gets the rest. A newcomer without a place may take that of an
+//! expired key, or of a key that has used less than half of its quota, of the limit with most keys. A client whose key was replaced may
+//! then be admitted up to half a quota too much. A key that has used more is never flushed. So a flood of new keys cannot reset a key
+//! that is being limited, and a refused newcomer flushes nobody. Newcomers that find no place share one budget per limit and shard
+//! until there is one again.
 
 mod shard;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
@@ -37,6 +39,28 @@ pub struct MemoryUse {
     pub evicted: u64,
     /// Decisions made on a shared budget because there was no room, since start.
     pub shared: u64,
+}
+
+/// Why a new key found no place of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Crowded {
+    /// Its address has as many keys as one address may have of values that are not verified.
+    Address,
+    /// All addresses have as many keys as there may be of values that are not verified.
+    Unverified,
+    /// All places beyond the floor of the limit are taken.
+    Table,
+}
+
+/// A limit with decisions on a shared budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrowdedLimit {
+    /// Its name.
+    pub limit: Box<str>,
+    /// How many of its decisions were made on a shared budget, since start.
+    pub decisions: u64,
+    /// Why its keys found no place.
+    pub crowded: Crowded,
 }
 
 impl Table {
@@ -90,7 +114,7 @@ impl Table {
             let used = terms.used.take();
             let (held, room) = match known {
                 Some(held) => (held, Room::Own),
-                None => shards[lock(*shard)].take_new(*key, quota, now),
+                None => shards[lock(*shard)].take_new(*key, charge, quota, now),
             };
             let held = Held {
                 state: stricter(quota, held.state, used, now),
@@ -103,9 +127,10 @@ impl Table {
         let mut verdicts = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
         let admitted = decide(&mut slots, now, &mut verdicts);
         let decided = slots.into_iter().zip(rooms).zip(&verdicts);
-        for ((shard, key), ((slot, room), verdict)) in located.into_iter().zip(decided) {
+        let located = located.into_iter().zip(charges);
+        for (((shard, key), charge), ((slot, room), verdict)) in located.zip(decided) {
             let charged = (admitted && verdict.allowed).then_some(verdict);
-            shards[lock(shard)].put(key, room, slot, charged);
+            shards[lock(shard)].put(key, charge.origin, room, slot, charged);
         }
         Decision {
             outcome: if admitted {
@@ -237,6 +262,31 @@ impl Table {
     pub(crate) fn sweep(&self) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.count();
         self.shards.at(next).sweep(crate::now());
+    }
+
+    /// Divides the floors among this number of limits.
+    pub(crate) fn divide(&self, limits: usize) {
+        for mut shard in self.shards.all() {
+            shard.divide(limits);
+        }
+    }
+
+    /// The limits whose new keys found no place, in the order of their names.
+    pub(crate) fn crowded(&self) -> Vec<CrowdedLimit> {
+        let mut limits = BTreeMap::<Box<str>, CrowdedLimit>::new();
+        for shard in self.shards.all() {
+            for shared in shard.shared() {
+                let known = limits.entry(shared.limit.clone());
+                let limit = known.or_insert_with(|| CrowdedLimit {
+                    limit: shared.limit.clone(),
+                    decisions: 0,
+                    crowded: shared.crowded,
+                });
+                limit.decisions += shared.decisions;
+                limit.crowded = limit.crowded.max(shared.crowded);
+            }
+        }
+        limits.into_values().collect()
     }
 
     /// How full it is now.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Request;
-use tidegate_store::{Key, Limit, PerCharge};
+use tidegate_store::{Key, Limit, Origin, PerCharge};
 
 use crate::access::AccessVerdict;
 use crate::charges::{RuleCharge, RuleCharges};
@@ -89,9 +89,12 @@ fn assess_caller<B>(
         }
     }
     let keys = hasher.keys(policy, &caller, request);
-    let costs = policy.rules.iter();
-    let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
-    let charges = keys.into_iter().zip(costs).collect();
+    let assessed = |(rule, key): (&Rule, Key)| Assessed {
+        key,
+        cost: rule.cost.of(request.headers(), trusted),
+        origin: Hasher::origin(rule, &caller),
+    };
+    let charges = policy.rules.iter().zip(keys).map(assessed).collect();
     (caller, Assessment { charges, access })
 }
 
@@ -111,11 +114,19 @@ fn grant(overrides: InForce<'_>, caller: &mut Caller, access: &mut Option<Box<Ac
     }
 }
 
-/// The key and the cost of a request for each rule of a policy, in order.
+/// What a request is to be charged to under each rule of a policy, in order.
 #[derive(Debug)]
 pub struct Assessment {
-    charges: PerCharge<(Key, u64)>,
+    charges: PerCharge<Assessed>,
     pub(crate) access: Option<Box<AccessVerdict>>,
+}
+
+/// The key and the cost of a request for one rule.
+#[derive(Clone, Copy, Debug)]
+struct Assessed {
+    key: Key,
+    cost: u64,
+    origin: Option<Origin>,
 }
 
 /// A rule that a request is to be charged to.
@@ -133,6 +144,8 @@ pub struct AssessedRule<'a> {
     pub key: Key,
     /// What the request costs.
     pub cost: u64,
+    /// The address that chose the key, if it is not verified.
+    pub origin: Option<Origin>,
 }
 
 impl Assessment {
@@ -155,15 +168,16 @@ impl Assessment {
         };
         let assessed = rules.iter().zip(self.charges).enumerate();
         let access = self.access;
-        assessed.map(move |(index, (rule, (key, cost)))| {
+        assessed.map(move |(index, (rule, assessed))| {
             let is_exempt = access.as_ref().is_some_and(|access| access.exempts(index));
             AssessedRule {
                 index,
                 rule,
                 limit: rule.limit_for(plan).filter(|_| !is_exempt),
                 is_exempt,
-                key,
-                cost,
+                key: assessed.key,
+                cost: assessed.cost,
+                origin: assessed.origin,
             }
         })
     }
@@ -198,6 +212,7 @@ impl Assessment {
                 limit,
                 key: assessed.key,
                 cost,
+                origin: assessed.origin,
             });
         }
         Ok(charges)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Verdict};
-use tidegate_store::{Charge, Key, Limit, PerCharge};
+use tidegate_store::{Charge, Key, Limit, Origin, PerCharge};
 
 use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
@@ -25,6 +25,8 @@ pub struct RuleCharge<'a> {
     pub key: Key,
     /// What the request costs.
     pub cost: u64,
+    /// The address that chose the key, if it is not verified.
+    pub origin: Option<Origin>,
 }
 
 /// All that a request is to be charged to.
@@ -37,6 +39,7 @@ impl<'a> RuleCharge<'a> {
             limit: self.limit,
             key: self.key,
             cost: self.cost,
+            origin: self.origin,
         }
     }
 

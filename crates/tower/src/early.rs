@@ -133,6 +133,7 @@ impl Early<'_> {
             limit: &rule.limit,
             key: *key,
             cost: *cost,
+            origin: None,
         });
         let charges: PerCharge<Charge<'_>> = charges.collect();
         let decision = self.store.known_refusal(&charges)?;

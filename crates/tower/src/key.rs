@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use http::header::HOST;
 use http::{HeaderName, Method, Request};
-use tidegate_store::{Key, PerCharge};
+use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie;
 use self::spelling::folds_to;
@@ -69,6 +69,16 @@ impl Hasher {
         rules
             .map(|rule| self.key(rule, policy, caller, request))
             .collect()
+    }
+
+    /// The address that chooses the keys of this rule; none if what the rule is counted per is verified, or has few values.
+    pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
+        let is_chosen = |per: &Per| match per {
+            Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
+            per => per.is_chosen(),
+        };
+        let is_chosen = rule.per.iter().any(is_chosen);
+        is_chosen.then(|| Origin::of(caller.address()))
     }
 
     /// Whom `rule` counts this request for.

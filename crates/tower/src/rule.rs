@@ -73,6 +73,16 @@ impl Per {
     }
 }
 
+impl Per {
+    /// Whether the sender of a request chooses its value, and it is not verified.
+    pub(crate) const fn is_chosen(&self) -> bool {
+        matches!(
+            self,
+            Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) | Self::Query(_)
+        )
+    }
+}
+
 impl fmt::Display for Per {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -199,6 +199,7 @@ pub(super) fn explain(
             key,
             cost,
             is_exempt,
+            origin,
         } = assessed;
         if is_exempt {
             let access = policy.access.as_ref();
@@ -221,7 +222,12 @@ pub(super) fn explain(
             );
             continue;
         };
-        let charge = Charge { limit, key, cost };
+        let charge = Charge {
+            limit,
+            key,
+            cost,
+            origin,
+        };
         let _ = writeln!(
             text,
             "limit:    {}, a {} of {}, per {}{}{}\n  quota:  {}\n  key:    {}",

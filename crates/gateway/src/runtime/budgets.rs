@@ -89,6 +89,7 @@ impl Budgets {
                 limit: &rule.limit,
                 key: *key,
                 cost: 1,
+                origin: None,
             })
             .collect();
         let outlooks = self.store.peek(&charges).await?;
@@ -209,6 +210,7 @@ impl Found<'_> {
             limit: own.limit,
             key: own.key,
             cost: 1,
+            origin: None,
         })
         .collect()
     }

@@ -1,13 +1,13 @@
 //! What outlives every plan, and how a plan becomes what is in force beside it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, LateEdits, Overrides, Rule, WaitQueues};
+use tidegate_tower::{Hasher, LateEdits, Overrides, Policy, Rule, WaitQueues};
 
 use super::budgets::Budgets;
 use super::fixed;
@@ -79,8 +79,12 @@ impl Runtime {
         let make = |route| make_route(route, &enforcement, &upstreams, &matched, metrics);
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
+        let policies: Vec<Policy> = std::iter::once(unmatched.clone()).chain(routes).collect();
+        let rules = policies.iter().flat_map(|policy| policy.rules.iter());
+        let limits: HashSet<&str> = rules.map(|rule| rule.limit.name()).collect();
+        self.store.memory().divide(limits.len());
         let budgets = Budgets {
-            policies: std::iter::once(unmatched.clone()).chain(routes).collect(),
+            policies,
             clients: enforcement.clients.clone(),
             hasher: self.hasher.clone(),
             store: self.store.clone(),

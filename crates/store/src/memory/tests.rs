@@ -24,7 +24,12 @@ fn charge(limit: &Limit, client: u8, cost: u64) -> Charge<'_> {
         tag: [client; 16],
         rest: [0; 16],
     };
-    Charge { limit, key, cost }
+    Charge {
+        limit,
+        key,
+        cost,
+        origin: None,
+    }
 }
 
 /// 1,000 in 100 s, under every algorithm that reserves; the bucket is refilled at 1 a second.

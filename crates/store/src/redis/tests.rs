@@ -77,7 +77,12 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
     for round in 0..2 {
         for (limit, admitted) in limits.iter().zip(&mut admitted) {
             let cost = 1;
-            let charge = Charge { limit, key, cost };
+            let charge = Charge {
+                limit,
+                key,
+                cost,
+                origin: None,
+            };
             for _ in 0..200 {
                 let outcome = store.decide(&[charge]).await.outcome;
                 *admitted += u64::from(outcome == Outcome::Admitted);
@@ -92,6 +97,7 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
         limit,
         key,
         cost: 1,
+        origin: None,
     });
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

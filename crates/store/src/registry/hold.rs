@@ -68,6 +68,7 @@ impl Hold {
             limit: &self.limit,
             key: self.key,
             cost: self.cost,
+            origin: None,
         }
     }
 

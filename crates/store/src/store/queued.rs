@@ -32,6 +32,7 @@ impl Position {
             limit: &self.limit,
             key: self.key,
             cost: self.cost,
+            origin: None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
+mod occupancy;
 mod settle;
 mod slots;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
@@ -10,13 +12,18 @@ use indexmap::IndexMap;
 use tidegate_core::{HoldId, Micros, Quota, Reservations, Slot, State, Verdict};
 
 use super::MemoryUse;
-use crate::Charge;
-use crate::charge::LimitKey;
+use crate::charge::{LimitKey, Origin};
+use crate::{Charge, Crowded};
+use occupancy::Occupancy;
 
+pub(super) use occupancy::Shared;
 pub(crate) use settle::Settlement;
 
 /// How many keys a newcomer looks at to find a place in a full shard.
 const SAMPLE: usize = 8;
+
+/// How far apart these keys are: neighbours came at one time, and are often of one limit. A prime, so that all keys are reached.
+const STRIDE: usize = 7_919;
 
 /// From this share of its quota on, in per mille, a key is not flushed for a newcomer.
 const KEPT_FROM: u16 = 500;
@@ -90,29 +97,20 @@ struct Entry {
     used: u16,
     // The decision that is being made needs it where it is, or its room.
     held: bool,
+    origin: Option<Origin>,
 }
 
 impl Entry {
-    fn new(slot: Slot<'_>, verdict: &Verdict) -> Self {
+    /// With this share of its quota in use, in per mille.
+    fn new(slot: Slot<'_>, used: u16, origin: Option<Origin>) -> Self {
         let quota = slot.quota;
         let content = Held::of(slot);
         Self {
             expires: content.expires(quota),
-            used: share_used(quota, verdict),
+            used,
             content,
             held: false,
-        }
-    }
-
-    /// One that holds a block, and nothing that was charged here.
-    fn blocked(slot: Slot<'_>) -> Self {
-        let quota = slot.quota;
-        let content = Held::of(slot);
-        Self {
-            expires: content.expires(quota),
-            used: KEPT_FROM,
-            content,
-            held: false,
+            origin,
         }
     }
 
@@ -172,6 +170,7 @@ pub(super) struct Shard {
     // One entry per limit at most, so bounded by the configuration.
     shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
+    occupancy: Occupancy,
     // Free places that the decision that is being made may fill.
     promised: usize,
     // Where the next search for a place starts.
@@ -187,6 +186,7 @@ impl Shard {
             entries: IndexMap::default(),
             shared: IndexMap::default(),
             capacity,
+            occupancy: Occupancy::new(capacity),
             promised: 0,
             hand: 0,
             forgotten: HashSet::new(),
@@ -203,40 +203,62 @@ impl Shard {
 
     /// The state of a key that is not known, and its room; [`Shard::put`] must follow. All known keys of the decision
     /// must have been taken before, so that none of them makes place for another.
-    pub(super) fn take_new(&mut self, key: LimitKey, quota: &Quota, now: Micros) -> (Held, Room) {
-        if let Some(room) = self.find_room(now) {
-            return (Held::fresh(quota), room);
-        }
+    pub(super) fn take_new(
+        &mut self,
+        key: LimitKey,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        now: Micros,
+    ) -> (Held, Room) {
+        let crowded = match self.find_room(key.limit, charge.origin, now) {
+            Ok(room) => return (Held::fresh(quota), room),
+            Err(crowded) => crowded,
+        };
         self.usage.shared += 1;
+        self.occupancy.share(charge, crowded);
         let entry = self.shared.get_mut(&key.shared());
         let held = entry.map_or_else(|| Held::fresh(quota), |entry| entry.take(quota, now));
         (held, Room::Shared)
     }
 
-    /// Puts a decided state back, charged with what `charged` says.
+    /// Puts a decided state back, charged with what `charged` says. The key of `origin` is new, if it is.
     pub(super) fn put(
         &mut self,
         key: LimitKey,
+        origin: Option<Origin>,
         room: Room,
         slot: Slot<'_>,
         charged: Option<&Verdict>,
     ) {
         // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
         let is_blocked = slot.blocked_until > 0 && matches!(room, Room::New(None));
-        let (map, key) = match room {
-            Room::Own => (&mut self.entries, key),
+        let used = match charged {
+            Some(verdict) => Some(share_used(slot.quota, verdict)),
+            None => is_blocked.then_some(KEPT_FROM),
+        };
+        match room {
+            Room::Own => {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.put(slot, charged);
+                }
+            }
             Room::New(leaving) => {
                 self.clear(leaving, charged.is_some());
-                (&mut self.entries, key)
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.put(slot, charged);
+                } else if let Some(used) = used {
+                    self.occupancy.add(&key, origin);
+                    self.entries.insert(key, Entry::new(slot, used, origin));
+                }
             }
-            Room::Shared => (&mut self.shared, key.shared()),
-        };
-        if let Some(entry) = map.get_mut(&key) {
-            entry.put(slot, charged);
-        } else if let Some(verdict) = charged {
-            map.insert(key, Entry::new(slot, verdict));
-        } else if is_blocked {
-            map.insert(key, Entry::blocked(slot));
+            Room::Shared => {
+                let key = key.shared();
+                if let Some(entry) = self.shared.get_mut(&key) {
+                    entry.put(slot, charged);
+                } else if let Some(used) = used {
+                    self.shared.insert(key, Entry::new(slot, used, None));
+                }
+            }
         }
     }
 
@@ -283,12 +305,21 @@ impl Shard {
     /// Forgets what was used under a key. Its reservations are settled by that.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {
+            self.occupancy.remove(key, entry.origin);
             self.forgotten.extend(entry.content.unsettled.ids());
         }
     }
 
     pub(super) fn sweep(&mut self, now: Micros) {
-        self.entries.retain(|_, entry| entry.expires > now);
+        let occupancy = &mut self.occupancy;
+        self.entries.retain(|key, entry| {
+            let stays = entry.expires > now;
+            if !stays {
+                occupancy.remove(key, entry.origin);
+            }
+            stays
+        });
+        occupancy.shrink();
         if self.entries.capacity() > 4 * self.entries.len().max(64) {
             self.entries.shrink_to(2 * self.entries.len());
         }
@@ -302,33 +333,76 @@ impl Shard {
         }
     }
 
-    /// A place for a newcomer: a free one, or that of one of the next few keys that has expired. Else it is that of the least used
-    /// of these keys, if it may go.
-    fn find_room(&mut self, now: Micros) -> Option<Room> {
-        if self.entries.len() + self.promised < self.capacity {
-            self.promised += 1;
-            return Some(Room::New(None));
-        }
-        let mut least: Option<(u16, usize)> = None;
+    /// Divides the floors among this number of limits.
+    pub(super) fn divide(&mut self, limits: usize) {
+        self.occupancy.divide(limits);
+    }
+
+    /// The decisions that were made on shared budgets, by limit.
+    pub(super) fn shared(&self) -> impl Iterator<Item = &Shared> {
+        self.occupancy.shared()
+    }
+
+    /// A place for a new key: a free one that the key may take, if need be after some of the next few keys have expired. Else it is
+    /// that of one of these keys that may go: of the limit with most keys, the least used.
+    fn find_room(
+        &mut self,
+        limit: u64,
+        origin: Option<Origin>,
+        now: Micros,
+    ) -> Result<Room, Crowded> {
+        let Err(mut crowded) = self.promise(limit, origin) else {
+            return Ok(Room::New(None));
+        };
+        // The limit with most keys first, then the key that used least.
+        let mut least: Option<(Reverse<usize>, u16, LimitKey)> = None;
         for _ in 0..SAMPLE.min(self.entries.len()) {
-            self.hand = (self.hand + 1) % self.entries.len();
-            let entry = &self.entries[self.hand];
+            let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
+                break;
+            };
+            self.hand = hand;
+            let Some((key, entry)) = self.entries.get_index(hand) else {
+                break;
+            };
             if entry.held {
                 continue;
             }
             if entry.expires <= now {
-                self.entries.swap_remove_index(self.hand);
-                self.promised += 1;
-                return Some(Room::New(None));
+                self.occupancy.remove(key, entry.origin);
+                self.entries.swap_remove_index(hand);
+                match self.promise(limit, origin) {
+                    Ok(()) => return Ok(Room::New(None)),
+                    Err(still) => crowded = still,
+                }
+                continue;
             }
-            if least.is_none_or(|(used, _)| entry.used < used) {
-                least = Some((entry.used, self.hand));
+            let newcomer = (limit, origin);
+            let known = (key.limit, entry.origin);
+            if entry.used < KEPT_FROM && self.occupancy.may_replace(newcomer, known, crowded) {
+                let keys = Reverse(self.occupancy.keys(key.limit));
+                if least.is_none_or(|(most, used, _)| (keys, entry.used) < (most, used)) {
+                    least = Some((keys, entry.used, *key));
+                }
             }
         }
-        let (_, index) = least.filter(|(used, _)| *used < KEPT_FROM)?;
-        let (key, entry) = self.entries.get_index_mut(index)?;
-        entry.held = true;
-        Some(Room::New(Some(*key)))
+        let leaving = least.map(|(_, _, key)| key);
+        match leaving.and_then(|key| self.entries.get_mut(&key)) {
+            Some(entry) => {
+                entry.held = true;
+                Ok(Room::New(leaving))
+            }
+            None => Err(crowded),
+        }
+    }
+
+    /// Promises a free place to a new key, if it may take one.
+    fn promise(&mut self, limit: u64, origin: Option<Origin>) -> Result<(), Crowded> {
+        self.occupancy.check(limit, origin, self.promised)?;
+        if self.entries.len() + self.promised >= self.capacity {
+            return Err(Crowded::Table);
+        }
+        self.promised += 1;
+        Ok(())
     }
 
     /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused newcomer flushes nobody.
@@ -336,7 +410,9 @@ impl Shard {
         match leaving {
             None => self.promised -= 1,
             Some(key) if charged => {
-                self.entries.swap_remove(&key);
+                if let Some(entry) = self.entries.swap_remove(&key) {
+                    self.occupancy.remove(&key, entry.origin);
+                }
                 self.usage.evicted += 1;
             }
             Some(key) => {

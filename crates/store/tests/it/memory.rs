@@ -1,13 +1,14 @@
 //! The memory store's bound: how many keys it holds, and who makes place for whom.
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use tidegate_core::Quota;
-use tidegate_store::{Charge, Decision, Limit, MAX_CHARGES, MemoryStore, Outcome};
+use tidegate_store::{Charge, Crowded, Decision, Limit, MAX_CHARGES, MemoryStore, Origin, Outcome};
 
 use crate::support::{
-    HOUR, PATIENCE, Random, SECOND, charge, every_algorithm, limit, now, quiet_window,
+    DAY, HOUR, PATIENCE, Random, SECOND, charge, every_algorithm, limit, now, quiet_window,
 };
 
 /// So few keys that they all stand in one shard, and all of them are looked at for a place.
@@ -208,6 +209,134 @@ fn what_has_expired_stays_so_under_new_numbers() {
         let decision = store.decide_at(&[charge(&slow, 1, 1)], now);
         assert_eq!(decision.verdicts[0].unwrap().remaining, 9);
     }
+}
+
+/// A store of 64 shards with 1,024 keys each, of which 16 are a limit's floor.
+fn many() -> MemoryStore {
+    MemoryStore::new(64 * 1_024)
+}
+
+/// As [`charge`], with keys that are as different as hashes: the shards have about the same number of them.
+fn spread(limit: &Limit, client: u64) -> Charge<'_> {
+    charge(limit, client.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1)
+}
+
+/// Asserts that each of these clients has a budget of its own under a limit of 5.
+fn have_own_budgets(store: &MemoryStore, limit: &Limit, clients: std::ops::Range<u64>) {
+    let shared = store.usage().shared;
+    for client in clients {
+        for left in (0..5).rev() {
+            let decision = decided(store, &[spread(limit, client)], Outcome::Admitted);
+            assert_eq!(decision.verdicts[0].unwrap().remaining, left, "{client}");
+        }
+        decided(store, &[spread(limit, client)], Outcome::Refused);
+    }
+    assert_eq!(store.usage().shared, shared);
+}
+
+#[test]
+fn a_limit_with_keys_without_end_leaves_a_floor_to_each_other() {
+    let store = many();
+    let flooded = limit("flooded", windowed(1));
+    flood(&store, &flooded, 0..200_000, None);
+    assert!(store.usage().shared > 0);
+    for nth in 0..10 {
+        let other = limit(&format!("other-{nth}"), windowed(5));
+        have_own_budgets(&store, &other, 0..200);
+    }
+}
+
+/// An address that makes keys of values that are not verified.
+fn origin(nth: u32) -> Option<Origin> {
+    Some(Origin::of(Ipv4Addr::from(0xc633_6400 + nth).into()))
+}
+
+fn flood(
+    store: &MemoryStore,
+    limit: &Limit,
+    clients: std::ops::Range<u64>,
+    origin: Option<Origin>,
+) {
+    for client in clients {
+        let charge = Charge {
+            origin,
+            ..spread(limit, client)
+        };
+        store.decide(&[charge]);
+    }
+}
+
+#[test]
+fn an_address_cannot_take_the_places_of_others_by_values_that_are_not_verified() {
+    let store = many();
+    let (flooded, login) = (limit("flooded", windowed(1)), limit("login", windowed(5)));
+    flood(&store, &flooded, 0..200_000, origin(0));
+    let keys = store.usage().keys;
+    assert!((12_000..20_000).contains(&keys), "{keys} keys of 65,536");
+    let crowded = store.crowded();
+    assert_eq!(crowded.len(), 1);
+    assert_eq!(&*crowded[0].limit, "flooded");
+    assert_eq!(crowded[0].crowded, Crowded::Address);
+    assert_eq!(crowded[0].decisions, store.usage().shared);
+    // Other addresses have keys of their own under the same limit, and so have all under another one.
+    let shared = store.usage().shared;
+    flood(&store, &flooded, 1_000_000..1_001_000, origin(1));
+    assert_eq!(store.usage().shared, shared);
+    assert_eq!(store.usage().keys, keys + 1_000);
+    have_own_budgets(&store, &login, 0..10_000);
+    // What is over is free again.
+    store.sweep_at(now() + 40 * DAY);
+    assert_eq!(store.usage().keys, 0);
+    flood(&store, &flooded, 0..10_000, origin(0));
+    assert_eq!(store.usage().shared, shared);
+}
+
+#[test]
+fn any_number_of_addresses_leaves_half_of_all_places_to_verified_keys() {
+    let store = many();
+    let (flooded, login) = (limit("flooded", windowed(1)), limit("login", windowed(5)));
+    for address in 0..1_000 {
+        let first = u64::from(address) * 1_000;
+        flood(&store, &flooded, first..first + 200, origin(address));
+    }
+    let keys = store.usage().keys;
+    assert!((29_000..36_000).contains(&keys), "{keys} keys of 65,536");
+    assert_eq!(store.crowded()[0].crowded, Crowded::Unverified);
+    have_own_budgets(&store, &login, 0..15_000);
+}
+
+#[test]
+fn the_limit_with_most_keys_makes_place_first() {
+    let store = many();
+    let (large, small) = (limit("large", windowed(10)), limit("small", windowed(10)));
+    // None has used half.
+    flood(&store, &large, 0..100_000, None);
+    let evicted = store.usage().evicted;
+    flood(&store, &small, 0..10_000, None);
+    // Beyond its floor each key took the place of another one.
+    let evicted = store.usage().evicted - evicted;
+    assert!((8_000..10_000).contains(&evicted), "{evicted}");
+    let is_known = |client: &u64| {
+        let decision = decided(&store, &[spread(&small, *client)], Outcome::Admitted);
+        decision.verdicts[0].unwrap().remaining == 8
+    };
+    let known = (0..10_000).filter(is_known).count();
+    assert!(known > 9_900, "{known}");
+}
+
+#[test]
+fn more_limits_share_the_floors() {
+    let store = many();
+    let flooded = limit("flooded", windowed(1));
+    store.divide(60);
+    flood(&store, &flooded, 0..200_000, None);
+    // Of 1,024 places 256 are divided among 64 limits.
+    let own_and_shared = 1_024 - 256 + 4 + 1;
+    assert_eq!(store.usage().keys, 64 * own_and_shared);
+    store.divide(1);
+    let other = limit("other", windowed(5));
+    have_own_budgets(&store, &other, 0..200);
+    assert_eq!(store.crowded()[0].crowded, Crowded::Table);
 }
 
 #[test]

@@ -71,7 +71,12 @@ pub(crate) fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
     tag[8..].copy_from_slice(&client.to_be_bytes());
     let rest = [0; 16];
     let key = Key { tag, rest };
-    Charge { limit, key, cost }
+    Charge {
+        limit,
+        key,
+        cost,
+        origin: None,
+    }
 }
 
 /// Waits until Redis decides about this client.

@@ -88,6 +88,7 @@ async fn decides_on(store: &RedisStore, key: u64) -> bool {
         limit: &probe,
         key: key_of(key),
         cost: 1,
+        origin: None,
     };
     store.decide(&[charge]).await.via == Via::Store
 }
@@ -136,6 +137,7 @@ async fn look(trial: &Trial, auditor: &Store) {
                 limit: &own,
                 key: key_of(key.unwrap_or(FRESH)),
                 cost: 1,
+                origin: None,
             };
             let outlook = ask_until_answered(auditor, &[charge]).await;
             let look = Look {
@@ -173,6 +175,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
             limit: &own,
             key: key_of(0),
             cost: 1,
+            origin: None,
         };
         let mut asked = 0;
         let refused = loop {

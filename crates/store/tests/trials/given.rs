@@ -49,6 +49,7 @@ pub(crate) fn run(case: &Case) -> History {
                     limit: &own,
                     key: key_of(key),
                     cost: 1,
+                    origin: None,
                 }]);
                 history.resets.push(Reset {
                     limit,
@@ -134,6 +135,7 @@ fn ask(
             limit,
             key: key_of(ask.key),
             cost: ask.cost,
+            origin: None,
         })
         .collect();
     let decision = store.decide_at(&charges, now);

@@ -44,6 +44,7 @@ async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
         limit: &own,
         key: key_of(key),
         cost: 1,
+        origin: None,
     };
     let begin = now();
     let done = gateway.store.reset(&[charge]).await.is_ok();
@@ -90,6 +91,7 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
             limit: &asked.limit,
             key: key_of(asked.ask.key),
             cost: asked.ask.cost,
+            origin: None,
         })
         .collect();
     let has_queue = asked

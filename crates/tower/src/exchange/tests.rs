@@ -108,6 +108,7 @@ impl Bench {
             limit: &self.rules[nth].limit,
             key: keys[nth],
             cost: 1,
+            origin: None,
         });
         let outlooks = self.store.peek(&charges).await.unwrap();
         [0, 1].map(|nth: usize| outlooks[nth].verdict.remaining)

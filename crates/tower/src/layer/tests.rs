@@ -1,3 +1,4 @@
+mod chosen;
 mod credentials;
 
 use std::net::IpAddr;
@@ -62,7 +63,11 @@ impl Bench {
     }
 
     fn of(policy: Policy, clients: Clients) -> Self {
-        let store = Store::Memory(Arc::new(MemoryStore::default()));
+        Self::with(policy, clients, MemoryStore::default())
+    }
+
+    fn with(policy: Policy, clients: Clients, store: MemoryStore) -> Self {
+        let store = Store::Memory(Arc::new(store));
         Self {
             layer: RateLimitLayer::new(
                 policy,
@@ -348,6 +353,7 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
         limit: &enforced.policy.rules[0].limit,
         key: keys[0],
         cost: 1,
+        origin: None,
     };
     let outlooks = enforced.store.peek(&[asked]).await.unwrap();
     assert_eq!(outlooks[0].verdict.remaining, 9);

@@ -38,13 +38,23 @@ impl Admission<'_> {
             return Reply::new(self.store, self.rules, charged, decision);
         }
         let own = |rule_charge: &RuleCharge<'_>| {
-            (rule_charge.limit.clone(), rule_charge.key, rule_charge.cost)
+            let (key, cost) = (rule_charge.key, rule_charge.cost);
+            (rule_charge.limit.clone(), key, cost, rule_charge.origin)
         };
-        let owned: Vec<(Arc<Limit>, Key, u64)> = rule_charges.iter().map(own).collect();
+        let owned: Vec<_> = rule_charges.iter().map(own).collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
         let asking = tokio::spawn(async move {
-            let charged = || owned.iter().map(|(limit, key, cost)| (limit, *key, *cost));
-            let charges = charged().map(|(limit, key, cost)| Charge { limit, key, cost });
+            let charged = || {
+                owned
+                    .iter()
+                    .map(|(limit, key, cost, _)| (limit, *key, *cost))
+            };
+            let charges = owned.iter().map(|(limit, key, cost, origin)| Charge {
+                limit,
+                key: *key,
+                cost: *cost,
+                origin: *origin,
+            });
             let charges: PerCharge<Charge<'_>> = charges.collect();
             let decision = store.decide(&charges).await;
             Reply::new(&store, &rules, charged, decision)

@@ -93,6 +93,7 @@ fn it_decides_as_the_memory_store_does() {
                     rest: [0; 16],
                 },
                 cost: 1 + random.below(4),
+                origin: None,
             });
             let asked = Asked {
                 charged: Rc::new(Charged {

@@ -19,6 +19,7 @@ fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
         limit,
         key: Key { tag, rest: [0; 16] },
         cost,
+        origin: None,
     }
 }
 

@@ -177,6 +177,7 @@ impl Budget {
             limit: &self.limit,
             key: self.key,
             cost,
+            origin: None,
         }
     }
 }

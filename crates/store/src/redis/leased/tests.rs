@@ -44,6 +44,7 @@ async fn a_full_table_is_exact_and_grows_no_further() {
             rest: [0; 16],
         },
         cost: 1,
+        origin: None,
     };
     let until = || Instant::now() + TIMEOUT;
     let mut asked = 0;
@@ -105,6 +106,7 @@ async fn a_slice_is_not_spent_after_the_machine_has_slept() {
             rest: [0; 16],
         },
         cost: 1,
+        origin: None,
     };
     let reserve = async || {
         let until = Instant::now() + TIMEOUT;

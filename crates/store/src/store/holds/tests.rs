@@ -46,6 +46,7 @@ fn charge(limit: &Limit) -> Charge<'_> {
         limit,
         key,
         cost: 3,
+        origin: None,
     }
 }
 

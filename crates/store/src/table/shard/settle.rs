@@ -71,7 +71,7 @@ impl Shard {
         if let Some(entry) = self.entries.get_mut(&key) {
             return entry.change(quota, now, |held| charge_rest(held, used));
         }
-        let (mut held, room) = self.take_new(key, quota, now);
+        let (mut held, room) = self.take_new(key, charge, quota, now);
         let used = match room {
             Room::Shared => used_of_shared(&mut held),
             Room::Own | Room::New(_) => used,
@@ -79,6 +79,6 @@ impl Shard {
         charge_rest(&mut held, used.max(cost));
         let verdict = quota.check(&mut held.state, 1, now);
         let slot = held.slot(charge, quota, 0);
-        self.put(key, room, slot, Some(&verdict));
+        self.put(key, charge.origin, room, slot, Some(&verdict));
     }
 }

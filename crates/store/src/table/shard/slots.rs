@@ -43,11 +43,11 @@ impl Shard {
             }
             return entry.change(quota, now, renew);
         }
-        let (mut held, room) = self.take_new(key, quota, now);
+        let (mut held, room) = self.take_new(key, charge, quota, now);
         renew(&mut held);
         let verdict = quota.check(&mut held.state, 1, now);
         let slot = held.slot(charge, quota, hold.id.0);
-        self.put(key, room, slot, Some(&verdict));
+        self.put(key, charge.origin, room, slot, Some(&verdict));
     }
 
     /// The entry that is charged for a request: that of its key, unless only the one for newcomers has its slots.

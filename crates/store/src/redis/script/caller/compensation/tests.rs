@@ -46,7 +46,12 @@ struct Account<'a> {
 impl<'a> Account<'a> {
     fn charge(&self, cost: u64) -> Charge<'_> {
         let (limit, key) = (self.limit, self.key);
-        Charge { limit, key, cost }
+        Charge {
+            limit,
+            key,
+            cost,
+            origin: None,
+        }
     }
 
     async fn send(&self, call: Compensation) -> Vec<u64> {
@@ -164,7 +169,12 @@ impl<'a> Account<'a> {
     /// Lets it last for longer; it may be given back, or settled, later.
     async fn renew(&mut self, charged: Charged<'a>, random: &mut impl FnMut(u64) -> u64) {
         let (limit, key, cost) = (self.limit, self.key, charged.cost);
-        let charge = Charge { limit, key, cost };
+        let charge = Charge {
+            limit,
+            key,
+            cost,
+            origin: None,
+        };
         let lease = limit.lease().unwrap();
         if self.limit.reserves().is_some() {
             let call = self.caller.extended(&charge, charged.id);

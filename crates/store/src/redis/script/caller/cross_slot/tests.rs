@@ -28,6 +28,7 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
         limit: &limit,
         key,
         cost: 1,
+        origin: None,
     }];
     for left in [2, 1, 0] {
         let in_flight = &caller.shards.of(&key.tag).unwrap().in_flight;
@@ -64,6 +65,7 @@ fn what_many_share_comes_first_and_a_queue_last() {
             rest: [0; 16],
         },
         cost: 1,
+        origin: None,
     };
     let charges = [
         charge(&queue, 1),
