@@ -342,7 +342,7 @@ pub struct Refusal {
 pub struct Event {
     /// When, in ms since the epoch.
     pub at: u64,
-    /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream` or `memory`.
+    /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
     pub kind: String,
     /// How good the news is.
     pub state: State,

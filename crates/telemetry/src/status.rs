@@ -1,6 +1,7 @@
 //! What the gateway says of itself on `/status.json` and the status page. All of it is sampled once a second from what is counted
 //! anyway.
 
+mod crowded;
 mod document;
 mod events;
 mod limits;

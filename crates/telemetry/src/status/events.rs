@@ -1,10 +1,13 @@
 //! What happened lately, seen by what changed between two samples; and whether all is well.
 
+use std::time::Instant;
+
 use tidegate_server::Pressure;
 use tidegate_status::document::{Event, Health, State};
 use tidegate_status::{EventLog, ServerStates};
 
 use super::View;
+use super::crowded::CrowdedWatch;
 use super::redis::RedisWatch;
 use crate::metrics::epoch_ms;
 
@@ -17,6 +20,7 @@ pub(super) struct Events {
     // Whether the last reload was refused.
     is_stale: bool,
     redis: RedisWatch,
+    crowded: CrowdedWatch,
     servers: ServerStates,
     pressure: Pressure,
 }
@@ -29,6 +33,7 @@ impl Events {
             refused_reloads: view.metrics.reloads().refused(),
             is_stale: false,
             redis: RedisWatch::default(),
+            crowded: CrowdedWatch::default(),
             servers: ServerStates::default(),
             pressure: Pressure::None,
         };
@@ -68,6 +73,9 @@ impl Events {
         if let Some((kind, state, text)) = self.redis.look(view, calls) {
             self.add(kind, state, text);
         }
+        for (state, text) in self.crowded.look(view.store.memory(), Instant::now()) {
+            self.add("keys", state, text);
+        }
         let pressure = view.overload.pressure();
         if pressure != self.pressure {
             self.pressure = pressure;
@@ -92,6 +100,9 @@ impl Events {
         let mut health = Health::default();
         if let Some((state, reason)) = &self.redis.reason {
             health.add(*state, reason.clone());
+        }
+        for reason in self.crowded.reasons() {
+            health.add(State::Warning, reason);
         }
         if self.pressure != Pressure::None {
             let (state, reason) = of_memory(self.pressure);
