@@ -4,7 +4,7 @@
 
 use crate::{
     Algorithm, Calendar, ConcurrencySlots, Counter, Counts, Debt, HoldId, Micros, Mode, Numbers,
-    Pace, QuotaError, Receipt, Stamps, Verdict, WindowCount, WindowPair,
+    Pace, QuotaError, Rate, Receipt, Stamps, Verdict, WindowCount, WindowPair,
 };
 
 macro_rules! quota {
@@ -257,5 +257,28 @@ impl Quota {
     /// Whether a verdict's `reset` is a time to tell clients: not of what requests hold, which may be free at any moment.
     pub fn has_reset(&self) -> bool {
         self.lease().is_none()
+    }
+
+    /// Returns a quota of the same algorithm whose state is forgotten within a second. It serves calls that show whether a server
+    /// decides at all. The windows of a calendar are too long, and a fixed window stands in for them.
+    ///
+    /// # Errors
+    ///
+    /// None: the numbers are fixed, and fit.
+    pub fn brief(&self) -> Result<Self, QuotaError> {
+        const UNITS: u64 = 1_000;
+        const SPAN: Micros = 10_000;
+        let rate = Rate {
+            count: UNITS,
+            per: SPAN,
+        };
+        Ok(match self {
+            Self::TokenBucket(_) => TokenBucket::new(UNITS, rate)?.into(),
+            Self::LeakyBucket(_) => LeakyBucket::new(UNITS, rate)?.into(),
+            Self::FixedWindow(_) | Self::CalendarWindow(_) => FixedWindow::new(UNITS, SPAN)?.into(),
+            Self::SlidingWindowLog(_) => SlidingWindowLog::new(UNITS, SPAN)?.into(),
+            Self::SlidingWindowCounter(_) => SlidingWindowCounter::new(UNITS, SPAN)?.into(),
+            Self::Concurrency(_) => Concurrency::new(UNITS, 100 * SPAN)?.into(),
+        })
     }
 }

@@ -215,14 +215,18 @@ impl Admin {
         }
     }
 
-    /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.
+    /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store decides.
     async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
         let snapshot = self.status.current.load_full();
         let stack = &snapshot.stack;
-        match readiness(&stack.overload, &stack.clients, &self.status.store).await {
+        let policies = snapshot.budgets.policies.iter();
+        let rules = policies.flat_map(|policy| policy.rules.iter());
+        let limits = rules.map(|rule| &*rule.limit);
+        let store = &self.status.store;
+        match readiness(&stack.overload, &stack.clients, store, limits).await {
             Ok(()) => text(StatusCode::OK, "ready\n"),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{reason}\n")),
         }

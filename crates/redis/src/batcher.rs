@@ -268,11 +268,11 @@ mod tests {
 
     #[test]
     fn replies_are_told_apart() {
-        let error = |code: &str| Some(Err(CallError::Refused(code.into())));
+        let error = |number| Some(Err(CallError::of_script(number)));
         let mut replies = &[2, 7, 8, -1, -2, 1, 9][..];
         assert_eq!(next(&mut replies), Some(Ok(&[7, 8][..])));
-        assert_eq!(next(&mut replies), error("WRONGTYPE"));
-        assert_eq!(next(&mut replies), error("ERR"));
+        assert_eq!(next(&mut replies), error(-1));
+        assert_eq!(next(&mut replies), error(-2));
         assert_eq!(next(&mut replies), Some(Ok(&[9][..])));
         assert_eq!(next(&mut replies), None);
         for broken in [&[3, 1, 2][..], &[i64::MAX, 1]] {

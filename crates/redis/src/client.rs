@@ -105,12 +105,6 @@ impl Client {
         Ok(reply)
     }
 
-    pub(crate) async fn ping(&self) -> Result<(), CallError> {
-        let pong: Result<String, Error> = self.0.fred()?.ping(None).await;
-        pong.map(drop)
-            .map_err(|error| Failure::from(error).into_error())
-    }
-
     /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
     pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
         let fred = self.0.fred()?;
@@ -120,7 +114,9 @@ impl Client {
             .await
             .map_err(error)?;
         if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
-            return Err(CallError::Refused("CLUSTERDOWN".into()));
+            return Err(CallError::refused(
+                "CLUSTERDOWN the node reports that the cluster is down",
+            ));
         }
         fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
             .await

@@ -20,8 +20,8 @@ use super::failure::Failure;
 use super::route::Route;
 use super::script::Scripts;
 use super::settings::CONNECT;
-use super::shard::{Named, Shard};
-use super::slots::{Owner, SLOTS, owners};
+use super::shard::{Named, Shard, Tagged};
+use super::slots::{Owner, SLOTS, owners, slot_of_tag};
 use super::task::Task;
 use super::url::{Address, Topology};
 
@@ -31,10 +31,14 @@ const EVERY: Duration = Duration::from_secs(3);
 const WHILE_AWAY: Duration = Duration::from_millis(200);
 /// How often it is asked for at most.
 const AT_MOST: Duration = Duration::from_millis(100);
+/// Tags that are tried to find one for each node.
+const TAGS: u128 = 4_096;
 /// While nodes answer that the cluster is down, the seeds are asked as well every so many times.
 const SEEDS_EVERY: usize = 5;
-/// What nodes answer then.
+/// The code of what nodes answer then.
 const DOWN: &str = "CLUSTERDOWN";
+/// The error for keys of a slot that no node has.
+const NO_OWNER: &str = "CLUSTERDOWN no node has the slot of the key";
 
 /// The nodes of a cluster, found by their slots.
 #[derive(Debug)]
@@ -134,7 +138,7 @@ impl Cluster {
         }
         Err(match &*asked {
             // Nobody has this slot.
-            Some(Ok(())) => CallError::Refused(DOWN.into()),
+            Some(Ok(())) => CallError::refused(NO_OWNER),
             Some(Err(why)) => why.clone(),
             None => CallError::Disconnected,
         })
@@ -164,32 +168,33 @@ impl Cluster {
         Some((shard, asking))
     }
 
-    pub(crate) async fn ping(&self) -> Result<(), CallError> {
-        let mut why = match &*self.nodes.asked.borrow() {
-            Some(Err(why)) => why.clone(),
-            _ => CallError::Disconnected,
-        };
-        let mut asking = JoinSet::new();
-        for node in &self.nodes.map.load_full().nodes {
-            let shard = node.shard.clone();
-            asking.spawn(async move { shard.ping().await });
-        }
-        while let Some(answer) = asking.join_next().await {
-            match answer {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(error)) => why = error,
-                Err(_) => {}
+    /// The nodes that have slots, each with a tag whose keys are there. A node with few slots may have none.
+    pub(crate) fn tags(&self) -> Result<Vec<Tagged>, CallError> {
+        let all = self.all()?;
+        let mut tags: Vec<Tagged> = Vec::new();
+        for number in 0..TAGS {
+            let tag = number.to_be_bytes();
+            let shard = self.of(slot_of_tag(&tag))?;
+            if tags.iter().any(|(_, known, _)| Arc::ptr_eq(known, &shard)) {
+                continue;
+            }
+            let named = all.iter().find(|(_, known)| Arc::ptr_eq(known, &shard));
+            tags.push((named.and_then(|(name, _)| name.clone()), shard, tag));
+            if tags.len() == all.len() {
+                break;
             }
         }
-        Err(why)
+        Ok(tags)
     }
 }
 
 impl Nodes {
+    /// Starts connecting to a node that is a seed, or that another node announced.
     fn start(&self, address: Address, name: Option<String>) -> Arc<Node> {
         let route = Route {
             to: Topology::Server(address.clone()),
             tls_name: name,
+            is_announced: !self.seeds.contains(&address),
             ..self.route.clone()
         };
         Arc::new(Node {
@@ -296,7 +301,7 @@ fn worse(known: CallError, error: CallError) -> CallError {
 }
 
 fn is_down(error: &CallError) -> bool {
-    matches!(error, CallError::Refused(code) if code == DOWN)
+    error.code() == Some(DOWN)
 }
 
 /// Keeps the map up to date.

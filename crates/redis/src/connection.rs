@@ -3,6 +3,7 @@
 //! The fred client makes one connection and drives it. When it ends, for whatever reason, a new client takes its place here, at
 //! once if the old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
 
+mod cause;
 mod sentinels;
 
 use std::pin::Pin;
@@ -20,12 +21,12 @@ use tokio::sync::{Notify, watch};
 
 use super::alive;
 use super::error::CallError;
-use super::failure::code;
 use super::route::Route;
 use super::settings::{CONNECT, config, connection, performance};
 use super::task::Task;
-use super::tls;
-use super::url::{Address, Topology};
+use super::url::Address;
+use cause::cause;
+use sentinels::Sentinels;
 
 /// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
 const RECONNECT: Duration = Duration::from_millis(100);
@@ -65,15 +66,18 @@ impl Connection {
             at: Mutex::default(),
         });
         let leave = Arc::new(Notify::new());
-        let watcher = matches!(route.to, Topology::Sentinels { .. }).then(|| {
-            let shared = shared.clone();
+        let sentinels = Sentinels::start(&route).map(Arc::new);
+        let watcher = sentinels.clone().map(|sentinels| {
+            let (shared, leave) = (shared.clone(), leave.clone());
             let connected = move || shared.at.lock().clone();
-            let watching = sentinels::watch(route.clone(), connected, leave.clone());
+            let watching = async move { sentinels.watch(connected, leave).await };
             // Sentinels are connections too, whose futures would otherwise contain themselves.
             let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(watching);
             Task(tokio::spawn(watching))
         });
-        let keeper = Task(tokio::spawn(keep(route, shared.clone(), leave, changed)));
+        let keeping = keep(route, shared.clone(), leave, changed, sentinels);
+        let keeping: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(keeping);
+        let keeper = Task(tokio::spawn(keeping));
         Self {
             shared,
             tasks: (keeper, watcher),
@@ -116,14 +120,20 @@ impl Connection {
 }
 
 /// Connects again and again.
-async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Arc<Notify>) {
+async fn keep(
+    route: Route,
+    shared: Arc<Shared>,
+    leave: Arc<Notify>,
+    changed: Arc<Notify>,
+    sentinels: Option<Arc<Sentinels>>,
+) {
     for attempt in 0.. {
         let asked = Instant::now();
         let ended = connect(&route, attempt, &shared, &leave, &changed).await;
         shared.connection.store(0, Ordering::Relaxed);
         let was_up = shared.fred.swap(None).is_some();
         *shared.at.lock() = None;
-        let why = why(&ended, route.tls.is_some());
+        let why = cause(&ended, &route, sentinels.as_deref());
         let before = shared.status.send_replace(Some(Err(why.clone())));
         // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
         if let CallError::Login(_) | CallError::Tls(_) = why
@@ -190,52 +200,7 @@ fn outcome(ended: <ConnectHandle as Future>::Output) -> Error {
     }
 }
 
-/// Why there is no connection, as far as someone can do something about it.
-fn why(error: &Error, is_tls: bool) -> CallError {
-    let details = error.details();
-    if is_tls && let Some(reason) = tls::reason(details) {
-        return CallError::Tls(reason);
-    }
-    match code(details) {
-        Some(code @ ("WRONGPASS" | "NOAUTH" | "NOPERM")) => CallError::Login(code.to_owned()),
-        // A server without ACL says it so: `ERR AUTH <password> called without any password configured…`.
-        Some("ERR") if details.contains("AUTH") => CallError::Login("ERR".to_owned()),
-        Some(code) => CallError::Refused(code.to_owned()),
-        None if is_tls && *error.kind() == ErrorKind::Timeout => {
-            CallError::Tls("there was no handshake in time; the port may be one without TLS")
-        }
-        None => CallError::Disconnected,
-    }
-}
-
 fn jitter() -> Duration {
     use std::hash::{BuildHasher as _, RandomState};
     Duration::from_millis(RandomState::new().hash_one(0) % JITTER_MS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn why_there_is_no_connection_is_told_without_what_was_sent() {
-        let tell = |kind, details: &'static str, is_tls| {
-            why(&Error::new(kind, details), is_tls).to_string()
-        };
-        let told = tell(
-            ErrorKind::Auth,
-            "WRONGPASS invalid username-password pair",
-            false,
-        );
-        assert!(told.contains("WRONGPASS"), "{told}");
-        let details = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
-        let told = tell(ErrorKind::IO, details, true);
-        assert!(told.contains("TLS") && told.contains("authority"), "{told}");
-        let told = tell(
-            ErrorKind::IO,
-            "Os { code: 111, kind: ConnectionRefused }",
-            true,
-        );
-        assert_eq!(told, "there is no connection to Redis");
-    }
 }

@@ -1,7 +1,8 @@
 //! Why a call to Redis has no answer.
 
-/// The code of a reply that is not what the script says.
-pub(crate) const UNKNOWN_REPLY: &str = "an unknown reply";
+use std::sync::Arc;
+
+use super::error_reply::ErrorReply;
 
 /// Why a call to Redis has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,11 +12,14 @@ pub enum CallError {
     Timeout,
     /// No connection, because TLS fails; this is how.
     #[error("TLS with Redis failed: {0}")]
-    Tls(&'static str),
-    /// No connection, because Redis refuses the user or the password with this code.
-    #[error("Redis refused the user or the password ({0})")]
-    Login(String),
-    /// No connection at the moment.
+    Tls(Arc<str>),
+    /// No connection, because Redis refuses the user or the password.
+    #[error("Redis refused the user or the password: {0}")]
+    Login(ErrorReply),
+    /// No connection could be made, for this reason.
+    #[error("there is no connection to Redis: {0}")]
+    Unreachable(Arc<str>),
+    /// No connection at the moment. It may have ended under the call, which may have run.
     #[error("there is no connection to Redis")]
     Disconnected,
     /// The script found itself too late, and charged nothing.
@@ -24,9 +28,9 @@ pub enum CallError {
     /// Too many decisions wait for Redis already, or it did not answer lately; it was not asked.
     #[error("Redis was not asked, because it did not answer lately")]
     NotAsked,
-    /// Redis answered with an error, whose code this is (`OOM`, `READONLY`, `NOPERM`, …).
+    /// Redis answered with an error.
     #[error("Redis answered {0}")]
-    Refused(String),
+    Refused(ErrorReply),
     /// It is not known yet under which keys other gateways count, so it was not asked.
     #[error("which secret the gateways on this Redis share is not known yet")]
     SecretUnknown,
@@ -36,47 +40,95 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// The words of [`label`](Self::label).
+    pub const LABELS: [&str; 9] = [
+        "timeout",
+        "disconnected",
+        "late",
+        "not_asked",
+        "refused",
+        "tls",
+        "login",
+        "secret_unknown",
+        "secret_differs",
+    ];
+
     /// A short word for metrics.
     pub const fn label(&self) -> &'static str {
+        let [
+            timeout,
+            disconnected,
+            late,
+            not_asked,
+            refused,
+            tls,
+            login,
+            unknown,
+            differs,
+        ] = Self::LABELS;
         match self {
-            Self::Timeout => "timeout",
-            Self::Disconnected => "disconnected",
-            Self::Late => "late",
-            Self::NotAsked => "not_asked",
-            Self::Refused(_) => "refused",
-            Self::Tls(_) => "tls",
-            Self::Login(_) => "login",
-            Self::SecretUnknown => "secret_unknown",
-            Self::SecretDiffers => "secret_differs",
+            Self::Timeout => timeout,
+            Self::Disconnected | Self::Unreachable(_) => disconnected,
+            Self::Late => late,
+            Self::NotAsked => not_asked,
+            Self::Refused(_) => refused,
+            Self::Tls(_) => tls,
+            Self::Login(_) => login,
+            Self::SecretUnknown => unknown,
+            Self::SecretDiffers => differs,
         }
+    }
+
+    /// Takes the text of an error that Redis answered.
+    pub fn refused(text: &str) -> Self {
+        Self::Refused(ErrorReply::new(text))
     }
 
     /// The reply is not what the script says.
     pub fn unknown_reply() -> Self {
-        Self::Refused(UNKNOWN_REPLY.to_owned())
+        Self::Refused(ErrorReply::unknown())
     }
 
     /// What a script that decides many says of one that failed (`failure` in `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
-        let code = match number {
-            -1 => "WRONGTYPE",
-            _ => "ERR",
-        };
-        Self::Refused(code.to_owned())
+        Self::Refused(ErrorReply::of_script(number))
+    }
+
+    /// The code of the error that Redis answered, if it did.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(reply) | Self::Login(reply) => Some(reply.code()),
+            _ => None,
+        }
+    }
+
+    /// Its label, and for an error of Redis its code and how to end it: errors of one kind are logged together.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::Refused(reply) | Self::Login(reply) => {
+                let remedy = reply.remedy().unwrap_or_default();
+                format!("{} {} {remedy}", self.label(), reply.code())
+            }
+            _ => self.label().to_owned(),
+        }
+    }
+
+    /// Whether there is no connection, so that no caller has to wait.
+    pub(crate) const fn is_at_once(&self) -> bool {
+        matches!(
+            self,
+            Self::Disconnected | Self::Unreachable(_) | Self::Login(_) | Self::Tls(_)
+        )
     }
 
     /// Whether the slot of several keys is moving; then nothing has run.
     pub fn is_moving(&self) -> bool {
-        matches!(self, Self::Refused(code) if code == "TRYAGAIN")
+        self.code() == Some("TRYAGAIN")
     }
 
-    /// Whether the server works, and refused because of these keys: their slot moves, or the script cannot read what is
-    /// stored under them.
-    ///
-    /// A script that fails has no code of its own but `ERR`. Some errors of a whole server have that code as well, such as a
-    /// command that it does not know. They come at once, so asking again costs no request any time.
-    pub fn is_about_keys(&self) -> bool {
-        let codes = ["WRONGTYPE", "ERR", UNKNOWN_REPLY];
-        self.is_moving() || matches!(self, Self::Refused(code) if codes.contains(&&**code))
+    /// Whether the server works, and refused because of these keys: their slot moves, or the script cannot read the
+    /// values under them.
+    pub const fn is_about_keys(&self) -> bool {
+        matches!(self, Self::Refused(reply) if reply.is_about_keys())
     }
 }

@@ -1,8 +1,9 @@
-//! Why a command failed, by fred's error and the code of Redis.
+//! Why a command failed, by fred's error and the text of Redis.
 
 use fred::error::{Error, ErrorKind};
 
 use super::error::CallError;
+use super::error_reply::code;
 use super::url::Address;
 
 /// Where a node of a cluster sends whoever asks it for a slot that is not its own.
@@ -32,6 +33,12 @@ impl Redirect {
         })
     }
 
+    /// The error of a caller that does not follow it.
+    fn refusal(&self, code: &str) -> CallError {
+        let host = self.host.as_deref().unwrap_or_default();
+        CallError::refused(&format!("{code} {} {host}:{}", self.slot, self.port))
+    }
+
     /// The address, as told by the node at `asked`.
     pub(crate) fn address(&self, asked: &Address) -> Address {
         let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
@@ -58,9 +65,9 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn into_error(self) -> CallError {
         match self {
-            Self::NoScript => CallError::Refused("NOSCRIPT".into()),
-            Self::Moved(_) => CallError::Refused("MOVED".into()),
-            Self::Ask(_) => CallError::Refused("ASK".into()),
+            Self::NoScript => CallError::refused("NOSCRIPT"),
+            Self::Moved(to) => to.refusal("MOVED"),
+            Self::Ask(to) => to.refusal("ASK"),
             Self::Other(error) => error,
         }
     }
@@ -77,23 +84,16 @@ impl From<Error> for Failure {
             (_, Some(code @ ("MOVED" | "ASK"))) => match Redirect::parse(error.details()) {
                 Some(to) if code == "MOVED" => Self::Moved(to),
                 Some(to) => Self::Ask(to),
-                None => Self::Other(CallError::Refused(code.to_owned())),
+                None => Self::Other(CallError::refused(code)),
             },
-            // Only the code: the rest may quote arguments.
-            (_, Some(code)) => Self::Other(CallError::Refused(code.to_owned())),
+            (_, Some(_)) => Self::Other(CallError::refused(error.details())),
             // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
             (ErrorKind::Unknown, None) => Self::Other(CallError::Disconnected),
             (ErrorKind::Parse, None) => Self::Other(CallError::unknown_reply()),
-            (_, None) => Self::Other(CallError::Refused("an error".to_owned())),
+            // An error without a code may be fred's, which quotes arguments.
+            (_, None) => Self::Other(CallError::refused("an error without a code")),
         }
     }
-}
-
-/// The first word of an error if it looks like Redis's own codes, which are in capitals.
-pub(crate) fn code(details: &str) -> Option<&str> {
-    let word = details.split(' ').next()?;
-    let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-    (plain && !word.is_empty()).then_some(word)
 }
 
 impl From<CallError> for Failure {
@@ -107,17 +107,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_keep_their_code_and_nothing_else() {
+    fn errors_of_redis_keep_their_text_and_those_of_fred_do_not() {
         let error = |kind, details: &'static str| match Failure::from(Error::new(kind, details)) {
             Failure::NoScript => "no script".to_owned(),
             other => other.into_error().to_string(),
         };
         let by_redis = |details| error(ErrorKind::Unknown, details);
         assert_eq!(by_redis("NOSCRIPT No matching script."), "no script");
-        assert_eq!(by_redis("OOM command not allowed"), "Redis answered OOM");
+        let full = by_redis("OOM command not allowed");
+        assert!(
+            full.starts_with("Redis answered OOM command not allowed ("),
+            "{full}"
+        );
+        let moved = by_redis("MOVED 3999 127.0.0.1:6381");
+        assert!(
+            moved.starts_with("Redis answered MOVED 3999 127.0.0.1:6381 ("),
+            "{moved}"
+        );
         let odd = error(ErrorKind::Protocol, "user alice:secret");
-        assert_eq!(odd, "Redis answered an error");
-        // What fred says when a connection broke under a command.
+        assert_eq!(odd, "Redis answered an error without a code");
+        // The texts of fred when a connection broke under a command.
         for (kind, details) in [
             (ErrorKind::IO, "Connection closed."),
             (ErrorKind::Unknown, "Failed to route command."),

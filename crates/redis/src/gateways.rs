@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 
+use super::complaints::Complaints;
 use super::error::CallError;
 use super::shards::Shards;
 use super::word::Word;
@@ -38,6 +39,7 @@ pub struct Gateways {
     is_fixed: bool,
     heard: Mutex<Heard>,
     identity: Arc<Identity>,
+    complaints: Complaints,
 }
 
 /// What a heartbeat was answered.
@@ -92,6 +94,7 @@ impl Gateways {
             is_fixed: fixed.is_some(),
             heard: Mutex::default(),
             identity,
+            complaints: Complaints::default(),
         }
     }
 
@@ -127,6 +130,9 @@ impl Gateways {
             Ok(beat) => Ok(self.answered(beat)),
             Err(error) => {
                 self.unanswered();
+                if shards.connected().is_ok() && self.complaints.is_due(&error) {
+                    tracing::warn!(%error, "Redis does not take this gateway's heartbeat; gateways cannot be counted");
+                }
                 Err(error)
             }
         }

@@ -2,14 +2,16 @@
 //! that fail.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::Semaphore;
 
 use super::breaker::{Breaker, Change};
 use super::clock::Clock;
+use super::complaints::Complaints;
 use super::error::CallError;
 
 /// Decisions that may wait for a server at once. A server that is hung holds up no more, and gets no more to do when it
@@ -24,12 +26,10 @@ pub struct InFlightLimit {
     calls: Semaphore,
     // The last call that was made was not answered as it should.
     fails: AtomicBool,
-    // When a key was complained of, in seconds of the clock; 0: never.
-    complained: AtomicU64,
+    // Why the last call failed that was made.
+    failure: Mutex<Option<CallError>>,
+    complaints: Complaints,
 }
-
-/// A key that cannot be read is logged so often at most, in seconds.
-const COMPLAINTS: u64 = 60;
 
 /// An answer, and when it was asked for and came.
 #[derive(Debug)]
@@ -49,7 +49,8 @@ impl Default for InFlightLimit {
             breaker: Breaker::default(),
             calls: Semaphore::new(IN_FLIGHT),
             fails: AtomicBool::new(false),
-            complained: AtomicU64::new(0),
+            failure: Mutex::default(),
+            complaints: Complaints::default(),
         }
     }
 }
@@ -98,14 +99,11 @@ impl InFlightLimit {
             }
             Err(error) => {
                 self.fails.store(true, Ordering::Relaxed);
+                *self.failure.lock() = Some(error.clone());
                 let now = self.clock.elapsed();
-                let change = if matches!(
-                    error,
-                    CallError::Disconnected | CallError::Login(_) | CallError::Tls(_)
-                ) {
-                    self.breaker.failed_at_once(now)
-                } else {
-                    self.breaker.failed(now)
+                let change = match error.is_at_once() {
+                    true => self.breaker.failed_at_once(now),
+                    false => self.breaker.failed(now),
                 };
                 self.log(change, Some(&error));
                 Err(error)
@@ -122,6 +120,11 @@ impl InFlightLimit {
     /// Whether the server failed to answer the last call.
     pub fn fails(&self) -> bool {
         self.fails.load(Ordering::Relaxed)
+    }
+
+    /// Returns why the last call failed, if one did.
+    pub fn failure(&self) -> Option<CallError> {
+        self.failure.lock().clone()
     }
 
     /// Whether the circuit breaker is open: most calls are not made. It closes with the next answer.
@@ -155,29 +158,27 @@ impl InFlightLimit {
 
     /// Logs that some key cannot be read, once a minute at most.
     pub fn complain(&self, error: &CallError) {
-        let (last, now) = (
-            self.complained.load(Ordering::Relaxed),
-            self.clock.elapsed().as_secs() + 1,
-        );
-        let is_due = last == 0 || now >= last + COMPLAINTS;
-        let relaxed = Ordering::Relaxed;
-        if is_due
-            && self
-                .complained
-                .compare_exchange(last, now, relaxed, relaxed)
-                .is_ok()
-        {
+        if self.complaints.is_due(error) {
             tracing::warn!(%error, "the state of a client in Redis cannot be read; the limits of that client follow their on_failure");
         }
     }
 
-    /// One line when Redis stops deciding, and one when it decides again; not one per request.
+    /// Logs when Redis stops deciding, and when it decides again; not each request. An error that Redis answers is logged
+    /// with the first decision that fails.
     fn log(&self, change: Option<Change>, error: Option<&CallError>) {
         match (change, error) {
+            (_, Some(error @ CallError::Refused(_))) => {
+                if self.complaints.is_due(error) {
+                    tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
+                }
+            }
             (Some(Change::Opened), Some(error)) => {
                 tracing::warn!(%error, "Redis does not answer decisions in time; each limit follows its on_failure");
             }
-            (Some(Change::Closed), _) => tracing::info!("Redis decides again"),
+            (Some(Change::Closed), _) => {
+                self.complaints.end();
+                tracing::info!("Redis decides again");
+            }
             _ => {}
         }
     }
@@ -186,11 +187,10 @@ impl InFlightLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::UNKNOWN_REPLY;
 
     async fn ask(limit: &InFlightLimit, answer: Result<Option<u8>, &str>) -> Result<u8, CallError> {
         let answer = answer.map(|content| (1, content));
-        let answer = answer.map_err(|code| CallError::Refused(code.to_owned()));
+        let answer = answer.map_err(CallError::refused);
         let until = Instant::now() + Duration::from_secs(5);
         let answer = limit.call(until, |_| async { answer }).await;
         answer.map(|answer| answer.content)
@@ -201,18 +201,20 @@ mod tests {
         let limit = InFlightLimit::default();
         let mut answers = Vec::new();
         for _ in 0..20 {
-            answers.push(ask(&limit, Err("OOM")).await);
+            answers.push(ask(&limit, Err("ERR Error compiling script")).await);
         }
         assert!(answers.contains(&Err(CallError::NotAsked)));
+        let failure = CallError::refused("ERR Error compiling script");
+        assert_eq!(limit.failure(), Some(failure));
     }
 
     #[tokio::test]
     async fn an_answer_about_a_key_is_no_fault_of_its_server() {
         let limit = InFlightLimit::default();
-        for code in ["TRYAGAIN", "WRONGTYPE", "ERR", UNKNOWN_REPLY] {
+        for text in ["TRYAGAIN", "WRONGTYPE", "ERR user_script:2: too long"] {
             for _ in 0..20 {
-                let answer = ask(&limit, Err(code)).await;
-                assert_eq!(answer, Err(CallError::Refused(code.into())));
+                let answer = ask(&limit, Err(text)).await;
+                assert_eq!(answer, Err(CallError::refused(text)));
             }
             assert!(!limit.fails());
             assert_eq!(ask(&limit, Ok(Some(7))).await, Ok(7));

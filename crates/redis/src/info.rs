@@ -2,9 +2,16 @@
 
 use std::time::Duration;
 
+/// The least versions of servers that can decide. Their scripts begin with `#!lua`.
+pub const LEAST_VERSION: &str = "Redis 7.0 or Valkey 7.2";
+/// The major version of both, as servers report it in `redis_version`.
+const LEAST_MAJOR: u64 = 7;
+
 /// What `INFO` said. A Redis, or what stands in for one, may leave anything out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedisInfo {
+    /// The version of Redis that it is, or is compatible with.
+    pub version: Option<String>,
     /// Bytes in use.
     pub memory: Option<u64>,
     /// The most bytes that it may use; 0: as many as there are.
@@ -55,6 +62,7 @@ impl RedisInfo {
             value.parse().ok()
         };
         Self {
+            version: word("redis_version").map(str::to_owned),
             memory: number("used_memory"),
             memory_max: number("maxmemory"),
             policy: word("maxmemory_policy").map(str::to_owned),
@@ -67,6 +75,16 @@ impl RedisInfo {
             received: number("total_net_input_bytes"),
             sent: number("total_net_output_bytes"),
         }
+    }
+
+    /// Returns the name and version of a server that is too old to decide.
+    pub fn too_old(&self) -> Option<String> {
+        let version = self.version.as_deref()?;
+        let major: u64 = version.split('.').next()?.parse().ok()?;
+        let plain = version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '.');
+        (major < LEAST_MAJOR && plain).then(|| format!("Redis {version}"))
     }
 
     /// The policy by which a full Redis would drop limits, if it would: a client that is being limited then begins anew.
@@ -87,13 +105,14 @@ mod tests {
     const TEXT: &str = "# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\nmaxmemory:2097152\r\n\
                         maxmemory_policy:allkeys-lru\r\n\r\n# Stats\r\ninstantaneous_ops_per_sec:7\r\nexpired_keys:4\r\n\
                         evicted_keys:3\r\ntotal_net_input_bytes:11\r\ntotal_net_output_bytes:12\r\n\r\n# Server\r\n\
-                        uptime_in_seconds:60\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
+                        redis_version:7.0.15\r\nuptime_in_seconds:60\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
                         cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,rejected_calls=0,failed_calls=1\r\n";
 
     #[test]
     fn what_it_says_is_read_and_the_rest_left_out() {
         let info = RedisInfo::read(TEXT);
         let expected = RedisInfo {
+            version: Some("7.0.15".into()),
             memory: Some(1_048_576),
             memory_max: Some(2_097_152),
             policy: Some("allkeys-lru".into()),
@@ -114,6 +133,19 @@ mod tests {
         ] {
             assert_eq!(RedisInfo::read(odd), RedisInfo::default(), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_server_before_redis_7_is_too_old() {
+        let too_old =
+            |version: &str| RedisInfo::read(&format!("redis_version:{version}\r\n")).too_old();
+        assert_eq!(too_old("6.2.14"), Some("Redis 6.2.14".to_owned()));
+        assert_eq!(too_old("6.3.4"), Some("Redis 6.3.4".to_owned()));
+        // Valkey reports the version of Redis that it is compatible with.
+        for version in ["7.0.0", "7.2.4", "8.6.1", "10.0.1", "unknown", ""] {
+            assert_eq!(too_old(version), None, "{version}");
+        }
+        assert_eq!(RedisInfo::default().too_old(), None);
     }
 
     #[test]

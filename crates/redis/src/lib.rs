@@ -6,7 +6,8 @@
 //! - `url`, [`Tls`]: what users write; `route`: how to come to one server
 //! - `connection`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
 //!   how fred is set
-//! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
+//! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`], [`ErrorReply`]: why one failed;
+//!   [`Complaints`]: errors are logged once; [`Scripts`]: their texts and names
 //! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
 //!   [`Confirmation`]: whether it has all slots of this process
 //! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
@@ -19,10 +20,12 @@ mod breaker;
 mod client;
 mod clock;
 mod cluster;
+mod complaints;
 mod confirmation;
 mod connection;
 mod deadline;
 mod error;
+mod error_reply;
 mod failure;
 mod gateways;
 mod in_flight;
@@ -42,16 +45,18 @@ mod word;
 
 pub use batcher::{Batched, Batcher, Question};
 pub use client::Client;
+pub use complaints::Complaints;
 pub use confirmation::{Confirmation, Confirmed};
 pub use deadline::{deadline, with_deadline};
 pub use error::CallError;
+pub use error_reply::ErrorReply;
 pub use gateways::{Finding, Gateways, HEARTBEAT, Identity};
 pub use in_flight::{Answer, InFlightLimit};
-pub use info::{NodeInfo, RedisInfo};
+pub use info::{LEAST_VERSION, NodeInfo, RedisInfo};
 pub use script::Scripts;
 pub use secret::{Agreement, Secret};
 pub use settings::CONNECT;
-pub use shard::{Named, Shard};
+pub use shard::{Named, Shard, Tagged};
 pub use shards::{InvalidOptions, Shards, SilentNodes};
 pub use slots::slot_of_tag;
 pub use tls::Tls;

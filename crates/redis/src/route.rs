@@ -15,4 +15,32 @@ pub(crate) struct Route {
     /// The name in the server's certificate, if it is another than its host.
     pub(crate) tls_name: Option<String>,
     pub(crate) timeout: Duration,
+    /// Whether a node of a cluster named this server, and not the URL.
+    pub(crate) is_announced: bool,
+}
+
+impl Route {
+    /// The passwords that are sent on this route, to servers and sentinels.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_sentinels = match &self.to {
+            Topology::Sentinels { login, .. } => login.password.as_deref(),
+            _ => None,
+        };
+        let own = self.login.password.as_deref();
+        own.into_iter().chain(of_sentinels)
+    }
+
+    /// The route to what a URL names, in plain text.
+    #[cfg(test)]
+    pub(crate) fn to(target: super::url::Target) -> Self {
+        Self {
+            to: target.topology,
+            login: target.login,
+            database: target.database,
+            tls: None,
+            tls_name: None,
+            timeout: Duration::from_millis(25),
+            is_announced: false,
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::complaints::Complaints;
 use super::error::CallError;
 use super::shards::Shards;
 
@@ -30,6 +31,7 @@ pub struct Secret {
     agreement: AtomicU8,
     // Why it could not be asked for, last.
     error: Mutex<Option<CallError>>,
+    complaints: Complaints,
 }
 
 impl Default for Secret {
@@ -37,6 +39,7 @@ impl Default for Secret {
         Self {
             agreement: AtomicU8::new(Agreement::Agreed as u8),
             error: Mutex::default(),
+            complaints: Complaints::default(),
         }
     }
 }
@@ -76,6 +79,16 @@ impl Secret {
         let asked = shards.set_once(&key, own, KEPT);
         let answer = tokio::time::timeout(timeout, asked).await;
         let answer = answer.unwrap_or(Err(CallError::Timeout));
+        if let Err(error) = &answer
+            && shards.connected().is_ok()
+            && self.complaints.is_due(error)
+        {
+            tracing::warn!(
+                %error,
+                "the secret that gateways share cannot be read from Redis; as long as it is unknown, each limit follows its \
+                 on_failure"
+            );
+        }
         *self.error.lock() = answer.as_ref().err().cloned();
         answer
     }

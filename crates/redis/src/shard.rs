@@ -34,6 +34,9 @@ pub struct Shard {
 /// A server, with its address if it is a node of a Redis Cluster.
 pub type Named = (Option<String>, Arc<Shard>);
 
+/// As [`Named`], with a tag whose keys are there.
+pub type Tagged = (Option<String>, Arc<Shard>, [u8; 16]);
+
 /// How often a script was loaded here; whoever holds the lock loads.
 #[derive(Debug, Default)]
 struct Loader {
@@ -51,13 +54,6 @@ impl Shard {
             loaders: (0..scripts.count()).map(|_| Loader::default()).collect(),
             scripts,
         }
-    }
-
-    /// Whether it answers; then decisions may ask it again.
-    pub(crate) async fn ping(&self) -> Result<(), CallError> {
-        self.client.ping().await?;
-        self.in_flight.answered();
-        Ok(())
     }
 
     /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text. Callers that

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::info::{NodeInfo, RedisInfo};
 use super::route::Route;
 use super::script::Scripts;
-use super::shard::{Named, Shard};
+use super::shard::{Named, Shard, Tagged};
 use super::slots::{slot_of, slot_of_tag};
 use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
@@ -77,6 +77,7 @@ impl Shards {
             tls: tls.filter(|_| target.tls),
             tls_name: None,
             timeout,
+            is_announced: false,
         };
         Ok(Self(match &route.to {
             Topology::Cluster(seeds) => {
@@ -255,11 +256,12 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Whether a server answers; of a cluster it is enough if one does, since the others' clients have their own policy.
-    pub async fn ping(&self) -> Result<(), CallError> {
+    /// All servers that have keys, each with its address in a Redis Cluster and a tag whose keys are there. The tags are hashes
+    /// of no client.
+    pub fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         match &self.0 {
-            Kind::One(shard) => shard.ping().await,
-            Kind::Cluster(cluster) => cluster.ping().await,
+            Kind::One(shard) => Ok(vec![(None, shard.clone(), [0; 16])]),
+            Kind::Cluster(cluster) => cluster.tags(),
         }
     }
 

@@ -27,7 +27,7 @@ impl From<Arc<ClientConfig>> for Tls {
 }
 
 /// Explains a failed handshake, by the words that rustls and fred have for it.
-pub(crate) fn reason(details: &str) -> Option<&'static str> {
+pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     const REASONS: [(&str, &str); 13] = [
         (
             "UnknownIssuer",
@@ -78,6 +78,31 @@ pub(crate) fn reason(details: &str) -> Option<&'static str> {
             "the server does not speak TLS on this port, or ended the handshake",
         ),
     ];
-    let found = REASONS.iter().find(|(word, _)| details.contains(word));
-    found.map(|(_, reason)| *reason)
+    let (word, reason) = REASONS.iter().find(|(word, _)| details.contains(word))?;
+    Some(match details.split_once("InvalidCertificate(") {
+        // Any other fault has the word of rustls.
+        Some((_, behind)) if *word == "InvalidCertificate" => {
+            let fault = behind.split(['{', '}']).next().unwrap_or_default();
+            format!("{reason}: {}", fault.trim_end_matches([' ', ')'])).into()
+        }
+        _ => (*reason).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_refused_with_its_fault() {
+        let told = |details| reason(details).unwrap().to_string();
+        let unknown = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
+        assert!(told(unknown).contains("authority"), "{}", told(unknown));
+        let other = "Custom { kind: InvalidData, error: InvalidCertificate(BadEncoding) }";
+        assert_eq!(
+            told(other),
+            "the server's certificate is not accepted: BadEncoding"
+        );
+        assert_eq!(reason("Os { code: 111, kind: ConnectionRefused }"), None);
+    }
 }

@@ -220,9 +220,11 @@ fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     };
     let (user, password) = text[..at].split_once(':').ok_or(FORM)?;
     let given = |text: &str| Ok(Some(decoded(text)?).filter(|text| !text.is_empty()));
+    let (user, password) = (given(user)?, given(password)?);
     let login = Login {
-        user: given(user)?,
-        password: given(password)?,
+        // Without a password the server would never learn the user.
+        password: password.or_else(|| user.as_ref().map(|_| String::new())),
+        user,
     };
     Ok((login, &text[at + 1..]))
 }

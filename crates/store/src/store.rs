@@ -5,7 +5,9 @@ mod queued;
 
 use std::sync::Arc;
 
-use crate::{Charge, Decision, LocalView, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
+use crate::{
+    Charge, Decision, Limit, LocalView, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse,
+};
 pub use holds::{Holds, RENEW_EVERY, SettlementWatch};
 pub use queued::Queued;
 
@@ -87,11 +89,14 @@ impl Store {
         }
     }
 
-    /// Whether the store answers; the memory store always does.
-    pub async fn ready(&self) -> Result<(), StoreError> {
+    /// Whether the store decides requests with these limits; the memory store always does.
+    pub async fn ready<'a>(
+        &self,
+        limits: impl Iterator<Item = &'a Limit>,
+    ) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),
-            Self::Redis(store) => store.ready().await,
+            Self::Redis(store) => store.ready(limits).await,
         }
     }
 

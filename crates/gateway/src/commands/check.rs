@@ -21,7 +21,7 @@ pub(super) struct Options {
     /// Asks the running gateway, through the admin port of this file, what a reload would change, and whether it would be refused.
     #[arg(long)]
     running: bool,
-    /// Connects to Redis, the servers of upstreams and key sets, without a request. Fails if one is not reached.
+    /// Has Redis decide on keys of no client, and connects to the servers of upstreams and key sets. Fails if one does not answer.
     #[arg(long)]
     connect: bool,
 }

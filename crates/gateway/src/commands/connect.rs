@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::RedisStore;
 use tidegate_store::redis::RedisOptions;
+use tidegate_store::{Limit, RedisStore, StoreError};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::{Failure, run};
 use tidegate_config::{Plan, StorePlan};
 use tidegate_keys::jwks::Jwks;
 use tidegate_upstream::{ServerPlan, reach};
 
-/// How long Redis may take to answer, once there was time for a connection.
+/// How long Redis may take for one decision, once there was time for a connection.
 const REDIS: Duration = Duration::from_secs(2);
+/// How long all decisions may take.
+const ALL_OF_REDIS: Duration = Duration::from_secs(10);
 /// How many are tried at once.
 const AT_ONCE: usize = 32;
 
@@ -46,7 +50,7 @@ pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
     run::run_all(async {
         if let StorePlan::Redis(options) = &plan.store {
             let what = "Redis".to_owned();
-            let outcome = redis(options.clone()).await;
+            let outcome = redis(options.clone(), &plan.limits).await;
             tried.push(Tried { what, outcome });
         }
         tried.extend(servers(plan).await);
@@ -61,13 +65,23 @@ pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
     Ok(tried)
 }
 
-async fn redis(options: RedisOptions) -> Result<(), String> {
+/// Has Redis decide once for each kind of limit, on keys of no client.
+async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), String> {
+    let options = RedisOptions {
+        timeout: REDIS,
+        ..options
+    };
     let store = RedisStore::connect(options).await;
     let store = store.map_err(|error| error.to_string())?;
-    // Why there is no connection says more than that nobody answers.
-    store.connected().map_err(|error| error.to_string())?;
-    let answer = store.answers(REDIS).await;
-    answer.map_err(|error| error.to_string())
+    let checked = timeout(
+        ALL_OF_REDIS,
+        store.check(limits.iter().map(|limit| &**limit)),
+    )
+    .await;
+    match checked {
+        Ok(checked) => checked.map_err(|error| error.to_string()),
+        Err(_) => Err(StoreError::Timeout.to_string()),
+    }
 }
 
 /// Each server once, by upstream and URL.

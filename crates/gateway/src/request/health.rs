@@ -2,12 +2,13 @@
 //!
 //! Such checks often come by HTTP/1.0 and without a host. They are charged to no limit, forwarded to no upstream and not logged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tidegate_server::{Overload, Pressure};
-use tidegate_store::Store;
+use tidegate_store::{Limit, Store};
 use tidegate_tower::Clients;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -29,6 +30,7 @@ pub(crate) async fn readiness(
     overload: &Overload,
     clients: &Clients,
     store: &Store,
+    limits: impl Iterator<Item = &Limit>,
 ) -> Result<(), String> {
     if overload.pressure() != Pressure::None {
         return Err("near max_memory: new connections are refused".to_owned());
@@ -36,7 +38,8 @@ pub(crate) async fn readiness(
     if clients.lack_keys() {
         return Err("a key set of jwt was not fetched yet".to_owned());
     }
-    store.ready().await.map_err(|error| error.to_string())
+    let ready = store.ready(limits).await;
+    ready.map_err(|error| error.to_string())
 }
 
 /// Answers health checks at one path.
@@ -44,14 +47,16 @@ pub(crate) async fn readiness(
 pub(crate) struct Health {
     path: Box<str>,
     store: Store,
+    limits: Vec<Arc<Limit>>,
     known: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Health {
-    pub(crate) fn new(path: Box<str>, store: Store) -> Self {
+    pub(crate) fn new(path: Box<str>, store: Store, limits: Vec<Arc<Limit>>) -> Self {
         Self {
             path,
             store,
+            limits,
             known: Mutex::new(None),
         }
     }
@@ -89,7 +94,9 @@ impl Health {
         {
             return is_ready;
         }
-        let is_ready = readiness(overload, clients, &self.store).await.is_ok();
+        let limits = self.limits.iter().map(|limit| &**limit);
+        let ready = readiness(overload, clients, &self.store, limits).await;
+        let is_ready = ready.is_ok();
         *known = Some((Instant::now(), is_ready));
         is_ready
     }
@@ -105,7 +112,7 @@ mod tests {
     #[tokio::test]
     async fn a_gateway_that_drains_is_not_ready() {
         let (plan, _) = tidegate_config::parse("gateway.yaml", ROUTE, |_| None).unwrap();
-        let health = Health::new("/healthz".into(), Store::Memory(Default::default()));
+        let health = Health::new("/healthz".into(), Store::Memory(Default::default()), plan.limits);
         let overload = Overload::default();
         for (drains, status) in [(false, 200), (true, 503), (false, 200)] {
             let answer = health.answer(drains, &overload, &plan.clients).await;

@@ -104,7 +104,7 @@ impl Runtime {
             request_id_in_answers: plan.request_id_in_answers,
             health: plan
                 .health
-                .map(|path| Health::new(path, self.store.clone())),
+                .map(|path| Health::new(path, self.store.clone(), plan.limits.clone())),
             own_headers: OwnHeaders::of(&plan.response_headers),
             overload: self.overload.clone(),
         };

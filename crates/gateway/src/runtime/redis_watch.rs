@@ -1,4 +1,4 @@
-//! Watches the Redis that limits are kept in: its numbers become metrics, and one that may drop limits is told of.
+//! Watches the Redis that limits are kept in: its numbers become metrics. A server that may drop limits, or is too old, is logged.
 //!
 //! Nothing here decides: a Redis that does not say how it is, or must not, is as good as any other.
 
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tidegate_store::RedisStore;
-use tidegate_store::redis::NodeInfo;
+use tidegate_store::redis::{LEAST_VERSION, NodeInfo};
 
 use tidegate_telemetry::metrics::GatewayMetrics;
 
@@ -17,6 +17,7 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut warned_of = HashSet::new();
+    let mut old = HashSet::new();
     loop {
         every.tick().await;
         let nodes = match store.info().await {
@@ -29,6 +30,16 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
         };
         let mut dropping = HashSet::new();
         for NodeInfo { node, info } in &nodes {
+            if let Some(version) = info.too_old()
+                && old.insert((node.clone(), version.clone()))
+            {
+                let node = node.as_deref().unwrap_or("redis");
+                tracing::warn!(
+                    %node,
+                    %version,
+                    "this server is too old to decide: the least version is {LEAST_VERSION}; each limit follows its on_failure"
+                );
+            }
             let Some(policy) = info.drops_limits() else {
                 continue;
             };

@@ -12,6 +12,7 @@ use fred::types::CustomCommand;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::super::error::CallError;
 use super::super::route::Route;
 use super::super::settings::CONNECT;
 use super::super::url::{Address, Topology};
@@ -20,24 +21,25 @@ use super::Connection;
 /// How often they are asked.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Asks for ever, and tells `leave` when `connected` is not whom most sentinels name.
-pub(super) async fn watch(
-    route: Route,
-    connected: impl Fn() -> Option<Address>,
-    leave: Arc<Notify>,
-) {
-    let Topology::Sentinels {
-        hosts,
-        service,
-        login,
-    } = &route.to
-    else {
-        return;
-    };
-    let service: Arc<str> = service.as_str().into();
-    let connections: Vec<Arc<Connection>> = hosts
-        .iter()
-        .map(|host| {
+/// Connections to all sentinels of a route.
+#[derive(Debug)]
+pub(super) struct Sentinels {
+    service: Arc<str>,
+    connections: Vec<(Address, Arc<Connection>)>,
+}
+
+impl Sentinels {
+    /// Starts connecting to the sentinels of a route, if it has any.
+    pub(super) fn start(route: &Route) -> Option<Self> {
+        let Topology::Sentinels {
+            hosts,
+            service,
+            login,
+        } = &route.to
+        else {
+            return None;
+        };
+        let connection = |host: &Address| {
             let route = Route {
                 to: Topology::Server(host.clone()),
                 login: login.clone(),
@@ -45,27 +47,47 @@ pub(super) async fn watch(
                 timeout: CONNECT,
                 ..route.clone()
             };
-            Arc::new(Connection::start(route, Arc::new(Notify::new())))
+            let connection = Connection::start(route, Arc::new(Notify::new()));
+            (host.clone(), Arc::new(connection))
+        };
+        Some(Self {
+            service: service.as_str().into(),
+            connections: hosts.iter().map(connection).collect(),
         })
-        .collect();
-    loop {
-        tokio::time::sleep(EVERY).await;
-        let mut asking = JoinSet::new();
-        for connection in connections
-            .iter()
-            .filter(|connection| connection.is_up())
-            .cloned()
-        {
-            asking.spawn(primary(connection, service.clone()));
+    }
+
+    /// Asks for ever, and notifies `leave` when most sentinels name another server than `connected`.
+    pub(super) async fn watch(&self, connected: impl Fn() -> Option<Address>, leave: Arc<Notify>) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let mut asking = JoinSet::new();
+            for (_, connection) in &self.connections {
+                if connection.is_up() {
+                    asking.spawn(primary(connection.clone(), self.service.clone()));
+                }
+            }
+            let answers: Vec<Address> = asking.join_all().await.into_iter().flatten().collect();
+            let named = named_by_most(&answers);
+            if let (Some(named), Some(connected)) = (named, connected())
+                && *named != connected
+            {
+                tracing::info!("the sentinels name another primary");
+                leave.notify_one();
+            }
         }
-        let answers: Vec<Address> = asking.join_all().await.into_iter().flatten().collect();
-        let named = named_by_most(&answers);
-        if let (Some(named), Some(connected)) = (named, connected())
-            && *named != connected
-        {
-            tracing::info!("the sentinels name another primary");
-            leave.notify_one();
-        }
+    }
+
+    /// Returns why no sentinel answers, by the first that has a cause.
+    pub(super) fn cause(&self) -> Option<String> {
+        let causes = self.connections.iter().filter_map(|(host, connection)| {
+            let why = connection.fred().err()?;
+            Some(match why {
+                CallError::Unreachable(cause) => format!("no sentinel answers: {cause}"),
+                CallError::Disconnected => return None,
+                why => format!("no sentinel answers: {}:{}: {why}", host.host, host.port),
+            })
+        });
+        causes.into_iter().next()
     }
 }
 

@@ -177,7 +177,12 @@ impl Exact {
         }
     }
 
-    async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
+    /// Has Redis decide, and notes what it answered.
+    pub(super) async fn ask(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decision, StoreError> {
         self.access.secret.check()?;
         if charges.iter().any(|charge| charge.limit.holds_slots()) {
             Box::pin(self.confirmed(charges, until)).await?;

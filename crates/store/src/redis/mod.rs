@@ -8,6 +8,7 @@
 //! - [`modes`]: which of them decides what: [`exact`] asks Redis; [`leased`] and [`synced`] keep limits in this process, by
 //!   slices and by differences; [`fallback`] decides without Redis
 //! - [`decision_cache`]: what Redis last said, given again or gone on from in an outage; [`access`]: what every mode needs
+//! - [`probe`]: whether Redis decides, without a request
 //!
 //! Servers and connections are those of `tidegate-redis`.
 
@@ -17,6 +18,7 @@ mod exact;
 mod fallback;
 mod leased;
 mod modes;
+mod probe;
 mod script;
 mod synced;
 #[cfg(test)]
@@ -27,7 +29,8 @@ use std::time::Duration;
 
 use tidegate_core::Micros;
 pub use tidegate_redis::{
-    Agreement, HEARTBEAT, InvalidOptions, InvalidUrl, NodeInfo, RedisInfo, Tls, check_url, is_tls,
+    Agreement, HEARTBEAT, InvalidOptions, InvalidUrl, LEAST_VERSION, NodeInfo, RedisInfo, Tls,
+    check_url, is_tls,
 };
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
@@ -39,6 +42,8 @@ pub(crate) use exact::Exact;
 pub(crate) use fallback::Fallback;
 use leased::{Leased, Lender};
 use modes::Modes;
+use probe::LastProbe;
+pub use probe::Unfit;
 use script::caller::Caller;
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
@@ -69,6 +74,7 @@ pub struct RedisStore {
     access: Access,
     gateways: Arc<Gateways>,
     modes: Modes,
+    last_probe: LastProbe,
 }
 
 impl RedisStore {
@@ -116,6 +122,7 @@ impl RedisStore {
             access,
             gateways,
             modes,
+            last_probe: LastProbe::default(),
         })
     }
 
@@ -181,21 +188,9 @@ impl RedisStore {
         self.modes.exact.known_refusal(charges)
     }
 
-    /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.
-    pub async fn ready(&self) -> Result<(), StoreError> {
-        self.answers(self.access.timeout).await?;
-        self.access.secret.check()
-    }
-
     /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Asks nobody.
     pub fn connected(&self) -> Result<(), StoreError> {
         self.access.caller.shards.connected()
-    }
-
-    /// Whether Redis answers within this time. Says nothing of the secret that gateways share.
-    pub async fn answers(&self, within: Duration) -> Result<(), StoreError> {
-        let answer = tokio::time::timeout(within, self.access.caller.shards.ping()).await;
-        answer.unwrap_or(Err(StoreError::Timeout))
     }
 
     /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.

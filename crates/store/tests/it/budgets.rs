@@ -8,7 +8,7 @@ use tidegate_store::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Outcome, Store
 use tidegate_testkit::RedisServer;
 
 use crate::support::{
-    PATIENCE, charge, connect, every_algorithm, limit, memory_store, options, quiet_window,
+    PATIENCE, charge, connect, every_algorithm, limit, memory_store, options, quiet_window, ready,
     redis_store,
 };
 
@@ -169,7 +169,7 @@ async fn a_reset_reaches_what_an_outage_left_in_this_process() {
     let store = connect(&server.url(), Duration::from_secs(5)).await;
     let charges = [charge(&limit, 1, 1)];
     server.stop();
-    while store.ready().await.is_ok() {
+    while ready(&store).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(store.decide(&charges).await.outcome, Outcome::Admitted);
@@ -208,7 +208,7 @@ async fn without_redis_a_look_here_says_what_the_next_request_meets() {
         }
     }
     server.stop();
-    while store.ready().await.is_ok() {
+    while store.ready(std::iter::empty()).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     for charge in &charges {

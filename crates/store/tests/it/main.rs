@@ -56,6 +56,7 @@ mod outage;
 mod places;
 mod plans;
 mod planted;
+mod probe;
 mod refusals;
 mod settlements;
 mod settlements_lost;

@@ -10,7 +10,8 @@ use tidegate_core::{
 };
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{
-    Charge, Decision, Key, Limit, MemoryStore, OnFailure, Outcome, RedisStore, Store, Via,
+    Charge, Decision, Key, Limit, MemoryStore, OnFailure, Outcome, RedisStore, Store, StoreError,
+    Via,
 };
 use tidegate_testkit::RedisServer;
 
@@ -112,8 +113,22 @@ pub(crate) async fn counts_exactly(store: &RedisStore, clients: std::ops::Range<
 }
 
 /// Why Redis did not decide, if it did not.
-pub(crate) fn error_of(decision: &Decision) -> Option<tidegate_store::StoreError> {
+pub(crate) fn error_of(decision: &Decision) -> Option<StoreError> {
     decision.call.as_ref().and_then(|call| call.error.clone())
+}
+
+/// The code of an error that Redis answered, if it did.
+pub(crate) fn code_of(error: &StoreError) -> Option<&str> {
+    match error {
+        StoreError::Refused(reply) | StoreError::Login(reply) => Some(reply.code()),
+        _ => None,
+    }
+}
+
+/// Whether Redis decides on limits of every algorithm.
+pub(crate) async fn ready(store: &RedisStore) -> Result<(), StoreError> {
+    let limits = every_algorithm(5, HOUR).map(|quota| limit("ready", quota));
+    store.ready(limits.iter()).await
 }
 
 /// The time by this machine's clock, which is also Redis's.

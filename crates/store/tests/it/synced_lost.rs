@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_testkit::RedisServer;
 
-use crate::support::{charge, wait_for};
+use crate::support::{charge, ready, wait_for};
 use crate::synced_kit::{Gateway, has_told, leaves, synced};
 
 const OFTEN: Duration = Duration::from_millis(10);
@@ -27,7 +27,7 @@ async fn two(server: &RedisServer, client: u64) -> (Gateway, Gateway) {
 
 async fn has_lost_all(server: &RedisServer, gateway: &Gateway) {
     server.restart().await;
-    wait_for("a connection", async || gateway.ready().await.ok()).await;
+    wait_for("a connection", async || ready(&gateway).await.ok()).await;
 }
 
 /// Nobody else can tell what a gateway counted that has ended: Redis has lost it, as it loses what exact limits counted.

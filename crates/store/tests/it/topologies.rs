@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_store::{Limit, OnFailure, Outcome, RedisStore, StoreError, Via};
+use tidegate_store::{Limit, OnFailure, Outcome, RedisStore, Via};
 use tidegate_testkit::{RedisSentinels, RedisServer};
 
 use crate::support::{
-    PATIENCE, charge, connect, counts_exactly, decides, error_of, every_algorithm, options,
-    quiet_window, wait_for,
+    PATIENCE, charge, code_of, connect, counts_exactly, decides, error_of, every_algorithm,
+    options, quiet_window, ready, wait_for,
 };
 use crate::synced_cluster::counts_meet;
 
@@ -53,7 +53,7 @@ async fn a_user_with_no_more_than_these_commands() {
     let store = connect(&url("gate", "hunter2"), TIMEOUT).await;
     decides(&store, 0).await;
     counts_exactly(&store, 1..4).await;
-    assert_eq!(store.ready().await, Ok(()));
+    assert_eq!(ready(&store).await, Ok(()));
     assert_eq!(store.shared_secret("one").await, Ok("one".into()));
     assert_eq!(store.shared_secret("two").await, Ok("one".into()));
     assert_eq!(store.heartbeat().await, Ok(1));
@@ -65,8 +65,8 @@ async fn a_user_with_no_more_than_these_commands() {
     // A password that changes is seen at once on new connections, and the right one heals by itself.
     for (user, password) in [("gate", "wrong-hunter2"), ("nobody", "hunter2")] {
         let store = connect(&url(user, password), TIMEOUT).await;
-        let error = store.ready().await.unwrap_err();
-        assert_eq!(error, StoreError::Login("WRONGPASS".into()));
+        let error = ready(&store).await.unwrap_err();
+        assert_eq!(code_of(&error), Some("WRONGPASS"));
         let shown = format!("{error} {error:?}");
         assert!(
             !shown.contains("hunter2") && !shown.contains("nobody"),
@@ -91,15 +91,14 @@ async fn a_user_with_no_more_than_these_commands() {
 async fn a_server_without_the_password_that_is_given() {
     let server = RedisServer::start_with(&["--requirepass", "other"]).await;
     let store = connect(&format!("redis://{}", server.addr()), TIMEOUT).await;
-    assert_eq!(store.ready().await, Err(StoreError::Login("NOAUTH".into())));
+    let error = ready(&store).await.unwrap_err();
+    assert_eq!(code_of(&error), Some("NOAUTH"));
     let store = connect(&format!("redis://:other@{}", server.addr()), TIMEOUT).await;
-    assert_eq!(store.ready().await, Ok(()));
+    assert_eq!(ready(&store).await, Ok(()));
     let server = RedisServer::start().await;
     let store = connect(&format!("redis://gate:hunter2@{}", server.addr()), TIMEOUT).await;
-    assert_eq!(
-        store.ready().await,
-        Err(StoreError::Login("WRONGPASS".into()))
-    );
+    let error = ready(&store).await.unwrap_err();
+    assert_eq!(code_of(&error), Some("WRONGPASS"));
 }
 
 #[test]
@@ -122,8 +121,9 @@ async fn sentinels_lead_to_the_primary_whoever_it_is() {
     let url = all.url(0).replace("://", "://gate:hunter2@");
     let url = format!("{url}&sentinelUsername=gate&sentinelPassword=hunter2");
     let store = Arc::new(connect(&url, TIMEOUT).await);
-    let error = StoreError::Login("NOPERM".into());
-    assert_eq!(store.ready().await, Err(error));
+    let error = ready(&store).await.unwrap_err();
+    assert_eq!(code_of(&error), Some("NOPERM"));
+    assert!(error.to_string().contains("`+role`"), "{error}");
     for nth in 0..3 {
         allow(all.server(nth), "+role").await;
     }
@@ -181,7 +181,7 @@ async fn worst_gap(store: Arc<RedisStore>) -> Duration {
         assert!(
             began.elapsed() < PATIENCE,
             "lost since {lost:?}: {:?}",
-            store.ready().await
+            ready(&store).await
         );
         let decision = store.decide(&[charge(&local, 7, 1)]).await;
         assert_eq!(decision.outcome, Outcome::Admitted, "{decision:?}");
@@ -195,5 +195,5 @@ async fn worst_gap(store: Arc<RedisStore>) -> Duration {
 }
 
 async fn is_ready(store: &RedisStore) -> bool {
-    store.ready().await.is_ok()
+    ready(store).await.is_ok()
 }

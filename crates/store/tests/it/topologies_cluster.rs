@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     charge, connect, connect_exact, counts_exactly, decides, error_of, every_algorithm, limit,
-    quiet_window, wait_for,
+    quiet_window, ready, wait_for,
 };
 use crate::synced_cluster::{counts_meet, counts_meet_while_slots_move};
 use crate::topologies::{COMMANDS, allow};
@@ -48,7 +48,7 @@ async fn keys_are_spread_and_decided_where_they_are() {
     assert_eq!(store.shared_secret("one").await, Ok("one".into()));
     assert_eq!(store.shared_secret("two").await, Ok("one".into()));
     assert_eq!(store.heartbeat().await, Ok(1));
-    assert_eq!(store.ready().await, Ok(()));
+    assert_eq!(ready(&store).await, Ok(()));
     every_primary_tells_how_it_is(&cluster, &store).await;
 
     // Any one node is enough to find the others, a replica too.

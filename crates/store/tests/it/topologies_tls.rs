@@ -6,7 +6,7 @@ use tidegate_store::redis::Tls;
 use tidegate_store::{RedisStore, StoreError};
 use tidegate_testkit::{Action, Authority, RawUpstream, RedisServer, TlsRedis, When};
 
-use crate::support::{counts_exactly, decides, options, wait_for};
+use crate::support::{counts_exactly, decides, options, ready, wait_for};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -31,7 +31,7 @@ async fn the_right_authority_and_name() {
         let url = redis.url("", host);
         let store = connect(&url, &trusted).await;
         decides(&store, 0).await;
-        assert_eq!(store.ready().await, Ok(()));
+        assert_eq!(ready(&store).await, Ok(()));
     }
     let store = connect(&redis.url("", "127.0.0.1"), &trusted).await;
     counts_exactly(&store, 1..4).await;
@@ -113,8 +113,8 @@ async fn connect(url: &str, tls: &Tls) -> RedisStore {
 
 /// Says that TLS fails and how, now or as soon as the first attempt is over.
 async fn refuses(store: &RedisStore, expected: &str) {
-    let error = wait_for("a failed handshake", async || match store.ready().await {
-        Err(StoreError::Disconnected) => None,
+    let error = wait_for("a failed handshake", async || match ready(&store).await {
+        Err(StoreError::Disconnected | StoreError::Unreachable(_)) => None,
         Err(error) => Some(error),
         Ok(()) => panic!("this must not connect"),
     })

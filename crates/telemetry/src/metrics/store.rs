@@ -49,7 +49,7 @@ impl Default for StoreMetrics {
             settlements_dropped: Counter::default(),
         };
         // There from the start, so that the first error is seen as a rise.
-        for error in errors() {
+        for error in StoreError::LABELS {
             let _ = metrics.errors.get_or_create_owned(&ErrorLabels { error });
         }
         metrics
@@ -136,26 +136,10 @@ impl StoreMetrics {
 
     /// Decisions that Redis did not give.
     pub(crate) fn failures(&self) -> u64 {
-        let counts = errors().map(|error| {
+        let counts = StoreError::LABELS.map(|error| {
             let counter = self.errors.get(&ErrorLabels { error });
             counter.map_or(0, |counter| counter.get())
         });
         counts.iter().sum()
     }
-}
-
-/// The words for why Redis gave no decision.
-fn errors() -> [&'static str; 9] {
-    let errors = [
-        StoreError::Timeout,
-        StoreError::Disconnected,
-        StoreError::Late,
-        StoreError::NotAsked,
-        StoreError::Tls(""),
-        StoreError::Login(String::new()),
-        StoreError::Refused(String::new()),
-        StoreError::SecretUnknown,
-        StoreError::SecretDiffers,
-    ];
-    errors.map(|error| error.label())
 }

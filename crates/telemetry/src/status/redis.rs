@@ -42,7 +42,9 @@ impl RedisWatch {
         self.reason = match state {
             StoreState::Deciding => None,
             StoreState::Unreachable => {
-                let text = format!("Redis cannot be reached. {}", on_failure(view));
+                let error = store.connected().err();
+                let why = error.map_or_else(String::new, |error| format!(": {error}"));
+                let text = format!("Redis cannot be reached{why}. {}", on_failure(view));
                 Some((State::Failing, text))
             }
             StoreState::Silent => {

@@ -24,12 +24,7 @@ impl Exact {
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.
-            Err(error) if error.is_about_keys() && !error.is_moving() => {
-                if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
-                    shard.in_flight.complain(&error);
-                }
-                Ok(())
-            }
+            Err(error) if error.is_about_keys() && !error.is_moving() => Ok(()),
             answer => answer.map(drop),
         }
     }

@@ -163,6 +163,24 @@ impl Lender {
         Lent::read(&reply).ok_or_else(StoreError::unknown_reply)
     }
 
+    /// Borrows one unit for this charge, which shows whether Redis lends at all. The slice lapses with the period of the quota.
+    pub(in crate::redis) async fn probe(
+        &self,
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> Result<(), StoreError> {
+        let now = crate::now();
+        let ask = Ask {
+            cost: charge.cost,
+            session: now,
+            call: now,
+            wanted: 1,
+            ..Ask::default()
+        };
+        let asked = self.ask_guarded(&self.budget(charge), &ask, until).await;
+        asked.map(drop)
+    }
+
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
     pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Receipt) {
         let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Micros, Verdict};
-use tidegate_redis::{Answer, Batched, Batcher, Question, Shards, Word, with_deadline};
+use tidegate_redis::{Answer, Batched, Batcher, Complaints, Question, Shards, Word, with_deadline};
 
 use super::Task;
 use super::arguments::Arguments;
@@ -24,6 +24,7 @@ use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 pub(in crate::redis) struct Caller {
     pub(in crate::redis) shards: Arc<Shards>,
     batcher: Arc<Batcher>,
+    complaints: Arc<Complaints>,
     pub(in crate::redis) key_prefix: Arc<str>,
 }
 
@@ -46,6 +47,7 @@ impl Caller {
         Self {
             shards: Arc::new(shards),
             batcher: Arc::default(),
+            complaints: Arc::default(),
             key_prefix: key_prefix.into(),
         }
     }

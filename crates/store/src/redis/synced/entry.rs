@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tidegate_core::{Micros, Quota, Tally, TallyCounts, TallyTotals};
 
 use super::limits::Watched;
-use crate::Key;
 use crate::charge::LimitKey;
+use crate::{Charge, Key};
 
 /// A key that refuses is heard of again so soon if it is asked for, however seldom counts are exchanged.
 const REFUSES_FOR: Duration = Duration::from_secs(1);
@@ -127,6 +127,18 @@ impl Entry {
 }
 
 impl Telling {
+    /// Nothing that was counted, of a charge that no entry has.
+    pub(super) fn nothing(charge: &Charge<'_>, gateway: &Arc<String>) -> Self {
+        Self {
+            key: charge.limit_key(),
+            quota: *charge.limit.quota(),
+            start: 0,
+            own: TallyCounts::default(),
+            gateway: gateway.clone(),
+            limit: Arc::new(Watched::new(charge.limit)),
+        }
+    }
+
     pub(super) const fn key(&self) -> &Key {
         &self.key.key
     }

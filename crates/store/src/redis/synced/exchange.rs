@@ -4,6 +4,7 @@
 //! call that was lost, came twice or came late adds nothing twice, and what one did not add the next one does.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::entry::{Due, Telling};
 use super::{Synced, notes_of};
-use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::script::caller::Caller;
 use crate::redis::script::{self, Task};
+use crate::{Charge, StoreError};
 
 /// The most keys in one call: Redis is busy with them for less than half a millisecond.
 const KEYS: usize = 32;
@@ -181,6 +182,23 @@ impl Synced {
                 true
             }
         }
+    }
+
+    /// Exchanges nothing about this charge, which shows whether Redis exchanges at all.
+    pub(in crate::redis) async fn probe(
+        &self,
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> Result<(), StoreError> {
+        let gateway = Arc::new("probe".to_owned());
+        let call = Call {
+            caller: &self.access.caller,
+            batch: &vec![Telling::nothing(charge, &gateway)],
+            number: crate::now(),
+        };
+        let answer = call.exchange(until).await?;
+        let mut totals = answer.content.totals.into_iter();
+        totals.next().transpose().map(drop)
     }
 
     fn failed(&self, batch: &[Telling], error: StoreError) {

@@ -25,14 +25,7 @@ pub(super) struct Watched {
 impl Limits {
     /// The one whose ID has this hash.
     pub(super) fn get(&self, hash: u64, limit: &Limit) -> Arc<Watched> {
-        let make = || {
-            Arc::new(Watched {
-                name: limit.name().to_owned(),
-                id: limit.id().to_owned(),
-                max: AtomicU64::new(0),
-                total: AtomicU64::new(0),
-            })
-        };
+        let make = || Arc::new(Watched::new(limit));
         self.0.lock().entry(hash).or_insert_with(make).clone()
     }
 
@@ -51,6 +44,16 @@ impl Limits {
 }
 
 impl Watched {
+    /// One that was never exceeded.
+    pub(super) fn new(limit: &Limit) -> Self {
+        Self {
+            name: limit.name().to_owned(),
+            id: limit.id().to_owned(),
+            max: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        }
+    }
+
     /// What identifies its keys.
     pub(super) fn id(&self) -> &str {
         &self.id

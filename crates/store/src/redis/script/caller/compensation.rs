@@ -108,8 +108,29 @@ impl Caller {
         }
     }
 
-    /// Sends it; the reply begins with the time.
+    /// Sends it; the reply begins with the time. An error of Redis is logged, since no decision has it.
     pub(in crate::redis) async fn send(&self, call: &Compensation) -> Result<Vec<i64>, StoreError> {
+        let answer = self.sent(call).await;
+        match &answer {
+            Err(error) if error.is_about_keys() => {
+                if !error.is_moving()
+                    && let Ok(shard) = self.shards.of(&call.tag)
+                {
+                    shard.in_flight.complain(error);
+                }
+            }
+            Err(error @ StoreError::Refused(_)) if self.complaints.is_due(error) => {
+                tracing::warn!(
+                    %error,
+                    "Redis does not take what follows decisions: settlements, renewals, and units that are given back"
+                );
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    async fn sent(&self, call: &Compensation) -> Result<Vec<i64>, StoreError> {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {

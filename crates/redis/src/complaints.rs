@@ -1,0 +1,67 @@
+//! Errors that are logged when they come, and again once a minute while they last.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::error::CallError;
+
+/// How long an error is not logged again.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The most errors that are logged in that time.
+const MOST: usize = 16;
+
+/// The errors that were logged lately, by their kind.
+#[derive(Debug, Default)]
+pub struct Complaints(Mutex<Vec<(String, Instant)>>);
+
+impl Complaints {
+    /// Returns whether an error is to be logged now, and notes that it is.
+    pub fn is_due(&self, error: &CallError) -> bool {
+        self.is_due_at(error, Instant::now())
+    }
+
+    fn is_due_at(&self, error: &CallError, now: Instant) -> bool {
+        let mut logged = self.0.lock();
+        logged.retain(|(_, at)| now.saturating_duration_since(*at) < AGAIN);
+        let kind = error.kind();
+        let is_due = logged.len() < MOST && logged.iter().all(|(known, _)| *known != kind);
+        if is_due {
+            logged.push((kind, now));
+        }
+        is_due
+    }
+
+    /// Forgets all errors, since they are over: the next one is logged at once.
+    pub(crate) fn end(&self) {
+        self.0.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_is_due_once_a_minute() {
+        let complaints = Complaints::default();
+        let start = Instant::now();
+        let due = |text: &str, seconds| {
+            let error = CallError::refused(text);
+            complaints.is_due_at(&error, start + Duration::from_secs(seconds))
+        };
+        assert!(due("OOM one", 0));
+        assert!(!due("OOM two", 59));
+        assert!(due("MISCONF", 59));
+        assert!(due("OOM three", 60));
+        assert!(due("ERR syntax error", 60));
+        assert!(due("ERR DB index is out of range", 60), "another remedy");
+        complaints.end();
+        assert!(due("OOM four", 61));
+        let kinds: Vec<String> = (b'A'..=b'Z')
+            .map(|letter| char::from(letter).to_string())
+            .collect();
+        let logged = kinds.iter().filter(|kind| due(kind, 62)).count();
+        assert_eq!(logged, MOST - 1, "however many kinds there are");
+    }
+}

@@ -1,0 +1,229 @@
+//! Decisions of no client, which show whether Redis decides.
+//!
+//! A probe runs the scripts of the configured limits by the calls that requests make. Its keys begin with `key_prefix` as all
+//! others, their tag is no hash of a client, and they expire within seconds.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use tidegate_core::Mode;
+use tidegate_redis::{Gateways, Identity, LEAST_VERSION, Shard};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::RedisStore;
+use super::leased::Lender;
+use super::script::{self, Task};
+use crate::{Charge, Key, Limit, OnFailure, StoreError};
+
+/// How long the result of a probe holds.
+const HOLDS_FOR: Duration = Duration::from_secs(1);
+/// The shortest time for all decisions of a probe.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// The lease of what a probe holds, in us.
+const LEASE: u64 = 1_000_000;
+/// How long a text stays that a check of the server writes.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// The result of the last probe, and when it ended.
+#[derive(Debug, Default)]
+pub(super) struct LastProbe(Mutex<Option<(Instant, Result<(), StoreError>)>>);
+
+/// Why a Redis cannot be used.
+#[derive(Debug)]
+pub struct Unfit {
+    /// The address of the server in a Redis Cluster.
+    node: Option<String>,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Version(String),
+    Error(StoreError),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = &self.node {
+            write!(f, "node {node}: ")?;
+        }
+        match &self.cause {
+            Cause::Version(version) => {
+                write!(
+                    f,
+                    "the server is {version}, and the least version is {LEAST_VERSION}"
+                )
+            }
+            Cause::Error(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl From<StoreError> for Unfit {
+    fn from(error: StoreError) -> Self {
+        let cause = Cause::Error(error);
+        Self { node: None, cause }
+    }
+}
+
+impl RedisStore {
+    /// Returns whether Redis decides requests with these limits; in a Redis Cluster, whether one of its nodes does. Redis is
+    /// asked once a second at most, and each decision may take the timeout of all decisions.
+    ///
+    /// # Errors
+    ///
+    /// Why the last probe failed, or why there is no connection.
+    pub async fn ready<'a>(
+        &self,
+        limits: impl Iterator<Item = &'a Limit>,
+    ) -> Result<(), StoreError> {
+        self.access.secret.check()?;
+        self.connected()?;
+        let mut last = self.last_probe.0.lock().await;
+        if let Some((at, result)) = &*last
+            && at.elapsed() < HOLDS_FOR
+        {
+            return result.clone();
+        }
+        let probes = probes(limits);
+        let bound = self.access.timeout.max(SHORTEST);
+        let result = timeout(bound, self.probe_any(&probes)).await;
+        let result = result.unwrap_or(Err(StoreError::Timeout));
+        *last = Some((Instant::now(), result.clone()));
+        result
+    }
+
+    /// Checks all that a gateway needs of this Redis: its version, a decision by each server, and what gateways share.
+    ///
+    /// # Errors
+    ///
+    /// The first fault that was found.
+    pub async fn check<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> Result<(), Unfit> {
+        self.connected()?;
+        // An ACL may forbid INFO.
+        for info in self.info().await.unwrap_or_default() {
+            if let Some(version) = info.info.too_old() {
+                let (node, cause) = (info.node, Cause::Version(version));
+                return Err(Unfit { node, cause });
+            }
+        }
+        let (shards, prefix) = self.servers();
+        let probes = probes(limits);
+        for (node, shard, tag) in shards.tags()? {
+            let probed = self.probe(&shard, tag, &probes).await;
+            probed.map_err(|error| Unfit {
+                node,
+                cause: Cause::Error(error),
+            })?;
+        }
+        let (own, bound) = (format!("{prefix}:probe"), self.access.timeout);
+        // The second time finds what the first has written.
+        for _ in 0..2 {
+            let shared = timeout(bound, shards.set_once(&own, "probe", KEPT)).await;
+            shared.unwrap_or(Err(StoreError::Timeout))?;
+        }
+        let gateways = Gateways::new(None, Identity::new().into());
+        gateways.heartbeat(&shards, &own, bound).await?;
+        Ok(())
+    }
+
+    /// Probes one server after the other until one decides. One that failed last comes last.
+    async fn probe_any(&self, probes: &[Limit]) -> Result<(), StoreError> {
+        let (shards, _) = self.servers();
+        let mut servers = shards.tags()?;
+        servers.sort_by_key(|(_, shard, _)| shard.in_flight.fails());
+        let mut result = Err(StoreError::Disconnected);
+        for (_, shard, tag) in servers {
+            result = self.probe(&shard, tag, probes).await;
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Has a server decide each of these limits.
+    async fn probe(
+        &self,
+        shard: &Shard,
+        tag: [u8; 16],
+        probes: &[Limit],
+    ) -> Result<(), StoreError> {
+        let rest = [0; 16];
+        for limit in probes {
+            let key = Key { tag, rest };
+            let charge = Charge {
+                limit,
+                key,
+                cost: 1,
+            };
+            self.probe_limit(&charge).await.map_err(|error| {
+                let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();
+                let cause = shard.in_flight.failure().filter(|_| is_open);
+                cause.unwrap_or(error)
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn probe_limit(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        let until = Instant::now() + self.access.timeout;
+        match charge.limit.mode() {
+            Mode::Leased => {
+                let lender = Lender {
+                    access: self.access.clone(),
+                    identity: self.gateways.identity().clone(),
+                };
+                return lender.probe(charge, until).await;
+            }
+            Mode::Synced => return self.modes.synced.probe(charge, until).await,
+            Mode::Exact | Mode::Local => {}
+        }
+        let charges = std::slice::from_ref(charge);
+        let decision = self.modes.exact.ask(charges, until).await?;
+        let Some(Some(verdict)) = decision.verdicts.first() else {
+            return Ok(());
+        };
+        if charge.limit.lease().is_some() && verdict.allowed {
+            let caller = &self.access.caller;
+            let call = caller.given_back(charge, &decision.sources[0], verdict);
+            let sent = timeout(self.access.timeout, caller.send(&call)).await;
+            sent.unwrap_or(Err(StoreError::Timeout))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the limits of a probe: one for each script and mode that these limits use.
+fn probes<'a>(limits: impl Iterator<Item = &'a Limit>) -> Vec<Limit> {
+    let mut kinds = Vec::new();
+    let mut probes = Vec::new();
+    for limit in limits.filter(|limit| limit.mode() != Mode::Local) {
+        let Ok(quota) = limit.quota().brief() else {
+            continue;
+        };
+        let mut probe = Limit::new("probe", quota, OnFailure::Closed).in_mode(limit.mode());
+        if let Some(block) = limit.block() {
+            probe = probe.blocking(block);
+        }
+        if limit.reserves().is_some() {
+            probe = probe.reserving(LEASE);
+        }
+        let rest = [0; 16];
+        let (tag, cost) = ([0; 16], 1);
+        let charge = Charge {
+            limit: &probe,
+            key: Key { tag, rest },
+            cost,
+        };
+        let kind = (script::number(Task::Decide, &[charge]), limit.mode());
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+            probes.push(probe);
+        }
+    }
+    probes
+}
