@@ -72,8 +72,12 @@ local function bound(key, period)
   redis.call('PEXPIRE', key, math.max(60000, math.ceil(2 * period / 1000) + 2), 'LT')
 end
 
--- What is said of a key under which something stands that no script wrote: -1 for another type, -2 for other content.
+-- Returns a number for a key whose value no script wrote: -1 for another type, -2 for other content. An error of the server, such as
+-- a command that the user may not run, ends the whole call with Redis's own text.
 local function failure(why)
-  local text = type(why) == 'table' and why.err or why
-  return string.find(tostring(text), '^WRONGTYPE') and -1 or -2
+  local text = tostring(type(why) == 'table' and why.err or why)
+  local of_server = string.find(text, '^NOPERM') or string.find(text, "can't run this command", 1, true)
+    or string.find(text, 'Unknown Redis command', 1, true)
+  if of_server then error(why, 0) end
+  return string.find(text, '^WRONGTYPE') and -1 or -2
 end

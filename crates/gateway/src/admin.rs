@@ -215,7 +215,7 @@ impl Admin {
         }
     }
 
-    /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store decides.
+    /// Answers 200 unless the gateway stops, takes no connections, lacks keys of tokens, or has a store that does not decide.
     async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");

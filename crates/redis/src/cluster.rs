@@ -12,7 +12,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
 
 use super::client::Asking;
 use super::error::CallError;
@@ -35,7 +34,7 @@ const AT_MOST: Duration = Duration::from_millis(100);
 const TAGS: u128 = 4_096;
 /// While nodes answer that the cluster is down, the seeds are asked as well every so many times.
 const SEEDS_EVERY: usize = 5;
-/// The code of what nodes answer then.
+/// The code of the error that nodes answer then.
 const DOWN: &str = "CLUSTERDOWN";
 /// The error for keys of a slot that no node has.
 const NO_OWNER: &str = "CLUSTERDOWN no node has the slot of the key";
@@ -179,7 +178,7 @@ impl Cluster {
                 continue;
             }
             let named = all.iter().find(|(_, known)| Arc::ptr_eq(known, &shard));
-            tags.push((named.and_then(|(name, _)| name.clone()), shard, tag));
+            tags.push((named.and_then(|(name, _)| name.clone()), shard, vec![tag]));
             if tags.len() == all.len() {
                 break;
             }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::error::CallError;
 
-/// How long an error is not logged again.
+/// The time in which an error is not logged again.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The most errors that are logged in that time.
 const MOST: usize = 16;

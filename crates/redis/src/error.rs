@@ -84,12 +84,12 @@ impl CallError {
         Self::Refused(ErrorReply::new(text))
     }
 
-    /// The reply is not what the script says.
+    /// Makes the error of a reply of another form than the script has.
     pub fn unknown_reply() -> Self {
         Self::Refused(ErrorReply::unknown())
     }
 
-    /// What a script that decides many says of one that failed (`failure` in `lua/record.lua`).
+    /// Makes the error of a decision in a call for several (`failure` in `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
         Self::Refused(ErrorReply::of_script(number))
     }

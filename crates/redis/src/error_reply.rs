@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// The longest text that is kept, in characters.
 const LONGEST: usize = 240;
-/// Behind these words Redis quotes the arguments of a command that it does not know.
+/// The words before the arguments of an unknown command, which Redis quotes.
 const ARGUMENTS: &str = ", with args beginning with";
-/// Behind this word stand the hash of the script that failed and a line of its text.
+/// The word before the hash and the line of a script that failed.
 const SCRIPT: &str = " script: ";
 /// The shortest secret that is removed from a text. A shorter one is a part of too many words.
 const SHORTEST_SECRET: usize = 4;
-/// What a reply is that no script gives.
+/// The text for a reply of another form than any script has.
 const UNKNOWN: &str = "an unknown reply";
 /// The code of most errors, with and without a script.
 const ERR: &str = "ERR";
@@ -57,7 +57,7 @@ impl ErrorReply {
         }
     }
 
-    /// Makes the error of one of several decisions, by its number (`failure` in `lua/record.lua`).
+    /// Makes the error of a decision in a call for several (`failure` in `lua/record.lua`).
     pub(crate) fn of_script(number: i64) -> Self {
         let text = match number {
             -1 => "WRONGTYPE the key holds another type of value",
@@ -79,7 +79,7 @@ impl ErrorReply {
         self.is_about_keys
     }
 
-    /// Says how to end it, where that is known.
+    /// Returns the remedy, if there is one in this list.
     pub(crate) fn remedy(&self) -> Option<Cow<'static, str>> {
         let has = |words: &str| self.text.contains(words);
         Some(Cow::Borrowed(match self.code() {
@@ -99,7 +99,9 @@ impl ErrorReply {
             ERR if has("Error compiling script") || has("syntax error") => {
                 "a server before Redis 7.0 and Valkey 7.2 answers this"
             }
-            ERR if has("unknown command") => "the server lacks this command, or renamed it",
+            ERR if has("unknown command") || has("Unknown Redis command") => {
+                "the server lacks this command, or renamed it"
+            }
             ERR if has("DB index") => "`databases` of the server is below the database in `url`",
             ERR if has("max number of clients") => "raise `maxclients` of the server",
             ERR if has("cluster support disabled") => {
@@ -149,7 +151,7 @@ fn is_about_keys(text: &str) -> bool {
             let is_of_server = [
                 "Error compiling script",
                 "can't run this command",
-                "unknown command",
+                "Unknown Redis command",
             ];
             text.contains("user_script:") && !is_of_server.iter().any(|words| text.contains(words))
         }
@@ -157,7 +159,7 @@ fn is_about_keys(text: &str) -> bool {
     }
 }
 
-/// Escapes whatever is not plain text, and cuts what is too long.
+/// Escapes all but printable ASCII, and cuts a long text.
 fn printable(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.chars().enumerate() {
@@ -257,6 +259,7 @@ mod tests {
         for text in [
             "ERR The user executing the script can't run this command or subcommand script: ab, on @user_script:2.",
             "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
+            "ERR Unknown Redis command called from script script: ab, on @user_script:2.",
             "ERR syntax error",
             "NOPERM this user has no permissions to run the 'evalsha' command",
             "OOM command not allowed when used memory > 'maxmemory'.",

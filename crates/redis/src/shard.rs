@@ -10,7 +10,6 @@ use tokio::sync::{Mutex, Notify};
 
 use super::client::{Asking, By, Client};
 use super::confirmation::Confirmation;
-use super::error::CallError;
 use super::failure::Failure;
 use super::in_flight::InFlightLimit;
 use super::route::Route;
@@ -34,8 +33,8 @@ pub struct Shard {
 /// A server, with its address if it is a node of a Redis Cluster.
 pub type Named = (Option<String>, Arc<Shard>);
 
-/// As [`Named`], with a tag whose keys are there.
-pub type Tagged = (Option<String>, Arc<Shard>, [u8; 16]);
+/// A [`Named`] server, with tags whose keys are there.
+pub type Tagged = (Option<String>, Arc<Shard>, Vec<[u8; 16]>);
 
 /// How often a script was loaded here; whoever holds the lock loads.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use super::info::{NodeInfo, RedisInfo};
 use super::route::Route;
 use super::script::Scripts;
 use super::shard::{Named, Shard, Tagged};
-use super::slots::{slot_of, slot_of_tag};
+use super::slots::{ENDS, slot_of, slot_of_tag};
 use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
 use super::word::Word;
@@ -256,11 +256,15 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// All servers that have keys, each with its address in a Redis Cluster and a tag whose keys are there. The tags are hashes
-    /// of no client.
+    /// All servers that have keys, each with its address in a Redis Cluster and tags whose keys are there. The tags are hashes of
+    /// no client.
     pub fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         match &self.0 {
-            Kind::One(shard) => Ok(vec![(None, shard.clone(), [0; 16])]),
+            Kind::One(shard) => Ok(vec![(
+                None,
+                shard.clone(),
+                ENDS.map(u128::to_be_bytes).to_vec(),
+            )]),
             Kind::Cluster(cluster) => cluster.tags(),
         }
     }

@@ -9,6 +9,9 @@ use super::url::Address;
 /// How many slots a cluster has.
 pub(crate) const SLOTS: u16 = 16384;
 
+/// Tags in the first and the last slot, which are two nodes' in a Redis Cluster.
+pub(crate) const ENDS: [u128; 2] = [22_643, 38_340];
+
 /// The slot of a key, by what stands in its braces if anything does.
 pub(crate) fn slot_of(key: &str) -> u16 {
     fred::util::redis_keyslot(key.as_bytes())
@@ -102,6 +105,8 @@ mod tests {
                 slot_of(&format!("tidegate:{{{hex}}}:limit:fixed_window/1"))
             );
         }
+        let ends = ENDS.map(|tag| slot_of_tag(&tag.to_be_bytes()));
+        assert_eq!(ends, [0, SLOTS - 1]);
         // From the specification of Redis Cluster: CRC16 of 123456789 is 0x31c3.
         assert_eq!(slot_of("123456789"), 0x31c3 % SLOTS);
     }

@@ -15,9 +15,9 @@ use tidegate_config::{Plan, StorePlan};
 use tidegate_keys::jwks::Jwks;
 use tidegate_upstream::{ServerPlan, reach};
 
-/// How long Redis may take for one decision, once there was time for a connection.
+/// The timeout of one decision, once there was time for a connection.
 const REDIS: Duration = Duration::from_secs(2);
-/// How long all decisions may take.
+/// The timeout of all decisions.
 const ALL_OF_REDIS: Duration = Duration::from_secs(10);
 /// How many are tried at once.
 const AT_ONCE: usize = 32;

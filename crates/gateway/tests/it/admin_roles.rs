@@ -236,7 +236,11 @@ async fn a_reset_without_tokens_and_one_that_fails_are_told_as_such() {
         );
     }
     assert_eq!(lines[1]["level"], "WARN");
-    assert_eq!(lines[1]["error"], "there is no connection to Redis");
+    let error = lines[1]["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("there is no connection to Redis"),
+        "{error}"
+    );
 }
 
 /// A log of warnings alone has them, too.

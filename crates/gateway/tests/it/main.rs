@@ -58,6 +58,7 @@ mod fleet;
 mod leased;
 mod outage;
 mod redis_refuses;
+mod redis_undecided;
 mod redis_unreachable;
 mod shared_secret;
 mod synced;

@@ -37,7 +37,9 @@ async fn one_that_is_not_there_at_start_is_told_without_any_request() {
         .await;
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["level"], "WARN");
-    assert_eq!(line["error"], "there is no connection to Redis");
+    let refused = format!("{}: connection refused", redis.addr());
+    let expected = format!("there is no connection to Redis: {refused}");
+    assert_eq!(line["error"], *expected);
     // What its share of each limit is, too.
     let line = gateway.process.wait_for_line("the whole quota", LONG).await;
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -80,7 +82,10 @@ async fn one_that_goes_away_is_told_once_and_again_when_it_is_back() {
 }
 
 /// Status, standard output and standard error of `tidegate check`, run while this test's servers go on.
-async fn check(yaml: &str, options: &'static [&'static str]) -> (Option<i32>, String, String) {
+pub(crate) async fn check(
+    yaml: &str,
+    options: &'static [&'static str],
+) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, format!("secret: none-but-a-test\n{yaml}")).unwrap();

@@ -177,7 +177,7 @@ impl Exact {
         }
     }
 
-    /// Has Redis decide, and notes what it answered.
+    /// Has Redis decide, and notes the answer.
     pub(super) async fn ask(
         &self,
         charges: &[Charge<'_>],

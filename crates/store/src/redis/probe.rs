@@ -16,13 +16,13 @@ use super::leased::Lender;
 use super::script::{self, Task};
 use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
-/// How long the result of a probe holds.
+/// The time for which the result of a probe holds.
 const HOLDS_FOR: Duration = Duration::from_secs(1);
 /// The shortest time for all decisions of a probe.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// The lease of what a probe holds, in us.
+/// The lease of holds of a probe, in us.
 const LEASE: u64 = 1_000_000;
-/// How long a text stays that a check of the server writes.
+/// The time to live of a text that a check writes.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// The result of the last probe, and when it ended.
@@ -70,8 +70,8 @@ impl From<StoreError> for Unfit {
 }
 
 impl RedisStore {
-    /// Returns whether Redis decides requests with these limits; in a Redis Cluster, whether one of its nodes does. Redis is
-    /// asked once a second at most, and each decision may take the timeout of all decisions.
+    /// Returns whether Redis decides requests with these limits; in a Redis Cluster, whether any node does. A probe runs once a
+    /// second at most.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl RedisStore {
         }
         let (shards, prefix) = self.servers();
         let probes = probes(limits);
-        for (node, shard, tag) in shards.tags()? {
-            let probed = self.probe(&shard, tag, &probes).await;
+        for (node, shard, tags) in shards.tags()? {
+            let probed = self.probe(&shard, &tags, &probes).await;
             probed.map_err(|error| Unfit {
                 node,
                 cause: Cause::Error(error),
@@ -130,14 +130,14 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Probes one server after the other until one decides. One that failed last comes last.
+    /// Probes one server after the other until one decides. A server whose last call failed comes last.
     async fn probe_any(&self, probes: &[Limit]) -> Result<(), StoreError> {
         let (shards, _) = self.servers();
         let mut servers = shards.tags()?;
         servers.sort_by_key(|(_, shard, _)| shard.in_flight.fails());
         let mut result = Err(StoreError::Disconnected);
-        for (_, shard, tag) in servers {
-            result = self.probe(&shard, tag, probes).await;
+        for (_, shard, tags) in servers {
+            result = self.probe(&shard, &tags, probes).await;
             if result.is_ok() {
                 break;
             }
@@ -149,22 +149,24 @@ impl RedisStore {
     async fn probe(
         &self,
         shard: &Shard,
-        tag: [u8; 16],
+        tags: &[[u8; 16]],
         probes: &[Limit],
     ) -> Result<(), StoreError> {
         let rest = [0; 16];
-        for limit in probes {
-            let key = Key { tag, rest };
-            let charge = Charge {
-                limit,
-                key,
-                cost: 1,
-            };
-            self.probe_limit(&charge).await.map_err(|error| {
-                let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();
-                let cause = shard.in_flight.failure().filter(|_| is_open);
-                cause.unwrap_or(error)
-            })?;
+        for tag in tags {
+            for limit in probes {
+                let key = Key { tag: *tag, rest };
+                let charge = Charge {
+                    limit,
+                    key,
+                    cost: 1,
+                };
+                if let Err(error) = self.probe_limit(&charge).await {
+                    let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();
+                    let cause = shard.in_flight.failure().filter(|_| is_open);
+                    return Err(cause.unwrap_or(error));
+                }
+            }
         }
         Ok(())
     }

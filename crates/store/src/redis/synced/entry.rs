@@ -127,7 +127,7 @@ impl Entry {
 }
 
 impl Telling {
-    /// Nothing that was counted, of a charge that no entry has.
+    /// Makes a telling of zero units, for a charge without an entry.
     pub(super) fn nothing(charge: &Charge<'_>, gateway: &Arc<String>) -> Self {
         Self {
             key: charge.limit_key(),

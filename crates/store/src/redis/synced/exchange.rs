@@ -184,7 +184,7 @@ impl Synced {
         }
     }
 
-    /// Exchanges nothing about this charge, which shows whether Redis exchanges at all.
+    /// Exchanges zero units of this charge, which shows whether Redis exchanges at all.
     pub(in crate::redis) async fn probe(
         &self,
         charge: &Charge<'_>,

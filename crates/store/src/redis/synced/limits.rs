@@ -44,7 +44,7 @@ impl Limits {
 }
 
 impl Watched {
-    /// One that was never exceeded.
+    /// Makes a limit that was never exceeded.
     pub(super) fn new(limit: &Limit) -> Self {
         Self {
             name: limit.name().to_owned(),
