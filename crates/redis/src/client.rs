@@ -36,7 +36,7 @@ impl Client {
     }
 
     /// Waits until the first attempt to connect is over, whatever came of it.
-    pub(crate) async fn tried(&self) {
+    pub async fn tried(&self) {
         self.0.tried().await;
     }
 

@@ -171,9 +171,16 @@ impl Cluster {
     pub(crate) fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         let all = self.all()?;
         let mut tags: Vec<Tagged> = Vec::new();
+        let mut error = CallError::Disconnected;
         for number in 0..TAGS {
             let tag = number.to_be_bytes();
-            let shard = self.of(slot_of_tag(&tag))?;
+            let shard = match self.of(slot_of_tag(&tag)) {
+                Ok(shard) => shard,
+                Err(why) => {
+                    error = why;
+                    continue;
+                }
+            };
             if tags.iter().any(|(_, known, _)| Arc::ptr_eq(known, &shard)) {
                 continue;
             }
@@ -182,6 +189,9 @@ impl Cluster {
             if tags.len() == all.len() {
                 break;
             }
+        }
+        if tags.is_empty() {
+            return Err(error);
         }
         Ok(tags)
     }

@@ -133,6 +133,9 @@ async fn keep(
         shared.connection.store(0, Ordering::Relaxed);
         let was_up = shared.fred.swap(None).is_some();
         *shared.at.lock() = None;
+        if let Some(sentinels) = &sentinels {
+            sentinels.tried().await;
+        }
         let why = cause(&ended, &route, sentinels.as_deref());
         let before = shared.status.send_replace(Some(Err(why.clone())));
         // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.

@@ -83,12 +83,16 @@ async fn its_numbers_are_metrics_and_one_that_drops_limits_is_warned_of() {
         if page.contains("tidegate_redis_script_calls_total") {
             let seconds = value(&page, "tidegate_redis_script_seconds_total");
             assert!((1e-6..10.0).contains(&seconds), "{seconds} s");
-            break value(&page, "tidegate_redis_script_calls_total");
+            let calls = value(&page, "tidegate_redis_script_calls_total");
+            if calls >= 19.0 {
+                break calls;
+            }
         }
         assert!(Instant::now() < deadline, "no scripts in {page}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
-    assert!((19.0..=20.0).contains(&calls), "{calls} calls");
+    // The probes of `/readyz` at the start run the script on two keys each.
+    assert!(calls <= 30.0, "{calls} calls");
 
     let warnings = warnings(gateway).await;
     assert_eq!(warnings.len(), 1, "once: {warnings:?}");

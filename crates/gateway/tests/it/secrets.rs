@@ -119,6 +119,10 @@ async fn dump(connection: &mut RedisConnection) -> Vec<(String, String)> {
         };
         for key in keys.as_array() {
             let key = key.as_str();
+            // A probe's key ends within milliseconds.
+            if key.contains(":probe:") {
+                continue;
+            }
             let lives = connection.command(&["PTTL", key]).await.unwrap().as_int();
             assert!(lives > 0, "{key} lives for {lives} ms");
             let content = connection.command(&["DUMP", key]).await.unwrap();

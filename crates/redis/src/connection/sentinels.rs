@@ -11,6 +11,7 @@ use fred::interfaces::ClientLike as _;
 use fred::types::CustomCommand;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::super::error::CallError;
 use super::super::route::Route;
@@ -75,6 +76,16 @@ impl Sentinels {
                 leave.notify_one();
             }
         }
+    }
+
+    /// Waits until each sentinel has answered or not, or for as long as one may take to connect.
+    pub(super) async fn tried(&self) {
+        let _ = timeout(CONNECT, async {
+            for (_, connection) in &self.connections {
+                connection.tried().await;
+            }
+        })
+        .await;
     }
 
     /// Returns why no sentinel answers, by the first that has a cause.

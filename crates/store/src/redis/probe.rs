@@ -85,6 +85,7 @@ impl RedisStore {
         let mut last = self.last_probe.0.lock().await;
         if let Some((at, result)) = &*last
             && at.elapsed() < HOLDS_FOR
+            && !(result.is_ok() && self.fails())
         {
             return result.clone();
         }
@@ -102,6 +103,9 @@ impl RedisStore {
     ///
     /// The first fault that was found.
     pub async fn check<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> Result<(), Unfit> {
+        let (shards, prefix) = self.servers();
+        // Without a limit on time, since each attempt to connect has one.
+        shards.tried().await;
         self.connected()?;
         // An ACL may forbid INFO.
         for info in self.info().await.unwrap_or_default() {
@@ -110,24 +114,30 @@ impl RedisStore {
                 return Err(Unfit { node, cause });
             }
         }
-        let (shards, prefix) = self.servers();
-        let probes = probes(limits);
-        for (node, shard, tags) in shards.tags()? {
-            let probed = self.probe(&shard, &tags, &probes).await;
-            probed.map_err(|error| Unfit {
-                node,
-                cause: Cause::Error(error),
-            })?;
-        }
         let (own, bound) = (format!("{prefix}:probe"), self.access.timeout);
         // The second time finds what the first has written.
         for _ in 0..2 {
             let shared = timeout(bound, shards.set_once(&own, "probe", KEPT)).await;
             shared.unwrap_or(Err(StoreError::Timeout))?;
         }
+        let probes = probes(limits);
+        for (node, shard, tags) in shards.tags()? {
+            shard.client.tried().await;
+            let probed = self.probe(&shard, &tags, &probes).await;
+            probed.map_err(|error| Unfit {
+                node,
+                cause: Cause::Error(error),
+            })?;
+        }
         let gateways = Gateways::new(None, Identity::new().into());
         gateways.heartbeat(&shards, &own, bound).await?;
         Ok(())
+    }
+
+    /// Returns whether the last decision of each server failed.
+    fn fails(&self) -> bool {
+        let servers = self.access.caller.shards.all().unwrap_or_default();
+        servers.iter().all(|(_, shard)| shard.in_flight.fails())
     }
 
     /// Probes one server after the other until one decides. A server whose last call failed comes last.

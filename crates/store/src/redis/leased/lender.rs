@@ -126,7 +126,7 @@ impl Lender {
         until: Instant,
     ) -> Result<Answer<Lent>, StoreError> {
         self.access.secret.check()?;
-        let shard = self.access.caller.shards.of(&budget.key.tag)?;
+        let shard = self.access.caller.server(&budget.key.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
         match shard.in_flight.call(until, asked).await {
             // It has done nothing, and told the time, by which another one may be in time.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Micros, Verdict};
-use tidegate_redis::{Answer, Batched, Batcher, Complaints, Question, Shards, Word, with_deadline};
+use tidegate_redis::{
+    Answer, Batched, Batcher, Complaints, Question, Shard, Shards, Word, with_deadline,
+};
 
 use super::Task;
 use super::arguments::Arguments;
@@ -50,6 +52,15 @@ impl Caller {
             complaints: Arc::default(),
             key_prefix: key_prefix.into(),
         }
+    }
+
+    /// The server of a client's keys. If no server has them, the first decision that fails is logged.
+    pub(in crate::redis) fn server(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
+        self.shards.of(tag).inspect_err(|error| {
+            if matches!(error, StoreError::Refused(_)) && self.complaints.is_due(error) {
+                tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
+            }
+        })
     }
 
     /// Whether one script can decide all of these.
@@ -132,7 +143,7 @@ impl Caller {
 
     /// Has the script decide by `until`, if its server may be asked.
     async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
-        let shard = self.shards.of(&call.tag)?;
+        let shard = self.server(&call.tag)?;
         let ask = |deadline| {
             let now = shard.in_flight.now().unwrap_or_else(crate::now);
             let words = call.arguments.at(now);

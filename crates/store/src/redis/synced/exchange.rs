@@ -226,7 +226,7 @@ impl Call<'_> {
     async fn exchange(&self, until: Instant) -> Result<Answer<Exchanged>, StoreError> {
         let tag = self.tag();
         loop {
-            let shard = self.caller.shards.of(&tag)?;
+            let shard = self.caller.server(&tag)?;
             match shard
                 .in_flight
                 .call(until, |on_clock| self.tell(on_clock))
