@@ -149,7 +149,7 @@ impl Activity {
         self.last_call_is_over.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no request, and nothing to be sent or carried through a tunnel.
+    /// Whether the connection has no request, no tunnel and no write that waits.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.is_busy() && !self.is_write_stalled() && !self.is_tunnel()
     }

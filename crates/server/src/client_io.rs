@@ -4,37 +4,29 @@
 //! before hyper reads them: see [`RequestLines`]. A connection that ends from the server's side does not wait for its client: see
 //! [`ClientIo::end_reading`].
 
+mod transport;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use crate::activity::Activity;
 use crate::client_stream::{ClientStream, put_before, read_first};
-use crate::frames::FrameReader;
+use crate::frames::{FrameReader, SHUTDOWN_ACK};
 use crate::request_lines::RequestLines;
-
-/// The acknowledgement of the PING that the HTTP/2 library sends with its first GOAWAY frame.
-const SHUTDOWN_ACK: [u8; 17] = [
-    0, 0, 8, 6, 1, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
-];
+use transport::Transport;
 
 /// Where requests come from and answers go to.
 #[derive(Debug)]
 pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
-}
-
-#[derive(Debug)]
-enum Transport {
-    Plain(ClientStream),
-    Tls(Box<Protected>),
 }
 
 /// What is noted of the bytes that pass.
@@ -86,23 +78,13 @@ impl Http1Watch {
     }
 }
 
-/// Where the frames of a client begin, and whether those of the server are sent.
+/// The frames of both sides of an HTTP/2 connection.
 #[derive(Debug)]
 struct Http2Watch {
     frames: FrameReader,
     activity: Arc<Activity>,
-    // Some of what was written is not flushed. Otherwise the last frame is whole.
+    // A write has come after the last flush. Otherwise the last frame is whole.
     unflushed: bool,
-    // The library has its acknowledgement.
-    acknowledged: bool,
-}
-
-/// A connection under TLS.
-#[derive(Debug)]
-pub(crate) struct Protected {
-    // To be read before all others.
-    first: Bytes,
-    tls: TlsStream<ClientStream>,
 }
 
 impl ClientIo {
@@ -113,8 +95,7 @@ impl ClientIo {
 
     /// A connection under TLS.
     pub(crate) fn tls(tls: TlsStream<ClientStream>) -> Self {
-        let first = Bytes::new();
-        Self::new(Transport::Tls(Box::new(Protected { first, tls })))
+        Self::new(Transport::tls(tls))
     }
 
     const fn new(transport: Transport) -> Self {
@@ -140,7 +121,6 @@ impl ClientIo {
             frames: FrameReader::default(),
             activity,
             unflushed: false,
-            acknowledged: false,
         });
     }
 
@@ -179,7 +159,7 @@ impl ClientIo {
         }
     }
 
-    /// Ends the reading of a client that sends nothing, once its last call is over.
+    /// Ends the reading of a silent client, once its last call is over.
     ///
     /// Over HTTP/2 the library waits for the client to acknowledge a PING before it ends. It gets the acknowledgement here. So it
     /// accepts no more requests, completes those it has, and closes. In the middle of a frame or a head, the client has reached its
@@ -196,11 +176,13 @@ impl ClientIo {
         let is_quiet = activity.is_quiet();
         match &mut self.watch {
             Watch::Http2(http2) if http2.frames.is_between_frames() => {
-                if http2.acknowledged || buffer.remaining() < SHUTDOWN_ACK.len() {
+                if buffer.remaining() < SHUTDOWN_ACK.len() {
                     return Poll::Pending;
                 }
-                http2.acknowledged = true;
-                buffer.put_slice(&SHUTDOWN_ACK);
+                match http2.frames.shutdown_ack() {
+                    Some(ack) => buffer.put_slice(ack),
+                    None => return Poll::Pending,
+                }
                 Poll::Ready(Ok(()))
             }
             _ if is_quiet => Poll::Ready(Ok(())),
@@ -233,41 +215,25 @@ impl ClientIo {
 
     /// The socket below.
     pub(crate) fn socket(&self) -> &TcpStream {
-        match &self.transport {
-            Transport::Plain(stream) => stream.socket(),
-            Transport::Tls(protected) => protected.tls.get_ref().0.socket(),
-        }
+        self.transport.socket()
     }
 
     /// Whether bytes that were put back wait to be read.
     pub(crate) fn has_more(&self) -> bool {
-        if let Watch::Http1(http1) = &self.watch
-            && http1.passed.has_remaining()
-        {
-            return true;
-        }
-        match &self.transport {
-            Transport::Plain(stream) => stream.has_more(),
-            Transport::Tls(protected) => protected.first.has_remaining(),
-        }
+        let is_passed = matches!(&self.watch, Watch::Http1(http1) if !http1.passed.is_empty());
+        is_passed || self.transport.has_more()
     }
 
     /// The connection rests: what only writes need is dropped.
     pub(crate) fn rest(&mut self) {
-        match &mut self.transport {
-            Transport::Plain(stream) => stream.rest(),
-            Transport::Tls(protected) => protected.tls.get_mut().0.rest(),
-        }
+        self.transport.rest();
     }
 
     /// Puts bytes back that were read last. They are read again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
-        if let Watch::Http1(http1) = &mut self.watch {
-            return put_before(&mut http1.passed, read);
-        }
-        match &mut self.transport {
-            Transport::Plain(stream) => stream.put_back(read),
-            Transport::Tls(protected) => put_before(&mut protected.first, read),
+        match &mut self.watch {
+            Watch::Http1(http1) => put_before(&mut http1.passed, read),
+            _ => self.transport.put_back(read),
         }
     }
 }
@@ -374,68 +340,5 @@ impl AsyncWrite for ClientIo {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut this.transport).poll_shutdown(context)
-    }
-}
-
-impl AsyncRead for Transport {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(protected) => match read_first(&mut protected.first, buffer) {
-                true => Poll::Ready(Ok(())),
-                false => Pin::new(&mut protected.tls).poll_read(context, buffer),
-            },
-        }
-    }
-}
-
-impl AsyncWrite for Transport {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(protected) => {
-                Pin::new(&mut protected.tls).poll_write_vectored(context, slices)
-            }
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(protected) => protected.tls.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
-        }
     }
 }

@@ -18,7 +18,7 @@ use crate::activity::Activity;
 use crate::connection_limit::ConnectionPermit;
 use crate::drain::LAST_CALL;
 
-/// How long a client may go on sending after its last answer. A client that sends nothing has [`LAST_CALL`] once the server drains.
+/// The time in which a client may still send after its last answer. While the server drains, a silent client has [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A client's connection.

@@ -13,8 +13,8 @@ use crate::activity::{Activity, Watch};
 use crate::after_poll::polled;
 use crate::drain::{LAST_CALL, stop_asked};
 
-/// How a connection ends when a stop is asked for: once it has been quiet for so long. [`LAST_CALL`] after that, its client is not
-/// waited for.
+/// The end of a connection from the server's side. The shutdown begins at a stop, once the connection has been quiet for `quiet_for`.
+/// After another [`LAST_CALL`] the connection does not wait for its client.
 pub(crate) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
     pub(crate) drain: watch::Receiver<bool>,
@@ -48,7 +48,7 @@ where
     let mut stopping = end.drain;
     let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
-    // Runs once a stop was asked for: until the shutdown, then until the client's last call is over.
+    // Runs from the stop until the shutdown, then until the client's last call is over.
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut told: Option<Waker> = None;

@@ -6,17 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-/// The length of what an HTTP/2 client sends first, and of what each frame begins with.
+/// The lengths of the preface and of the head of a frame, in bytes.
 const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
 
-/// How many bytes of control frames may come beyond those that the allowances below pay for. A client that pings needs 3,855 frames
-/// for it.
+/// The acknowledgement of the PING that the HTTP/2 library sends with its first GOAWAY frame.
+pub(crate) const SHUTDOWN_ACK: [u8; 17] = [
+    0, 0, 8, PING, ACK, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
+];
+
+/// The most bytes of control frames beyond the allowances below: 3,855 pings.
 const MOST_CONTROL: u64 = 64 * 1024;
 /// The allowance for each request, in bytes of control frames: priorities, a reset, and the window of a short answer.
 const PER_REQUEST: u64 = 1024;
@@ -39,16 +45,19 @@ impl Allowance {
     }
 }
 
-/// Reads where the frames of an HTTP/2 client begin and end, and nothing else.
+/// Reads the heads of frames that an HTTP/2 client sends.
 #[derive(Debug)]
 pub(crate) struct FrameReader {
     skip: usize,
     head: [u8; FRAME_HEAD],
     length: usize,
-    // The latest stream that a client began; trailers are of one that is known.
+    // The latest stream that the client began; trailers belong to an earlier one.
     last: u32,
     in_head: bool,
     ends_head: bool,
+    // A PING has come that is an acknowledgement, and whose payload begins next.
+    in_ack: bool,
+    has_shutdown_ack: bool,
     // A HEADERS frame has come whose CONTINUATION frames have not.
     in_block: bool,
     // Bytes of control frames that no allowance has paid for, and when time last paid.
@@ -65,6 +74,8 @@ impl Default for FrameReader {
             last: 0,
             in_head: false,
             ends_head: false,
+            in_ack: false,
+            has_shutdown_ack: false,
             in_block: false,
             control: 0,
             paid: Instant::now(),
@@ -78,6 +89,10 @@ impl FrameReader {
         let mut heads = 0;
         while !bytes.is_empty() {
             if self.skip > 0 {
+                if std::mem::take(&mut self.in_ack) {
+                    // The payloads of the library's two kinds of PING differ from their first byte on.
+                    self.has_shutdown_ack |= bytes[0] == SHUTDOWN_ACK[FRAME_HEAD];
+                }
                 let skipped = self.skip.min(bytes.len());
                 self.skip -= skipped;
                 bytes = &bytes[skipped..];
@@ -102,6 +117,14 @@ impl FrameReader {
     /// Whether another frame may come next: no frame and no head is incomplete.
     pub(crate) const fn is_between_frames(&self) -> bool {
         self.skip == 0 && self.length == 0 && !self.in_block
+    }
+
+    /// The acknowledgement of the PING of a shutdown, once, unless the client has sent it.
+    pub(crate) const fn shutdown_ack(&mut self) -> Option<&'static [u8]> {
+        match std::mem::replace(&mut self.has_shutdown_ack, true) {
+            true => None,
+            false => Some(&SHUTDOWN_ACK),
+        }
     }
 
     /// Whether the client has sent far more control frames than its requests, the answers and the time account for.
@@ -147,7 +170,10 @@ impl FrameReader {
                 self.ends_head = !self.in_block && std::mem::take(&mut self.in_head);
             }
             DATA => {}
-            _ => self.control += (FRAME_HEAD + self.skip) as u64,
+            _ => {
+                self.in_ack = kind == PING && flags & ACK != 0;
+                self.control += (FRAME_HEAD + self.skip) as u64;
+            }
         }
     }
 }
@@ -186,7 +212,22 @@ mod tests {
         }
     }
 
-    const PING: u8 = 6;
+    #[test]
+    fn the_shutdown_is_acknowledged_once() {
+        let mut reader = FrameReader::default();
+        reader.read(&[b'x'; PREFACE]);
+        reader.read(&frame(PING, ACK, 0, 8));
+        assert!(reader.shutdown_ack().is_some());
+        assert!(reader.shutdown_ack().is_none());
+        for size in 1..17 {
+            let mut reader = FrameReader::default();
+            reader.read(&[b'x'; PREFACE]);
+            for part in SHUTDOWN_ACK.chunks(size) {
+                reader.read(part);
+            }
+            assert!(reader.is_between_frames() && reader.shutdown_ack().is_none());
+        }
+    }
 
     /// How many of these frames a connection takes.
     fn taken(frames: impl Iterator<Item = Vec<u8>>, allowance: &Allowance) -> Option<usize> {

@@ -15,7 +15,7 @@ use crate::connection_limit::network;
 const MOST: usize = 10_000;
 /// How long one is kept at most. A reset of its limit, or another configuration, takes effect as soon.
 const LONGEST: Duration = Duration::from_secs(1);
-/// How often the log reports a connection that was closed for its control frames.
+/// The least time between two reports of a connection that was closed for its control frames.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Addresses, each with the time until which nothing is read from it.

@@ -110,7 +110,7 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Ready when a stop was asked for and all requests in flight are answered, or [`drain`](crate::Settings::drain) is over.
+    /// Ready after a stop, when all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
     pub async fn ended(&self) {
         stop_asked(&mut self.parts.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());

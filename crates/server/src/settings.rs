@@ -19,7 +19,7 @@ pub struct Settings {
     pub proxy_protocol: bool,
     /// How long clients may take.
     pub timeouts: Timeouts,
-    /// How long requests in flight may take to end once a stop was asked for; none: as long as they take.
+    /// The longest drain: the time for requests in flight to end at a stop; none: no bound.
     pub drain: Option<Duration>,
 }
 

@@ -24,7 +24,7 @@ use crate::Lease;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The share of the drain, as a fraction, after which a tunnel without a pause ends. The rest is for both sides to close.
 const LATEST: (u32, u32) = (5, 6);
-/// How long both sides may take to close once the tunnel has ended, and once it has ended in a pause because the gateway stops.
+/// The time for both sides to close after the end of a tunnel, and after an end in a pause because the gateway stops.
 const LINGER: Duration = Duration::from_secs(3);
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,7 @@ pub struct Tunnel {
     pub upstream: OnUpgrade,
     /// How long both sides may be silent.
     pub idle: Duration,
-    /// How long the tunnel may go on when the gateway stops; none: until it has a pause.
+    /// The drain, of which the tunnel has 5/6 when the gateway stops; none: it ends in a pause only.
     pub drain: Option<Duration>,
     /// The upstream's connection, which ends with the tunnel.
     pub lease: Lease,

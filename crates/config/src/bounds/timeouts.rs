@@ -91,7 +91,7 @@ impl Value for NoLeastRate {
     }
 }
 
-/// How long a stop waits for requests in flight; none: until they end.
+/// The time that requests in flight have to end when the gateway stops; none: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drain(pub(crate) Option<Duration>);
 
