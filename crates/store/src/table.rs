@@ -1,11 +1,11 @@
 //! The table of the memory store: state in this process, bounded, in shards with a lock each.
 //!
 //! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and by newcomers that find no place. Each limit
-//! has a floor of places that no other limit can take; [`shard`] says who gets the rest. A newcomer without a place may take that of an
-//! expired key, or of a key that has used less than half of its quota, of the limit with most keys. A client whose key was replaced may
-//! then be admitted up to half a quota too much. A key that has used more is never flushed. So a flood of new keys cannot reset a key
-//! that is being limited, and a refused newcomer flushes nobody. Newcomers that find no place share one budget per limit and shard
-//! until there is one again.
+//! has a floor of places that no other limit can take; the `occupancy` of a shard divides the rest. A newcomer without a place takes the
+//! place of an expired key, or of a key that has used less than half of its quota. The limit with most keys gives its places first. A
+//! client whose key was replaced may then be admitted up to half a quota too much. Keys that have used more stay. So a flood of new keys
+//! cannot reset a key that is being limited. A refused newcomer replaces no key. Newcomers that find no place share one budget per limit
+//! and shard until there is one again.
 
 mod shard;
 
@@ -44,9 +44,9 @@ pub struct MemoryUse {
 /// Why a new key found no place of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crowded {
-    /// Its address has as many keys as one address may have of values that are not verified.
+    /// Its address has all the keys of unverified values that one address may have.
     Address,
-    /// All addresses have as many keys as there may be of values that are not verified.
+    /// All addresses together have all the keys of unverified values that there may be.
     Unverified,
     /// All places beyond the floor of the limit are taken.
     Table,
@@ -57,7 +57,7 @@ pub enum Crowded {
 pub struct CrowdedLimit {
     /// Its name.
     pub limit: Box<str>,
-    /// How many of its decisions were made on a shared budget, since start.
+    /// The number of its decisions that were made on a shared budget, since start.
     pub decisions: u64,
     /// Why its keys found no place.
     pub crowded: Crowded,

@@ -1,10 +1,10 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
 mod occupancy;
+mod room;
 mod settle;
 mod slots;
 
-use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
@@ -12,18 +12,12 @@ use indexmap::IndexMap;
 use tidegate_core::{HoldId, Micros, Quota, Reservations, Slot, State, Verdict};
 
 use super::MemoryUse;
+use crate::Charge;
 use crate::charge::{LimitKey, Origin};
-use crate::{Charge, Crowded};
 use occupancy::Occupancy;
 
 pub(super) use occupancy::Shared;
 pub(crate) use settle::Settlement;
-
-/// How many keys a newcomer looks at to find a place in a full shard.
-const SAMPLE: usize = 8;
-
-/// How far apart these keys are: neighbours came at one time, and are often of one limit. A prime, so that all keys are reached.
-const STRIDE: usize = 7_919;
 
 /// From this share of its quota on, in per mille, a key is not flushed for a newcomer.
 const KEPT_FROM: u16 = 500;
@@ -221,7 +215,7 @@ impl Shard {
         (held, Room::Shared)
     }
 
-    /// Puts a decided state back, charged with what `charged` says. The key of `origin` is new, if it is.
+    /// Puts a decided state back, with the verdict by which it was `charged`. A new key is counted for `origin`.
     pub(super) fn put(
         &mut self,
         key: LimitKey,
@@ -341,85 +335,5 @@ impl Shard {
     /// The decisions that were made on shared budgets, by limit.
     pub(super) fn shared(&self) -> impl Iterator<Item = &Shared> {
         self.occupancy.shared()
-    }
-
-    /// A place for a new key: a free one that the key may take, if need be after some of the next few keys have expired. Else it is
-    /// that of one of these keys that may go: of the limit with most keys, the least used.
-    fn find_room(
-        &mut self,
-        limit: u64,
-        origin: Option<Origin>,
-        now: Micros,
-    ) -> Result<Room, Crowded> {
-        let Err(mut crowded) = self.promise(limit, origin) else {
-            return Ok(Room::New(None));
-        };
-        // The limit with most keys first, then the key that used least.
-        let mut least: Option<(Reverse<usize>, u16, LimitKey)> = None;
-        for _ in 0..SAMPLE.min(self.entries.len()) {
-            let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
-                break;
-            };
-            self.hand = hand;
-            let Some((key, entry)) = self.entries.get_index(hand) else {
-                break;
-            };
-            if entry.held {
-                continue;
-            }
-            if entry.expires <= now {
-                self.occupancy.remove(key, entry.origin);
-                self.entries.swap_remove_index(hand);
-                match self.promise(limit, origin) {
-                    Ok(()) => return Ok(Room::New(None)),
-                    Err(still) => crowded = still,
-                }
-                continue;
-            }
-            let newcomer = (limit, origin);
-            let known = (key.limit, entry.origin);
-            if entry.used < KEPT_FROM && self.occupancy.may_replace(newcomer, known, crowded) {
-                let keys = Reverse(self.occupancy.keys(key.limit));
-                if least.is_none_or(|(most, used, _)| (keys, entry.used) < (most, used)) {
-                    least = Some((keys, entry.used, *key));
-                }
-            }
-        }
-        let leaving = least.map(|(_, _, key)| key);
-        match leaving.and_then(|key| self.entries.get_mut(&key)) {
-            Some(entry) => {
-                entry.held = true;
-                Ok(Room::New(leaving))
-            }
-            None => Err(crowded),
-        }
-    }
-
-    /// Promises a free place to a new key, if it may take one.
-    fn promise(&mut self, limit: u64, origin: Option<Origin>) -> Result<(), Crowded> {
-        self.occupancy.check(limit, origin, self.promised)?;
-        if self.entries.len() + self.promised >= self.capacity {
-            return Err(Crowded::Table);
-        }
-        self.promised += 1;
-        Ok(())
-    }
-
-    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused newcomer flushes nobody.
-    fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
-        match leaving {
-            None => self.promised -= 1,
-            Some(key) if charged => {
-                if let Some(entry) = self.entries.swap_remove(&key) {
-                    self.occupancy.remove(&key, entry.origin);
-                }
-                self.usage.evicted += 1;
-            }
-            Some(key) => {
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.held = false;
-                }
-            }
-        }
     }
 }

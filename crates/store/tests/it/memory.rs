@@ -302,7 +302,7 @@ fn any_number_of_addresses_leaves_half_of_all_places_to_verified_keys() {
     let keys = store.usage().keys;
     assert!((29_000..36_000).contains(&keys), "{keys} keys of 65,536");
     assert_eq!(store.crowded()[0].crowded, Crowded::Unverified);
-    have_own_budgets(&store, &login, 0..15_000);
+    have_own_budgets(&store, &login, 0..12_000);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tidegate_status::document::State;
 use tidegate_store::{Crowded, MemoryStore};
 
-/// How often the log repeats that a limit is crowded. A limit is crowded no more if none of its decisions was shared for so long.
+/// The pause between two lines about one limit. After the same time without a shared decision the limit has room again.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What was seen of the store so far.
+/// The limits without room, and the decisions that they have shared.
 #[derive(Debug, Default)]
 pub(super) struct CrowdedWatch {
     // All decisions on shared budgets when the store was looked at last.
@@ -27,7 +27,7 @@ struct CrowdedNow {
 }
 
 impl CrowdedWatch {
-    /// Takes the decisions on shared budgets until now, and logs which limits make them. Returns what has changed.
+    /// Takes the decisions on shared budgets until now, and logs which limits make them. Returns the changes.
     pub(super) fn look(&mut self, store: &MemoryStore, now: Instant) -> Vec<(State, String)> {
         let mut news = Vec::new();
         let shared = store.usage().shared;
@@ -71,7 +71,7 @@ impl CrowdedWatch {
         news
     }
 
-    /// What is not well now.
+    /// Returns a sentence for each limit without room.
     pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
         let limits = self.limits.iter();
         limits.map(|(limit, known)| sentence(limit, known.why))

@@ -1,9 +1,9 @@
 //! The places of a shard: how many each limit and each address occupies, and which new keys get one.
 //!
-//! A quarter of the places is divided into floors, one for each limit: no other limit can take them. The rest is common. A key that
-//! is made of values that are not verified is bounded twice more. Its address gets another place only while it has fewer than half
-//! of the common places that are free: alone a third of those, about a quarter of all. All such keys together get another place only while they are fewer
-//! than twice the free ones: about half of all.
+//! A quarter of the places is divided into floors, one for each limit: no other limit can take them. The rest is common. Keys of
+//! unverified values are bounded twice more. An address gets another place while it has fewer than half of the common places that
+//! are free. So one address alone gets about a quarter of all places. All such keys together get another place while they are fewer
+//! than twice the free ones. So they get about half of all places.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use crate::charge::{LimitKey, Origin};
 use crate::{Charge, Crowded};
 
-/// The part of a shard that is divided into floors: one of so many.
+/// One of this number of parts of a shard is divided into floors.
 const FLOORS_PART: usize = 4;
 
 /// The least number of floors: limits that a reload adds find theirs.
@@ -37,7 +37,7 @@ pub(super) struct Occupancy {
     taken: usize,
 }
 
-/// What a limit has of a shard.
+/// The keys of a limit in a shard.
 #[derive(Debug, Default)]
 struct LimitUse {
     keys: usize,
@@ -76,7 +76,7 @@ impl Occupancy {
         self.taken = self.limits.values().map(beyond).sum();
     }
 
-    /// Whether a new key of this limit and origin may take a free place. So many are promised already.
+    /// Checks that a new key of this limit and origin may take a free place, beside the places that are promised.
     pub(super) fn check(
         &self,
         limit: u64,
@@ -102,8 +102,8 @@ impl Occupancy {
         Ok(())
     }
 
-    /// Whether a key may give its place to another one that found none for this reason. No limit grows at the cost of one with fewer
-    /// keys, or of a floor.
+    /// Whether a key may give its place to a new key that found none for this reason. No limit grows at the cost of a floor, or of a
+    /// limit with fewer keys.
     pub(super) fn may_replace(
         &self,
         (limit, origin): (u64, Option<Origin>),
@@ -119,7 +119,7 @@ impl Occupancy {
         is_of_crowd && (of_limit == limit || self.keys(of_limit) > least)
     }
 
-    /// How many keys this limit has.
+    /// The number of keys of this limit.
     pub(super) fn keys(&self, limit: u64) -> usize {
         self.limits.get(&limit).map_or(0, |limit| limit.keys)
     }
@@ -171,7 +171,7 @@ impl Occupancy {
         limits.filter_map(|limit| limit.shared.as_ref())
     }
 
-    /// Gives memory back, and forgets limits without keys.
+    /// Gives memory back, and drops limits without keys.
     pub(super) fn shrink(&mut self) {
         self.limits
             .retain(|_, limit| limit.keys > 0 || limit.shared.is_some());

@@ -1,0 +1,97 @@
+//! Places for new keys, and the keys that leave for them.
+
+use std::cmp::Reverse;
+
+use tidegate_core::Micros;
+
+use super::{KEPT_FROM, Room, Shard};
+use crate::Crowded;
+use crate::charge::{LimitKey, Origin};
+
+/// The number of keys among which a newcomer looks for a place.
+const SAMPLE: usize = 8;
+
+/// The distance between these keys: neighbours came at one time, and are often of one limit. As a prime it reaches all keys.
+const STRIDE: usize = 7_919;
+
+impl Shard {
+    /// Finds a place for a new key: a free one, if need be after expired keys among the next few have left. Else one of these keys
+    /// leaves, if it may: the least used of the limit with most keys.
+    pub(super) fn find_room(
+        &mut self,
+        limit: u64,
+        origin: Option<Origin>,
+        now: Micros,
+    ) -> Result<Room, Crowded> {
+        let Err(mut crowded) = self.promise(limit, origin) else {
+            return Ok(Room::New(None));
+        };
+        // The limit with most keys first, then the key that used least.
+        let mut least: Option<(Reverse<usize>, u16, LimitKey)> = None;
+        for _ in 0..SAMPLE.min(self.entries.len()) {
+            let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
+                break;
+            };
+            self.hand = hand;
+            let Some((key, entry)) = self.entries.get_index(hand) else {
+                break;
+            };
+            if entry.held {
+                continue;
+            }
+            if entry.expires <= now {
+                self.occupancy.remove(key, entry.origin);
+                self.entries.swap_remove_index(hand);
+                match self.promise(limit, origin) {
+                    Ok(()) => return Ok(Room::New(None)),
+                    Err(still) => crowded = still,
+                }
+                continue;
+            }
+            let newcomer = (limit, origin);
+            let known = (key.limit, entry.origin);
+            if entry.used < KEPT_FROM && self.occupancy.may_replace(newcomer, known, crowded) {
+                let keys = Reverse(self.occupancy.keys(key.limit));
+                if least.is_none_or(|(most, used, _)| (keys, entry.used) < (most, used)) {
+                    least = Some((keys, entry.used, *key));
+                }
+            }
+        }
+        let leaving = least.map(|(_, _, key)| key);
+        match leaving.and_then(|key| self.entries.get_mut(&key)) {
+            Some(entry) => {
+                entry.held = true;
+                Ok(Room::New(leaving))
+            }
+            None => Err(crowded),
+        }
+    }
+
+    /// Promises a free place to a new key, if it may take one.
+    fn promise(&mut self, limit: u64, origin: Option<Origin>) -> Result<(), Crowded> {
+        self.occupancy.check(limit, origin, self.promised)?;
+        if self.entries.len() + self.promised >= self.capacity {
+            return Err(Crowded::Table);
+        }
+        self.promised += 1;
+        Ok(())
+    }
+
+    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused newcomer flushes nobody.
+    pub(super) fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
+        match leaving {
+            None => self.promised -= 1,
+            Some(key) if charged => {
+                if let Some(entry) = self.entries.swap_remove(&key) {
+                    self.occupancy.remove(&key, entry.origin);
+                }
+                self.usage.evicted += 1;
+            }
+            Some(key) => {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.held = false;
+                }
+            }
+        }
+    }
+}
