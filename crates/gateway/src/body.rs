@@ -1,17 +1,22 @@
 //! The body of answers: a few bytes of the gateway, what an upstream streams, or none, behind which a tunnel opens.
 
+mod read_on;
 mod received;
 mod upstream;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use tidegate_net::pace::LeastRate;
+use tidegate_telemetry::metrics::RouteMetrics;
+use tidegate_tower::{AnswerBody, Decided, InFlight};
 use tidegate_upstream::{BoxError, Tunnel};
 
+pub(crate) use read_on::read_on;
 pub(crate) use received::ReceivedBody;
 pub(crate) use upstream::UpstreamBody;
 
@@ -20,6 +25,8 @@ pub(crate) use upstream::UpstreamBody;
 pub(crate) struct Body {
     content: Content,
     slow: Option<LeastRate>,
+    // Counts the cost that it settles if its client leaves before it begins.
+    counted: Option<Arc<RouteMetrics>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +42,13 @@ impl Body {
         Self {
             content: Content::Upstream(body),
             slow,
+            counted: None,
         }
+    }
+
+    /// Sets where the cost is counted that this body settles.
+    pub(crate) fn counted(self, counted: Option<Arc<RouteMetrics>>) -> Self {
+        Self { counted, ..self }
     }
 
     /// Nothing; what comes next is no HTTP.
@@ -43,6 +56,7 @@ impl Body {
         Self {
             content: Content::Tunnel(Some(Box::new(tunnel))),
             slow: None,
+            counted: None,
         }
     }
 
@@ -86,6 +100,17 @@ impl From<Bytes> for Body {
         Self {
             content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             slow: Some(LeastRate::default()),
+            counted: None,
+        }
+    }
+}
+
+impl AnswerBody for Body {
+    async fn read_on(mut self, in_flight: InFlight) {
+        read_on(&mut self, |part| in_flight.read_step(part)).await;
+        let settled = Decided::settle_body(None, &in_flight);
+        if let Some((settled, counted)) = settled.zip(self.counted) {
+            counted.settled_by_body(&settled);
         }
     }
 }

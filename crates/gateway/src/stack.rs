@@ -276,7 +276,8 @@ impl Stack {
         }
         identify(&mut response, request_id);
         let Some(tunnel) = response.body_mut().take_tunnel() else {
-            return Ok(response.map(|body| Ended::new(body, end)));
+            let stops = connection.drain();
+            return Ok(response.map(|body| Ended::new(body, end).until(stops)));
         };
         let drain = connection.drain().clone();
         tokio::spawn(async move {

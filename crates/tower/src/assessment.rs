@@ -114,14 +114,14 @@ fn grant(overrides: InForce<'_>, caller: &mut Caller, access: &mut Option<Box<Ac
     }
 }
 
-/// What a request is to be charged to under each rule of a policy, in order.
+/// The key and the cost of a request for each rule of a policy, in order.
 #[derive(Debug)]
 pub struct Assessment {
     charges: PerCharge<Assessed>,
     pub(crate) access: Option<Box<AccessVerdict>>,
 }
 
-/// The key and the cost of a request for one rule.
+/// The same for one rule.
 #[derive(Clone, Copy, Debug)]
 struct Assessed {
     key: Key,

@@ -8,7 +8,7 @@ use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
 use tidegate_usage::{BodyReader, JsonPath};
 
-use crate::Rule;
+use crate::{Cost, Rule};
 
 /// What the body of an answer told of a request's cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,15 +16,20 @@ pub enum BodyCost {
     /// No limit of the request asks for it.
     #[default]
     NotAsked,
-    /// The body cannot be read: it is no JSON and no event stream, it is compressed by something else than gzip, or it is a part of
-    /// something. The request costs what was reserved.
+    /// The body cannot be read: it is neither JSON nor an event stream, has another compression than gzip, or is a part (206). The
+    /// request is charged by [`Missing`](crate::Missing).
     Unreadable,
     /// The body is on its way.
     Pending,
-    /// The body ended, or broke off, without the number that a limit asks for. The request costs what was reserved there.
+    /// The body ended, or broke off, without the number that a limit asks for. The request is charged by
+    /// [`Missing`](crate::Missing).
     Missing,
+    /// The client had left, and the number that a limit asks for did not come within the bounds. The request costs the same.
+    Left,
     /// The body told all.
     Read,
+    /// The body told all, some of it after the client had left.
+    ReadOn,
 }
 
 /// Reads the body of one answer.
@@ -32,12 +37,18 @@ pub enum BodyCost {
 pub(crate) struct BodyCosts {
     reader: BodyReader,
     /// The limits whose cost the body tells, in the order of the reader's paths.
-    limits: Box<[Arc<Limit>]>,
+    limits: Box<[(Arc<Limit>, Cost)]>,
+    /// Whether the answer is successful, and may have a body.
+    has_success: bool,
 }
 
 impl BodyCosts {
     /// What is to be read of this answer.
-    pub(crate) fn of<B>(rules: &[Rule], answer: &Response<B>) -> Result<Self, BodyCost> {
+    pub(crate) fn of<B>(
+        rules: &[Rule],
+        answer: &Response<B>,
+        has_success: bool,
+    ) -> Result<Self, BodyCost> {
         let asking = || {
             let paths = rules.iter().map(|rule| (rule, rule.cost.path()));
             paths.filter_map(|(rule, path)| Some((rule, path?)))
@@ -49,7 +60,10 @@ impl BodyCosts {
         let reader = reader(answer.status(), answer.headers(), paths);
         Ok(Self {
             reader: reader.ok_or(BodyCost::Unreadable)?,
-            limits: asking().map(|(rule, _)| rule.limit.clone()).collect(),
+            limits: asking()
+                .map(|(rule, _)| (rule.limit.clone(), rule.cost.clone()))
+                .collect(),
+            has_success,
         })
     }
 
@@ -60,11 +74,21 @@ impl BodyCosts {
 
     /// What the body has said until now of the cost under this limit; at most [`MAX_EXACT`].
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
-        let path = self
-            .limits
-            .iter()
-            .position(|it| it.name() == limit.name())?;
-        Some(self.reader.found(path)?.min(MAX_EXACT))
+        Some(self.reader.found(self.position(limit)?)?.min(MAX_EXACT))
+    }
+
+    /// Returns the cost under this limit of a body without the number.
+    pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
+        let cost = self.position(limit).and_then(|at| self.limits.get(at));
+        match cost {
+            Some((_, cost)) if self.has_success => cost.missing(limit, reserved),
+            _ => reserved,
+        }
+    }
+
+    fn position(&self, limit: &Limit) -> Option<usize> {
+        let mut limits = self.limits.iter();
+        limits.position(|(it, _)| it.name() == limit.name())
     }
 }
 

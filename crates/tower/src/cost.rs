@@ -3,6 +3,7 @@
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
+use tidegate_store::Limit;
 use tidegate_usage::JsonPath;
 
 /// What a request costs, in units of the limit's quota.
@@ -30,7 +31,19 @@ pub enum Cost {
         path: JsonPath,
         /// What is charged until then; at least 1.
         reserve: u64,
+        /// The charge for a body without the number.
+        missing: Missing,
     },
+}
+
+/// The cost of an answer whose body lacks the number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// What was reserved.
+    #[default]
+    Reserve,
+    /// The limit's capacity, if the answer is successful (2xx) and may have a body.
+    All,
 }
 
 impl Default for Cost {
@@ -77,6 +90,17 @@ impl Cost {
         match self {
             Self::Body { path, .. } => Some(path),
             Self::Fixed(_) | Self::Header { .. } | Self::Answer { .. } => None,
+        }
+    }
+
+    /// Returns the cost of a successful answer whose body lacks the number.
+    pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
+        match self {
+            Self::Body {
+                missing: Missing::All,
+                ..
+            } => limit.quota().capacity().max(reserved),
+            _ => reserved,
         }
     }
 

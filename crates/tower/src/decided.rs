@@ -4,6 +4,7 @@ pub(crate) mod headers;
 mod ietf;
 pub(crate) mod refusal;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::access::AccessVerdict;
 use crate::body_costs::BodyCost;
 use crate::client_list::ListEntry;
 use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
-use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
+use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule, WaitQueues};
 
 /// What was decided about a request, in its response's extensions.
 #[derive(Clone, Debug)]
@@ -170,6 +171,7 @@ impl Decided {
         &mut self,
         reservation: Reservation,
         answer: &Response<B>,
+        (address, wait_queues): (IpAddr, &WaitQueues),
     ) -> Option<InFlight> {
         let (holds, costs) = reservation.settle(answer, |settled| self.settle(settled));
         self.body_cost = costs
@@ -178,7 +180,10 @@ impl Decided {
         let client = &self.client;
         let body = costs.ok().map(|costs| Body {
             costs,
-            client: client.clone(),
+            client: Some(client.clone()),
+            address,
+            wait_queues: wait_queues.clone(),
+            has_left: false,
         });
         Some(InFlight::new(holds?, body))
     }

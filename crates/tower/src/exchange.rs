@@ -2,8 +2,8 @@
 //!
 //! When a client leaves, its connection drops the request's future. If nothing was forwarded, that ends the request, and what
 //! it holds is given back. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the answer
-//! settles what the request holds, as if the client were still there. The answer's body is dropped. The number of such exchanges is
-//! bounded, and so is their time.
+//! settles what the request holds, as if the client were still there. The answer's body is read if a limit asks it, and dropped
+//! otherwise. The number of such exchanges is bounded, and so is their time.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,18 +11,34 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use http::Response;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::WaitQueues;
-use crate::in_flight::Reservation;
+use crate::in_flight::{Body, Reservation};
+use crate::{InFlight, WaitQueues};
+
+/// The body of an answer.
+pub trait AnswerBody: From<Bytes> + Send + 'static {
+    /// Reads on after the client has left, within bounds, and settles the reservations in flight.
+    fn read_on(self, in_flight: InFlight) -> impl Future<Output = ()> + Send;
+}
+
+impl AnswerBody for Bytes {
+    async fn read_on(self, in_flight: InFlight) {
+        let mut rest = &self[..];
+        while !rest.is_empty() {
+            rest = &rest[in_flight.read_step(rest)..];
+        }
+    }
+}
 
 /// An answer of the inner service that is on its way.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
 
 /// The exchange. It ends with the head of the answer, and with what is to be settled by it.
-pub(crate) struct Exchange<R: Send + 'static> {
+pub(crate) struct Exchange<R: AnswerBody> {
     // None once it has ended.
     running: Option<Running<R>>,
 }
@@ -34,7 +50,7 @@ struct Running<R> {
     address: IpAddr,
 }
 
-impl<R: Send + 'static> Exchange<R> {
+impl<R: AnswerBody> Exchange<R> {
     /// The exchange of a request from `address`, which holds `reservation`.
     pub(crate) fn new(
         answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
@@ -53,7 +69,7 @@ impl<R: Send + 'static> Exchange<R> {
     }
 }
 
-impl<R: Send + 'static> Future for Exchange<R> {
+impl<R: AnswerBody> Future for Exchange<R> {
     type Output = (Response<R>, Reservation);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -68,7 +84,7 @@ impl<R: Send + 'static> Future for Exchange<R> {
     }
 }
 
-impl<R: Send + 'static> Drop for Exchange<R> {
+impl<R: AnswerBody> Drop for Exchange<R> {
     /// The client has left before the answer's head.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
@@ -77,7 +93,7 @@ impl<R: Send + 'static> Drop for Exchange<R> {
     }
 }
 
-impl<R: Send + 'static> Running<R> {
+impl<R: AnswerBody> Running<R> {
     fn abandon(self) {
         // A future that panicked cannot go on.
         let longest = self.reservation.transmission().longest();
@@ -91,17 +107,28 @@ impl<R: Send + 'static> Running<R> {
             reservation.keep(longest);
             return;
         };
+        let (address, wait_queues) = (self.address, self.wait_queues);
         runtime.spawn(async move {
             // Without an answer in time, dropping it settles it.
-            if let Ok(Ok(answer)) = timeout(longest, answering).await {
-                drop(reservation.settle(&answer, |_| {}));
+            if let Ok(Ok(answer)) = timeout(longest, answering).await
+                && let (Some(holds), Ok(costs)) = reservation.settle(&answer, |_| {})
+            {
+                let body = Body {
+                    costs,
+                    client: None,
+                    address,
+                    wait_queues,
+                    has_left: true,
+                };
+                let in_flight = InFlight::new(holds, Some(body));
+                answer.into_body().read_on(in_flight).await;
             }
             drop(permit);
         });
     }
 }
 
-impl<R: Send + 'static> fmt::Debug for Exchange<R> {
+impl<R: AnswerBody> fmt::Debug for Exchange<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").finish_non_exhaustive()
     }

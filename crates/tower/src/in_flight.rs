@@ -1,15 +1,17 @@
 //! What an admitted request holds until it has ended, and how it is settled: by its answer, if it comes to that.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Response;
+use http::{Response, StatusCode};
 use parking_lot::Mutex;
 use tidegate_store::{Holds, Limit};
 
 use crate::body_costs::{BodyCost, BodyCosts};
+use crate::shares::Permit;
 use crate::transmission::Transmission;
-use crate::{Client, Rule};
+use crate::{Client, Rule, WaitQueues};
 
 /// In the extensions of an answer: the upstream gave none, and this one stands in its place.
 #[derive(Clone, Copy, Debug)]
@@ -39,14 +41,25 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) costs: BodyCosts,
-    pub(crate) client: Client,
+    /// None if the client had left before the answer.
+    pub(crate) client: Option<Client>,
+    pub(crate) address: IpAddr,
+    pub(crate) wait_queues: WaitQueues,
+    /// Whether the client has left.
+    pub(crate) has_left: bool,
+}
+
+/// A permit to read on in a body whose client has left.
+#[derive(Debug)]
+pub struct ReadOn {
+    _permit: Permit,
 }
 
 /// What came of the body of an answer.
 #[derive(Clone, Debug)]
 pub struct BodySettled {
-    /// Whom the body charged.
-    pub client: Client,
+    /// Whom the body charged; none if the client had left before the answer.
+    pub client: Option<Client>,
     /// What the body told.
     pub told: BodyCost,
     /// The highest of what the limits charged that the body settled.
@@ -64,6 +77,16 @@ impl InFlight {
     /// Whether the body says what the request costs, so that each of its parts is to be read.
     pub const fn reads_body(&self) -> bool {
         self.reads_body
+    }
+
+    /// Notes that the client has left before the end of the body. None if the rest of the body is not to be read: the
+    /// client's address has left too many, or the body settles no reservation.
+    pub fn client_left(&self) -> Option<ReadOn> {
+        let mut held = self.held.lock();
+        let body = held.body.as_mut()?;
+        body.has_left = true;
+        let _permit = body.wait_queues.abandon(body.address)?;
+        Some(ReadOn { _permit })
     }
 
     /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and others are to run meanwhile.
@@ -86,14 +109,23 @@ impl InFlight {
 
 impl Held {
     fn settle(&mut self, mut noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
-        let Body { costs, client } = *self.body.take()?;
-        let (mut cost, mut told) = (0, BodyCost::Read);
+        let Body {
+            costs,
+            client,
+            has_left,
+            ..
+        } = *self.body.take()?;
+        let (read, missing) = match has_left {
+            true => (BodyCost::ReadOn, BodyCost::Left),
+            false => (BodyCost::Read, BodyCost::Missing),
+        };
+        let (mut cost, mut told) = (0, read);
         self.holds.settle(|limit, reserved| {
             let used = costs.used(limit);
             if used.is_none() {
-                told = BodyCost::Missing;
+                told = missing;
             }
-            let used = used.unwrap_or(reserved);
+            let used = used.unwrap_or_else(|| costs.missing(limit, reserved));
             cost = cost.max(used);
             noted(Settled {
                 limit,
@@ -128,6 +160,7 @@ pub(crate) struct Reservation {
     holds: Option<Holds>,
     rules: Arc<[Rule]>,
     transmission: Transmission,
+    is_head: bool,
 }
 
 impl Reservation {
@@ -136,7 +169,13 @@ impl Reservation {
             holds: Some(holds),
             rules,
             transmission: Transmission::default(),
+            is_head: false,
         }
+    }
+
+    /// Notes that the request is a `HEAD`: its answer has no body.
+    pub(crate) const fn of_head(&mut self) {
+        self.is_head = true;
     }
 
     /// Whether the request was forwarded.
@@ -156,8 +195,9 @@ impl Reservation {
         };
         // An answer to what was not sent is no upstream's, and tells nothing of a cost.
         let is_sent = self.transmission.is_sent();
+        let has_success = !self.is_head && has_success(answer.status());
         let costs = match unanswered(answer) {
-            None if is_sent => BodyCosts::of(&self.rules, answer),
+            None if is_sent => BodyCosts::of(&self.rules, answer, has_success),
             _ => Err(BodyCost::NotAsked),
         };
         // Limits that ask the body may be unlimited for this client.
@@ -170,7 +210,13 @@ impl Reservation {
                     return None;
                 }
             }
-            let used = used(rule, answer, is_sent).unwrap_or(reserved);
+            let missing = || match (rule, &costs) {
+                (Some(rule), Err(BodyCost::Unreadable)) if has_success => {
+                    rule.cost.missing(limit, reserved)
+                }
+                _ => reserved,
+            };
+            let used = used(rule, answer, is_sent).unwrap_or_else(missing);
             noted(Settled {
                 limit,
                 reserved,
@@ -184,10 +230,14 @@ impl Reservation {
         }
     }
 
-    /// Nobody waits for the answer. Reservations stay charged, and places are held for `time`.
+    /// Ends without the answer. Reservations are charged as for an answer without its cost, and places are held for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
         if let Some(mut holds) = self.holds.take() {
-            holds.settle(|_, reserved| reserved);
+            // A client that leaves very often must not hide a cost by that.
+            holds.settle(|limit, reserved| match rule(&self.rules, limit) {
+                Some(rule) => rule.cost.missing(limit, reserved),
+                None => reserved,
+            });
             holds.keep(time);
         }
     }
@@ -206,6 +256,12 @@ impl Drop for Reservation {
 /// Whether this answer stands in the place of the upstream's.
 fn unanswered<B>(answer: &Response<B>) -> Option<&Unanswered> {
     answer.extensions().get()
+}
+
+/// Whether an answer with this status is successful, and may have a body.
+fn has_success(status: StatusCode) -> bool {
+    let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
+    status.is_success() && !has_none
 }
 
 /// The rule of a limit.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
 
 use crate::assessment::{Assessment, assess_admitted};
 use crate::early::{Early, early_rules};
-use crate::exchange::Exchange;
+use crate::exchange::{AnswerBody, Exchange};
 use crate::header_edits::LateEdits;
 use crate::in_flight::Reservation;
 use crate::waiting::Admission;
@@ -173,7 +173,7 @@ where
     S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Send + 'static,
-    R: From<Bytes> + Send + 'static,
+    R: AnswerBody,
 {
     type Response = Response<R>;
     type Error = Infallible;
@@ -203,7 +203,11 @@ where
             // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
+                return Box::pin(ready(Ok(enforced.tell(
+                    refusal,
+                    decided,
+                    reservation.map(|it| (it, address)),
+                ))));
             }
             let Some(reservation) = reservation else {
                 let answer = inner.call(request);
@@ -212,20 +216,20 @@ where
             let exchange = enforced.exchange(&mut inner, request, reservation, address);
             return Box::pin(async move {
                 let (answer, reservation) = exchange.await;
-                Ok(enforced.tell(answer, decided, Some(reservation)))
+                Ok(enforced.tell(answer, decided, Some((reservation, address))))
             });
         }
         Box::pin(async move {
             let (decided, reservation) = enforced.decide(caller, assessment).await;
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Ok(enforced.tell(refusal, decided, reservation));
+                return Ok(enforced.tell(refusal, decided, reservation.map(|it| (it, address))));
             }
             let Some(reservation) = reservation else {
                 return Ok(enforced.tell(inner.call(request).await?, decided, None));
             };
             let exchange = enforced.exchange(&mut inner, request, reservation, address);
             let (answer, reservation) = exchange.await;
-            Ok(enforced.tell(answer, decided, Some(reservation)))
+            Ok(enforced.tell(answer, decided, Some((reservation, address))))
         })
     }
 }
@@ -319,15 +323,18 @@ impl Enforced {
         &self,
         inner: &mut S,
         mut request: Request<B>,
-        reservation: Reservation,
+        mut reservation: Reservation,
         address: IpAddr,
     ) -> Exchange<R>
     where
         S: Service<Request<B>, Response = Response<R>, Error = Infallible> + 'static,
         S::Future: Send,
         B: 'static,
-        R: Send + 'static,
+        R: AnswerBody,
     {
+        if *request.method() == Method::HEAD {
+            reservation.of_head();
+        }
         let transmission = reservation.transmission().clone();
         request.extensions_mut().insert(transmission);
         let answering = inner.call(request);
@@ -339,10 +346,11 @@ impl Enforced {
         &self,
         mut response: Response<R>,
         mut decided: Decided,
-        reservation: Option<Reservation>,
+        reservation: Option<(Reservation, IpAddr)>,
     ) -> Response<R> {
-        if let Some(reservation) = reservation {
-            if let Some(in_flight) = decided.settle_head(reservation, &response) {
+        if let Some((reservation, address)) = reservation {
+            let client = (address, &self.wait_queues);
+            if let Some(in_flight) = decided.settle_head(reservation, &response, client) {
                 response.extensions_mut().insert(in_flight);
             }
             if let Some(LateEdits(edits)) = response.extensions_mut().remove() {

@@ -55,19 +55,20 @@ pub use charges::{RuleCharge, RuleCharges, SETTLING, Until};
 pub use claims::{ClaimValue, Claims};
 pub use client_list::{ClientList, ListEntry, NetworkFile};
 pub use client_table::ListedClient;
-pub use cost::Cost;
+pub use cost::{Cost, Missing};
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use decided::refusal::{ProblemError, problem};
 pub use decided::{Decided, LimitVerdict, Oversized};
+pub use exchange::AnswerBody;
 pub use header_edits::{HeaderEdits, LateEdits};
 pub use identity::findings::Finding;
 pub use identity::members::PlanMembers;
 pub use identity::named::UnknownClient;
 pub use identity::required::Required;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
-pub use in_flight::{BodySettled, InFlight, Unanswered};
+pub use in_flight::{BodySettled, InFlight, ReadOn, Unanswered};
 pub use key::Hasher;
 pub use layer::{RateLimit, RateLimitLayer};
 pub use networks::{NetworkTable, folded};

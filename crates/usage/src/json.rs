@@ -8,7 +8,7 @@ use memchr::memchr2;
 use crate::number::Number;
 use crate::path::JsonPath;
 
-/// Reads documents one after the other. The last number at the path counts.
+/// Reads documents one after the other. The largest number at the path counts.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     path: JsonPath,
@@ -66,7 +66,7 @@ impl Scanner {
         }
     }
 
-    /// The last number at the path so far, rounded up; none if there was none that is 0 or more.
+    /// The largest number at the path so far, rounded up; none if there was none that is 0 or more.
     pub(crate) const fn found(&self) -> Option<u64> {
         self.found
     }
@@ -243,7 +243,7 @@ impl Scanner {
             false => State::Failed,
         };
         if self.state == State::After {
-            self.found = self.number.value().or(self.found);
+            self.found = self.found.max(self.number.value());
         }
     }
 }
@@ -316,18 +316,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_counts_and_other_values_take_nothing_back() {
+    fn the_largest_number_counts_and_other_values_take_nothing_back() {
         for (text, expected) in [
             (r#"{"a":1,"a":7}"#, Some(7)),
             (r#"{"a":7,"a":"x","a":null,"a":-1,"a":{}}"#, Some(7)),
             ("{\"a\":1}\n{\"a\":7}\n{\"b\":8}\n", Some(7)),
             (r#"{"a":1}{"a":7}"#, Some(7)),
+            (r#"{"a":7,"a":0}"#, Some(7)),
+            (r#"{"a":7}{"a":0}"#, Some(7)),
         ] {
             assert_eq!(found_in("a", text), expected, "{text}");
         }
         assert_eq!(
             found_in("a.b", r#"{"a":{"b":7},"a":{"b":3},"a":{}}"#),
-            Some(3)
+            Some(7)
         );
     }
 

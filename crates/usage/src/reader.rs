@@ -99,8 +99,8 @@ impl BodyReader {
         read
     }
 
-    /// The last number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]; none if there was no
-    /// number there that is 0 or more. Numbers up to 10^18 are exact, larger ones lose less than one part in 10^17.
+    /// The largest number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]. None if there was no
+    /// number from 0 up. Numbers up to 10^18 are exact, larger ones lose less than one part in 10^17.
     pub fn found(&self, path: usize) -> Option<u64> {
         self.text.scanners.get(path)?.found()
     }

@@ -4,7 +4,7 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Quota;
-use tidegate_tower::{Cost, JsonPath};
+use tidegate_tower::{Cost, JsonPath, Missing};
 use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
@@ -14,11 +14,12 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`.
+/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`; `missing`
+/// goes with the latter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Cost")]
-#[schemars(extend("minProperties" = 2, "maxProperties" = 2))]
+#[schemars(extend("minProperties" = 2, "maxProperties" = 3))]
 pub(crate) struct WrittenCost {
     /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
     pub(crate) header: Option<Scalar<HeaderName>>,
@@ -31,6 +32,8 @@ pub(crate) struct WrittenCost {
     pub(crate) response_json: Option<Scalar<JsonPath>>,
     /// What is charged until then.
     pub(crate) reserve: Option<Scalar<Count>>,
+    /// The cost of a successful answer without the number.
+    pub(crate) missing: Option<Scalar<Missing>>,
 }
 
 /// What a request costs at a limit with this quota.
@@ -67,9 +70,10 @@ fn told(
         response_header,
         response_json,
         reserve,
+        missing,
     } = written;
     match (header, max, response_header, response_json, reserve) {
-        (Some(header), Some(max), None, None, None) => {
+        (Some(header), Some(max), None, None, None) if missing.is_none() => {
             let name = check.read(header);
             let max = at_least_1(check, max, "max");
             if !clients.has_proxies() {
@@ -83,7 +87,7 @@ fn told(
                 max: max?,
             })
         }
-        (None, None, Some(header), None, Some(scalar)) => {
+        (None, None, Some(header), None, Some(scalar)) if missing.is_none() => {
             let name = check.read(header);
             let reserve = at_least_1(check, scalar, "reserve");
             let cost = Cost::Answer {
@@ -98,9 +102,14 @@ fn told(
         (None, None, None, Some(path), Some(scalar)) => {
             let path = check.read(path);
             let reserve = at_least_1(check, scalar, "reserve");
+            let missing = match missing {
+                None => Missing::default(),
+                Some(scalar) => check.read(scalar)?,
+            };
             let cost = Cost::Body {
                 path: path?,
                 reserve: reserve?,
+                missing,
             };
             if let Some(quota) = quota {
                 fits(check, &cost, quota, scalar.place);
@@ -110,7 +119,7 @@ fn told(
         _ => {
             let problem = Problem::new(place, "this is not a valid cost");
             check.refuse(problem.note(
-                "allowed here: `header` and `max`, or `reserve` with `response_header` or `response_json`",
+                "allowed here: `header` and `max`, or `reserve` with `response_header` or `response_json`; `missing` goes with `response_json`",
             ));
             None
         }

@@ -15,8 +15,8 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_net::tls::ClientCertificate;
 use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
-    Action, AssessedRule, Assessment, CertificateNames, ClientPlan, ClientSource, Credentials,
-    Hasher, ListEntry, Overrides, Peer, Per, Preflight, Rule, assess,
+    Action, AssessedRule, Assessment, CertificateNames, ClientPlan, ClientSource, Cost,
+    Credentials, Hasher, ListEntry, Missing, Overrides, Peer, Per, Preflight, Rule, assess,
 };
 
 use super::Failure;
@@ -285,7 +285,14 @@ fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
 /// What a request costs, where that says something.
 fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     if let Some(place) = rule.cost.told_in() {
-        return format!("; reserves {cost} until {place} says what it costs");
+        let missing = match &rule.cost {
+            Cost::Body {
+                missing: Missing::All,
+                ..
+            } => format!("; {capacity} if a successful answer does not say it"),
+            _ => String::new(),
+        };
+        return format!("; reserves {cost} until {place} says what it costs{missing}");
     }
     match cost {
         // It refuses nobody.

@@ -33,6 +33,7 @@ use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
+use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Tunnel, Upstream};
 
 /// What a route's forwarding is made of.
@@ -44,8 +45,8 @@ pub(crate) struct Forwarding {
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits rest on.
     pub(crate) read: Arc<ReadHeaders>,
-    /// Whether a limit reads the bodies of answers.
-    pub(crate) reads_bodies: bool,
+    /// Counts costs that bodies of answers settle, if a limit reads them.
+    pub(crate) body_costs: Option<Arc<RouteMetrics>>,
     /// The changes of answers, if a limit reads answers before they are changed.
     pub(crate) late_edits: Option<LateEdits>,
     /// Counts request bodies that came too slowly.
@@ -215,7 +216,8 @@ impl Forwarding {
             // A client gets nothing of an answer that fails before its head is sent.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
-        let mut body = Body::upstream(body, self.settings.timeouts.slow);
+        let body = Body::upstream(body, self.settings.timeouts.slow);
+        let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
@@ -279,7 +281,7 @@ impl Forwarding {
             }
             self.settings.edits.request_headers.apply(&mut head.headers);
         }
-        if self.reads_bodies {
+        if self.body_costs.is_some() {
             accept_readable(&mut head.headers);
         }
         head.version = Version::HTTP_11;

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -12,10 +12,12 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tidegate_net::pace::LeastRate;
 use tidegate_server::{BoxError, RequestGuard, ResponseBody, spawn_after_poll};
 use tidegate_store::Outcome;
-use tidegate_tower::{Action, Decided, InFlight, ProblemError};
+use tidegate_tower::{Action, Decided, InFlight, ProblemError, ReadOn};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::unread::Unread;
-use crate::body::Body;
+use crate::body::{Body, read_on};
 use crate::outcome::ForwardOutcome;
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::{AccessLog, Record};
@@ -35,6 +37,8 @@ pub(crate) struct RequestEnd {
     // What the request holds is free again at its end, or settled by the body of the answer.
     in_flight: Option<InFlight>,
     unread: Unread,
+    // The time until the client left, if that was before the end.
+    took: Option<Duration>,
     guard: RequestGuard,
 }
 
@@ -66,6 +70,7 @@ impl RequestEnd {
             metrics,
             in_flight: None,
             unread: Unread::default(),
+            took: None,
             guard,
         }
     }
@@ -147,7 +152,7 @@ impl RequestEnd {
         if let Some(record) = &mut self.record {
             record.sent(part.len() as u64);
         }
-        if self.in_flight.as_ref().is_some_and(InFlight::reads_body) {
+        if self.reads_body() {
             self.unread.put(part);
         }
     }
@@ -161,6 +166,32 @@ impl RequestEnd {
             }
             None => Poll::Ready(()),
         }
+    }
+
+    /// Whether the body of the answer settles a cost.
+    fn reads_body(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(InFlight::reads_body)
+    }
+
+    /// The client has left before the end of the answer. None if the rest of the answer is dropped.
+    fn client_left(&mut self) -> Option<ReadOn> {
+        self.took = Some(self.started.elapsed());
+        self.in_flight.as_ref()?.client_left()
+    }
+
+    /// Reads on without the client, until the gateway stops.
+    async fn read_on(mut self, mut body: Body, mut stop: watch::Receiver<bool>, permit: ReadOn) {
+        poll_fn(|context| self.poll_read(context)).await;
+        if let Some(in_flight) = &self.in_flight {
+            let reading = read_on(&mut body, |part| in_flight.read_step(part));
+            tokio::select! {
+                () = reading => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+        // Before another one may be read in its place.
+        drop(self);
+        drop(permit);
     }
 
     /// The answer is cut off: its client takes it too slowly.
@@ -198,7 +229,7 @@ impl Drop for RequestEnd {
         }
         // Before the line has its time: a replay of the log frees slots then.
         drop(self.in_flight.take());
-        let took = self.started.elapsed();
+        let took = self.took.unwrap_or_else(|| self.started.elapsed());
         self.metrics.ended(self.outcome, self.status, took);
         if let Some(mut record) = self.record.take() {
             record.ended(self.outcome, took);
@@ -215,6 +246,10 @@ impl Drop for RequestEnd {
 #[derive(Debug)]
 pub(crate) struct Ended {
     body: Body,
+    // The body has ended, or has failed.
+    is_over: bool,
+    // Whether the gateway stops, if the body settles a cost.
+    stop: Option<watch::Receiver<bool>>,
     // Dropped after the body.
     end: LateEnd,
 }
@@ -225,14 +260,49 @@ struct LateEnd(Option<RequestEnd>);
 
 impl Ended {
     pub(crate) const fn new(body: Body, end: RequestEnd) -> Self {
-        let end = LateEnd(Some(end));
-        Self { body, end }
+        Self::of(body, Some(end))
+    }
+
+    /// Reads on after the client has left, if the body settles a cost, until the gateway `stops`.
+    pub(crate) fn until(mut self, stops: &watch::Receiver<bool>) -> Self {
+        let reads_body = self.end.0.as_ref().is_some_and(RequestEnd::reads_body);
+        self.stop = reads_body.then(|| stops.clone());
+        self
     }
 
     /// The body of an answer behind which the request goes on.
     pub(crate) const fn without_end(body: Body) -> Self {
-        let end = LateEnd(None);
-        Self { body, end }
+        Self::of(body, None)
+    }
+
+    const fn of(body: Body, end: Option<RequestEnd>) -> Self {
+        Self {
+            body,
+            is_over: false,
+            stop: None,
+            end: LateEnd(end),
+        }
+    }
+}
+
+impl Drop for Ended {
+    /// If the client has left before the end of the body, the rest is read without it.
+    fn drop(&mut self) {
+        let Some(stop) = self.stop.take_if(|_| !self.is_over) else {
+            return;
+        };
+        if self.body.is_end_stream() {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        if let Some(permit) = self.end.0.as_mut().and_then(RequestEnd::client_left)
+            && let Some(end) = self.end.0.take()
+        {
+            let body = std::mem::replace(&mut self.body, Body::empty());
+            runtime.spawn(end.read_on(body, stop, permit));
+        }
     }
 }
 
@@ -267,6 +337,10 @@ impl HttpBody for Ended {
             ready!(end.poll_read(context));
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.is_over = match &frame {
+            None | Some(Err(_)) => true,
+            Some(Ok(frame)) => frame.is_trailers(),
+        };
         let is_cut = matches!(frame, Some(Err(_))) && self.body.is_cut();
         if is_cut {
             self.cut();

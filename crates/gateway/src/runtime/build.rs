@@ -169,24 +169,25 @@ fn make_route(
     let rules = &plan.policy.rules;
     let response_headers = &plan.forward.edits.response_headers;
     let is_told = rules.iter().any(|rule| rule.cost.told_in().is_some());
+    let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
+    let route_metrics = route_metrics(metrics, &plan.policy.route, rules);
     let forwarding = Forwarding {
         settings: plan.forward.clone(),
         upstream: upstreams[&plan.upstream.name].clone(),
         retries: plan.forward.retries.map(Retries::new),
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
-        reads_bodies: rules.iter().any(|rule| rule.cost.path().is_some()),
+        body_costs: reads_bodies.then(|| route_metrics.clone()),
         late_edits: is_told.then(|| LateEdits(Arc::new(response_headers.clone()))),
         slow_bodies: metrics.connections().slow_bodies(),
     };
-    let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {
         name: plan.policy.route.clone(),
         pattern: plan.shape.path.to_string().into(),
         stack: enforcement.route(plan.policy.clone(), forwarding),
         cors: plan.cors.as_ref().map(Cors::new),
         own_headers: OwnHeaders::of(response_headers),
-        metrics,
+        metrics: route_metrics,
     }
 }
 

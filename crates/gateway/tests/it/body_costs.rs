@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use miniz_oxide::deflate::compress_to_vec;
 use tidegate_testkit::body::{BoxBody, Sender, channel, empty, full};
 use tidegate_testkit::{Client, RawClient, Speaks, Upstream};
@@ -132,6 +133,15 @@ async fn the_body_tells_what_its_request_has_cost() {
             json(r#"{"usage":{"total_tokens":1,"total_tokens":42}}"#),
             42,
         ),
+        // An appended number does not hide a larger one.
+        (
+            json(r#"{"usage":{"total_tokens":42,"total_tokens":0}}"#),
+            42,
+        ),
+        (
+            json(&format!("{USAGE}{{\"usage\":{{\"total_tokens\":0}}}}")),
+            42,
+        ),
         (json(&nested(100_000)), 42),
         // Nothing that is a cost: what was reserved.
         (json(r#"{"usage":{"total_tokens":-1}}"#), 10),
@@ -147,6 +157,10 @@ async fn the_body_tells_what_its_request_has_cost() {
         (json(r#"{"usage":{"total_tokens":42},"x"#), 42),
         (Whole::new(EVENTS, format!("{CHUNK}{CHUNK}{LAST}")), 42),
         (Whole::new(EVENTS, format!("{LAST}{CHUNK}")), 42),
+        (
+            Whole::new(EVENTS, format!("{LAST}{}", LAST.replace("42", "0"))),
+            42,
+        ),
         (Whole::new(EVENTS, CHUNK), 10),
         (Whole::new(EVENTS, USAGE), 10),
         (Whole::new("text/plain", USAGE), 10),
@@ -274,53 +288,171 @@ async fn nothing_is_held_back_in_any_protocol() {
     .await;
 }
 
+/// Reads an answer up to the end of this part, which the upstream sends.
+async fn takes(part: &str, sender: &mut Sender, body: &mut Incoming) {
+    sender.send_data(part.to_owned().into()).await.unwrap();
+    let mut came = 0;
+    while came < part.len() {
+        let frame = body.frame().await.unwrap().unwrap();
+        came += frame.into_data().unwrap().len();
+    }
+}
+
 /// What was read so far, if the path was; else what was reserved.
 #[tokio::test]
-async fn a_body_that_breaks_off_or_whose_client_leaves_costs_what_it_told_so_far() {
+async fn a_body_that_breaks_off_costs_what_it_told_so_far() {
     on_both_stores(async |store| {
         let mut written = Written::speaking(Speaks::Http1);
         let gateway = start(store, &written.upstream).await;
         let mut stays = 1_000;
-        for (breaks, protocol) in [
-            (true, Client::h2 as fn(_) -> _),
-            (false, Client::h2),
-            (false, Client::new),
-        ] {
-            for (part, cost) in [(CHUNK, 10), (&LAST[..30], 10), (LAST, 42)] {
-                let client = protocol(gateway.address);
-                let answer = client.open(get()).await;
-                let (mut sender, mut body) = (written.body().await, answer.into_body());
-                sender.send_data(part.into()).await.unwrap();
-                let mut came = 0;
-                while came < part.len() {
-                    came += body
-                        .frame()
-                        .await
-                        .unwrap()
-                        .unwrap()
-                        .into_data()
-                        .unwrap()
-                        .len();
-                }
-                assert_eq!(left(gateway.admin).await, stays - 10, "as reserved");
-                if breaks {
-                    sender.abort("it broke".into());
-                    assert!(body.frame().await.unwrap().is_err());
-                } else {
-                    drop((body, client));
-                }
-                stays -= cost;
-                leaves(&gateway, stays, part).await;
-            }
+        for (part, cost) in [(CHUNK, 10), (&LAST[..30], 10), (LAST, 42)] {
+            let client = Client::h2(gateway.address);
+            let answer = client.open(get()).await;
+            let (mut sender, mut body) = (written.body().await, answer.into_body());
+            takes(part, &mut sender, &mut body).await;
+            assert_eq!(left(gateway.admin).await, stays - 10, "as reserved");
+            sender.abort("it broke".into());
+            assert!(body.frame().await.unwrap().is_err());
+            stays -= cost;
+            leaves(&gateway, stays, part).await;
         }
         gateway.stop().await;
     })
     .await;
 }
 
-/// The exchange goes on until the head of the answer. Nobody takes the body, so it is not read.
+/// Waits until the gateway reads this number of answers without their clients.
+async fn reads_alone(gateway: &TestGateway, answers: u64) {
+    until("answers are read without their clients", async || {
+        sample(gateway.admin, "tidegate_abandoned_exchanges").await == answers
+    })
+    .await;
+}
+
 #[tokio::test]
-async fn a_client_that_leaves_before_the_answer_begins_pays_what_was_reserved() {
+async fn a_client_that_leaves_pays_what_the_rest_of_the_answer_tells() {
+    on_both_stores(async |store| {
+        let mut stays = 1_000;
+        for speaks in [Speaks::Http1, Speaks::Http2] {
+            let mut written = Written::speaking(speaks);
+            let gateway = start(store, &written.upstream).await;
+            if store.contains("memory") {
+                stays = 1_000;
+            }
+            for protocol in [Client::h2 as fn(_) -> _, Client::new] {
+                let client: Client = protocol(gateway.address);
+                let answer = client.open(get()).await;
+                let (mut sender, mut body) = (written.body().await, answer.into_body());
+                takes(CHUNK, &mut sender, &mut body).await;
+                drop((body, client));
+                reads_alone(&gateway, 1).await;
+                assert_eq!(left(gateway.admin).await, stays - 10, "as reserved");
+                sender.send_data(CHUNK.into()).await.unwrap();
+                sender.send_data(LAST.into()).await.unwrap();
+                drop(sender);
+                stays -= 42;
+                leaves(&gateway, stays, "the rest").await;
+                reads_alone(&gateway, 0).await;
+            }
+            assert_eq!(sample(gateway.admin, &told("read_on")).await, 2);
+            gateway.stop().await;
+        }
+    })
+    .await;
+}
+
+/// An upstream that falls silent, and one that sends without end, are read for 5 s and 1 MiB.
+#[tokio::test]
+async fn what_is_read_for_a_client_that_has_left_is_bounded() {
+    for (missing, cost) in [("reserve", 10), ("all", 1_000)] {
+        let mut written = Written::speaking(Speaks::Http1);
+        let limit = LIMIT.replace("reserve: 10", &format!("reserve: 10, missing: {missing}"));
+        let yaml = configuration("store: memory\n", &limit, &written.upstream.url());
+        let gateway = TestGateway::start(&yaml).await;
+        for (nth, is_silent) in [true, false].into_iter().enumerate() {
+            let client = Client::new(gateway.address);
+            let answer = client.open(get()).await;
+            let (mut sender, mut body) = (written.body().await, answer.into_body());
+            takes(CHUNK, &mut sender, &mut body).await;
+            drop((body, client));
+            reads_alone(&gateway, 1).await;
+            if !is_silent {
+                // Until the gateway closes the connection.
+                while sender.send_data(CHUNK.repeat(1_000).into()).await.is_ok() {}
+            }
+            reads_alone(&gateway, 0).await;
+            let left_unread = nth as u64 + 1;
+            assert_eq!(sample(gateway.admin, &told("left")).await, left_unread);
+            let stays = 1_000_u64.saturating_sub(cost * left_unread);
+            leaves(&gateway, stays, missing).await;
+            if missing == "all" {
+                // All is used, and no other request is admitted.
+                break;
+            }
+        }
+        gateway.stop().await;
+    }
+}
+
+/// A gateway that stops does not wait for such answers: the line of the request is written, with what was reserved.
+#[tokio::test]
+async fn a_gateway_that_stops_reads_no_further() {
+    let mut written = Written::speaking(Speaks::Http1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let settings = log(&file, "format: json, fields: [cost]");
+    let yaml = configuration("store: memory\n", LIMIT, &written.upstream.url());
+    let gateway = TestGateway::start(&format!("log: {{ {settings} }}\n{yaml}")).await;
+    let client = Client::new(gateway.address);
+    let answer = client.open(get()).await;
+    let (mut sender, mut body) = (written.body().await, answer.into_body());
+    takes(CHUNK, &mut sender, &mut body).await;
+    drop((body, client));
+    reads_alone(&gateway, 1).await;
+    gateway.stop().await;
+    let lines = objects(&lines(&file));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["cost"], 10);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_tell_its_cost_may_cost_all() {
+    let json = |body: &str| Whole::new(JSON, body.to_owned());
+    let bomb = gzip(&format!("{}{USAGE}", " ".repeat(32 << 20)));
+    for (whole, method, cost) in [
+        (json(USAGE), Method::GET, 42),
+        (json("{}"), Method::GET, 1_000),
+        (
+            json(r#"{"usage":{"total_tokens":null}}"#),
+            Method::GET,
+            1_000,
+        ),
+        (Whole::new("text/plain", USAGE), Method::GET, 1_000),
+        (Whole::encoded("br", USAGE), Method::GET, 1_000),
+        (Whole::encoded("gzip", bomb), Method::GET, 1_000),
+        (Whole::with_status(json(USAGE), 206), Method::GET, 1_000),
+        // Nothing that is a success with a body.
+        (Whole::with_status(json("{}"), 500), Method::GET, 10),
+        (Whole::with_status(json(""), 204), Method::GET, 10),
+        (Whole::with_status(json(""), 304), Method::GET, 10),
+        (json(USAGE), Method::HEAD, 10),
+        (Whole::new("text/plain", USAGE), Method::HEAD, 10),
+    ] {
+        let (name, answer) = whole;
+        let upstream = answering(vec![answer]);
+        let limit = LIMIT.replace("reserve: 10", "reserve: 10, missing: all");
+        let yaml = configuration("store: memory\n", &limit, &upstream.url());
+        let gateway = TestGateway::start(&yaml).await;
+        let client = Client::new(gateway.address).knows("content-encoding");
+        send(&client, method.clone(), "/0", &[]).await;
+        leaves(&gateway, 1_000 - cost, &format!("{method} {name}")).await;
+        gateway.stop().await;
+    }
+}
+
+/// The exchange goes on, and the answer's body is read, as if the client were there.
+#[tokio::test]
+async fn a_client_that_leaves_before_the_answer_begins_pays_what_its_body_tells() {
     on_both_stores(async |store| {
         let release = Arc::new(tokio::sync::Semaphore::new(0));
         let held = release.clone();
@@ -349,7 +481,8 @@ async fn a_client_that_leaves_before_the_answer_begins_pays_what_was_reserved() 
             sample(gateway.admin, "tidegate_abandoned_exchanges").await == 0
         })
         .await;
-        leaves(&gateway, 990, "leaving").await;
+        leaves(&gateway, 958, "leaving").await;
+        assert_eq!(sample(gateway.admin, &told("read_on")).await, 1);
         gateway.stop().await;
     })
     .await;

@@ -33,7 +33,9 @@ impl BodyCostMetrics {
             BodyCost::NotAsked | BodyCost::Pending => return,
             BodyCost::Unreadable => "unreadable",
             BodyCost::Missing => "missing",
+            BodyCost::Left => "left",
             BodyCost::Read => "read",
+            BodyCost::ReadOn => "read_on",
         };
         let route = route.clone();
         self.0.get_or_create(&ResultLabels { route, result }).inc();

@@ -163,10 +163,11 @@ impl RouteMetrics {
     /// The body of an answer has settled what its request costs.
     pub fn settled_by_body(&self, settled: &BodySettled) {
         self.body_costs.told(&self.name, settled.told);
-        if settled.cost > 0 {
+        if settled.cost > 0
+            && let Some(client) = &settled.client
+        {
             let added = Some((Measure::Admitted, settled.cost));
-            self.clients
-                .count(&settled.client, added, &NearLimits::default());
+            self.clients.count(client, added, &NearLimits::default());
         }
     }
 

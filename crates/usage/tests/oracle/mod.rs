@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Finds the last number at a path, with all of serde_json's care.
+/// Finds the largest number at a path, with all of serde_json's care.
 pub(crate) struct AtPath<'a> {
     pub(crate) path: &'a [&'a str],
     /// What a number at the path is that is not a whole one of 64 bits; or why nothing is expected of it.
@@ -63,9 +63,8 @@ impl<'de> Visitor<'de> for AtPath<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match self.path.split_first() {
                 Some((name, rest)) if *name == key => {
-                    found = map
-                        .next_value_seed(AtPath { path: rest, ..self })?
-                        .or(found);
+                    let value = map.next_value_seed(AtPath { path: rest, ..self })?;
+                    found = found.max(value);
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

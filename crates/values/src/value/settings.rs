@@ -9,7 +9,7 @@ use tidegate_telemetry::access_log::AccessField;
 use tidegate_telemetry::log::LogFormat;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
-use tidegate_tower::{Per, Reset};
+use tidegate_tower::{Missing, Per, Reset};
 use tidegate_upstream::Balance;
 
 use crate::value::client::ClaimName;
@@ -188,3 +188,10 @@ impl Value for Per {
 fn cookie_name(name: &str) -> Result<&str, Fault> {
     HeaderName::read(name).map(|_| name)
 }
+
+choice!(
+    Missing,
+    "MissingCost",
+    "the cost of an answer without the number",
+    [("reserve", Missing::Reserve), ("all", Missing::All)]
+);
