@@ -19,6 +19,7 @@ use crate::early::{Early, early_rules};
 use crate::exchange::{AnswerBody, Exchange};
 use crate::header_edits::LateEdits;
 use crate::in_flight::Reservation;
+use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, WaitQueues};
 use rule_charges::rule_charges;
@@ -219,8 +220,12 @@ where
                 Ok(enforced.tell(answer, decided, Some((reservation, address))))
             });
         }
+        let sender = match enforced.may_wait || enforced.queues {
+            true => Sender::of(address, &request),
+            false => address.into(),
+        };
         Box::pin(async move {
-            let (decided, reservation) = enforced.decide(caller, assessment).await;
+            let (decided, reservation) = enforced.decide(caller, assessment, sender).await;
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Ok(enforced.tell(refusal, decided, reservation.map(|it| (it, address))));
             }
@@ -260,8 +265,8 @@ impl Enforced {
     }
 
     /// Asks the store, and waits for the request's turn.
-    async fn decide(&self, caller: Caller, assessment: Assessment) -> Given {
-        let admission = self.admission(caller.address());
+    async fn decide(&self, caller: Caller, assessment: Assessment, sender: Sender) -> Given {
+        let admission = self.admission(sender);
         let mut decided = Decided::of(caller, &self.policy);
         let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
             return (decided, None);
@@ -301,7 +306,7 @@ impl Enforced {
         caller: Caller,
         assessment: Assessment,
     ) -> Given {
-        let admission = self.admission(caller.address());
+        let admission = self.admission(caller.address().into());
         let mut decided = Decided::of(caller, &self.policy);
         let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
             return (decided, None);
@@ -370,9 +375,9 @@ impl Enforced {
         assess_admitted(policy, clients, &self.hasher, overrides, peer, request)
     }
 
-    const fn admission(&self, address: IpAddr) -> Admission<'_> {
+    const fn admission(&self, sender: Sender) -> Admission<'_> {
         Admission {
-            address,
+            sender,
             store: &self.store,
             wait_queues: &self.wait_queues,
             rules: &self.policy.rules,

@@ -22,16 +22,19 @@ const SHARDS: usize = 16;
 pub(crate) struct Shares {
     most: usize,
     taken: AtomicUsize,
+    // The number of holders of these.
+    holders: AtomicUsize,
     // Addresses that hold permits, and how many. Seeded per process: nobody outside can aim addresses at one lock.
     held: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
 }
 
-/// One permit. Dropping it frees it.
+/// One permit, or several that are held together. Dropping it frees them.
 #[derive(Debug)]
 pub(crate) struct Permit {
     shares: Arc<Shares>,
     address: IpAddr,
+    count: usize,
 }
 
 impl Shares {
@@ -40,40 +43,49 @@ impl Shares {
         Arc::new(Self {
             most,
             taken: AtomicUsize::new(0),
+            holders: AtomicUsize::new(0),
             held: Default::default(),
             hasher: RandomState::new(),
         })
     }
 
-    /// How many permits are taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    /// The number of holders of permits.
+    pub(crate) fn holders(&self) -> usize {
+        self.holders.load(Ordering::Relaxed)
     }
 
-    /// A permit for this address, if the address may have one more.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
+    /// Takes `count` permits for this address, which are held together, if the address may have them.
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr, count: usize) -> Option<Permit> {
         let mut held = self.shard(address).lock();
         let own = held.get(&address).copied().unwrap_or(0);
         let one_more = |taken: usize| {
             let for_many = (self.most / 2).saturating_sub(taken);
-            let may = taken < self.most && (own < FEW || own < for_many);
-            may.then_some(taken + 1)
+            let (own, taken) = (own + count, taken + count);
+            let may = taken <= self.most && own <= for_many.max(FEW);
+            may.then_some(taken)
         };
         let taken = self
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         taken.ok()?;
-        held.insert(address, own + 1);
-        let shares = self.clone();
-        Some(Permit { shares, address })
+        held.insert(address, own + count);
+        Some(self.permit(address, count))
     }
 
-    /// A permit beyond the bound.
-    pub(crate) fn take_beyond(self: &Arc<Self>, address: IpAddr) -> Permit {
-        *self.shard(address).lock().entry(address).or_default() += 1;
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        let shares = self.clone();
-        Permit { shares, address }
+    /// Takes permits beyond the bound.
+    pub(crate) fn take_beyond(self: &Arc<Self>, address: IpAddr, count: usize) -> Permit {
+        *self.shard(address).lock().entry(address).or_default() += count;
+        self.taken.fetch_add(count, Ordering::Relaxed);
+        self.permit(address, count)
+    }
+
+    fn permit(self: &Arc<Self>, address: IpAddr, count: usize) -> Permit {
+        self.holders.fetch_add(1, Ordering::Relaxed);
+        Permit {
+            shares: self.clone(),
+            address,
+            count,
+        }
     }
 
     fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize>> {
@@ -86,7 +98,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut held = self.shares.shard(self.address).lock();
         if let Some(own) = held.get_mut(&self.address) {
-            *own -= 1;
+            *own -= self.count;
             if *own == 0 {
                 held.remove(&self.address);
             }
@@ -94,7 +106,8 @@ impl Drop for Permit {
         if held.is_empty() {
             *held = HashMap::new();
         }
-        self.shares.taken.fetch_sub(1, Ordering::Relaxed);
+        self.shares.taken.fetch_sub(self.count, Ordering::Relaxed);
+        self.shares.holders.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -108,7 +121,7 @@ mod tests {
 
     /// As many permits as an address can get.
     fn all(shares: &Arc<Shares>, nth: usize) -> Vec<Permit> {
-        std::iter::from_fn(|| shares.take(address(nth))).collect()
+        std::iter::from_fn(|| shares.take(address(nth), 1)).collect()
     }
 
     #[test]
@@ -118,11 +131,11 @@ mod tests {
         assert_eq!(first.len(), 5_000);
         let others: Vec<_> = (1..=100).map(|nth| all(&shares, nth)).collect();
         assert!(others.iter().all(|permits| permits.len() >= FEW));
-        assert!(shares.taken() < 12_000, "{}", shares.taken());
+        assert!(shares.holders() < 12_000, "{}", shares.holders());
         let late = all(&shares, 101);
         assert_eq!(late.len(), FEW);
         drop((first, others, late));
-        assert_eq!(shares.taken(), 0);
+        assert_eq!(shares.holders(), 0);
         let empty = |held: &Mutex<HashMap<_, _>>| held.lock().capacity() == 0;
         assert!(shares.held.iter().all(empty));
     }
@@ -130,10 +143,23 @@ mod tests {
     #[test]
     fn there_are_no_more_than_all() {
         let shares = Shares::new(3);
-        let permits: Vec<_> = (0..4).map(|nth| shares.take(address(nth))).collect();
+        let permits: Vec<_> = (0..4).map(|nth| shares.take(address(nth), 1)).collect();
         let taken: Vec<_> = permits.iter().map(Option::is_some).collect();
         assert_eq!(taken, [true, true, true, false]);
-        drop((shares.take_beyond(address(9)), permits));
-        assert_eq!(shares.taken(), 0);
+        drop((shares.take_beyond(address(9), 5), permits));
+        assert_eq!(shares.holders(), 0);
+        assert_eq!(shares.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn permits_that_are_held_together_count_each() {
+        let shares = Shares::new(20_000);
+        let take = || shares.take(address(0), 6);
+        let large: Vec<_> = std::iter::from_fn(take).collect();
+        assert_eq!(large.len(), 5_000 / 6);
+        assert_eq!(shares.holders(), large.len());
+        drop(large);
+        assert_eq!(shares.taken.load(Ordering::Relaxed), 0);
+        assert!(shares.take(address(0), 10_001).is_none());
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use http::Request;
 use parking_lot::{Mutex, MutexGuard};
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::Key;
@@ -27,8 +28,11 @@ pub const MAX_IN_QUEUE: usize = 1_000;
 /// The most requests in one wait queue that wait for unsettled reservations: most of them would wait in vain.
 pub const MAX_SETTLING: usize = 32;
 
-/// The most requests of one gateway that wait.
+/// The most permits of one gateway for requests that wait. A request takes one, and one more for each 2 KiB of its head.
 pub const MAX_WAITING: usize = 20_000;
+
+/// Heads of browsers and of API clients have fewer bytes.
+const HEAD_BYTES: usize = 2 << 10;
 
 /// The most exchanges of one gateway that go on after their clients have left.
 pub const MAX_ABANDONED: usize = 4_096;
@@ -38,6 +42,35 @@ const SHARDS: usize = 64;
 /// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and of the same.
 #[derive(Clone)]
 pub struct WaitQueues(Arc<Shared>);
+
+/// Where a request comes from that may wait, and how many permits it then takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    address: IpAddr,
+    permits: usize,
+}
+
+impl Sender {
+    /// The sender of this request.
+    pub(crate) fn of<B>(address: IpAddr, request: &Request<B>) -> Self {
+        let headers = request.headers().iter();
+        let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+        let path = request.uri().path_and_query();
+        let path = path.map_or(0, |path| path.as_str().len());
+        Self {
+            permits: 1 + (path + headers.sum::<usize>()) / HEAD_BYTES,
+            address,
+        }
+    }
+}
+
+impl From<IpAddr> for Sender {
+    /// A sender whose request has a small head.
+    fn from(address: IpAddr) -> Self {
+        let permits = 1;
+        Self { address, permits }
+    }
+}
 
 /// Identifies a wait queue: one limit and one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -123,17 +156,17 @@ impl Default for WaitQueues {
 impl WaitQueues {
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.0.permits.taken()
+        self.0.permits.holders()
     }
 
     /// How many exchanges go on after their clients have left.
     pub fn abandoned(&self) -> usize {
-        self.0.abandoned.taken()
+        self.0.abandoned.holders()
     }
 
     /// A permit for an exchange whose client, at this address, has left; none if there are too many.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
-        self.0.abandoned.take(address)
+        self.0.abandoned.take(address, 1)
     }
 
     /// Bounds the calls to the store of requests that wait.
@@ -150,11 +183,11 @@ impl WaitQueues {
     pub(crate) fn join(
         &self,
         key: QueueKey,
-        address: IpAddr,
+        sender: impl Into<Sender>,
         cost: u64,
         last_refusal: LastRefusal,
     ) -> Option<Waiter> {
-        let permit = self.permit(address)?;
+        let permit = self.permit(sender)?;
         self.stand(key, permit, 0, cost, Some(last_refusal))
     }
 
@@ -163,14 +196,17 @@ impl WaitQueues {
         self.stand(key, permit, turn, 0, None)
     }
 
-    /// A permit to wait. At most [`MAX_WAITING`] exist; dropping one frees it. None if there is none for this address.
-    pub(crate) fn permit(&self, address: IpAddr) -> Option<Permit> {
-        self.0.permits.take(address)
+    /// Takes the permits that a request needs to wait. At most [`MAX_WAITING`] exist; dropping them frees them. None if there are too
+    /// few for this address.
+    pub(crate) fn permit(&self, sender: impl Into<Sender>) -> Option<Permit> {
+        let Sender { address, permits } = sender.into();
+        self.0.permits.take(address, permits)
     }
 
-    /// A permit for a request that is charged already, and cannot be refused any more.
-    pub(crate) fn permit_beyond(&self, address: IpAddr) -> Permit {
-        self.0.permits.take_beyond(address)
+    /// The same for a request that is charged already, and cannot be refused any more.
+    pub(crate) fn permit_beyond(&self, sender: Sender) -> Permit {
+        let Sender { address, permits } = sender;
+        self.0.permits.take_beyond(address, permits)
     }
 
     fn stand(

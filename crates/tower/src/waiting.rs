@@ -7,7 +7,6 @@
 
 mod reply;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use crate::Rule;
 use crate::charges::{RuleCharge, RuleCharges, SETTLING, Until};
 use crate::shares::Permit;
-use crate::wait_queues::{LastRefusal, WaitQueues, Waiter};
+use crate::wait_queues::{LastRefusal, Sender, WaitQueues, Waiter};
 
 pub(crate) use reply::Reply;
 
@@ -34,7 +33,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) wait_queues: &'a WaitQueues,
     pub(crate) rules: &'a Arc<[Rule]>,
     /// Where the request comes from.
-    pub(crate) address: IpAddr,
+    pub(crate) sender: Sender,
     /// Whether an admitted request may hold something, or a place in a queue.
     pub(crate) holds: bool,
 }
@@ -95,7 +94,7 @@ impl Admission<'_> {
                 None => {
                     match self.wait_queues.join(
                         rule_charge.wait_key(),
-                        self.address,
+                        self.sender,
                         rule_charge.cost,
                         last_refusal,
                     ) {
@@ -149,7 +148,7 @@ impl Admission<'_> {
             };
             let Some(waiter) =
                 self.wait_queues
-                    .join(key, self.address, rule_charge.cost, last_refusal)
+                    .join(key, self.sender, rule_charge.cost, last_refusal)
             else {
                 return Behind::TooMany(
                     refusal(rule_charges, nth, last_refusal, Duration::ZERO).into(),
@@ -173,7 +172,7 @@ impl Admission<'_> {
         if !rule_charges.iter().any(|rule_charge| queues(&rule_charge)) {
             return Ok(Room(None));
         }
-        if let Some(permit) = self.wait_queues.permit(self.address) {
+        if let Some(permit) = self.wait_queues.permit(self.sender) {
             return Ok(Room(Some(permit)));
         }
         let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
@@ -213,7 +212,7 @@ impl Admission<'_> {
         };
         let Room(permit) = room;
         // Without a permit its turn was to be now. Another request came between, and this one has been charged.
-        let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.address));
+        let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.sender));
         let Some(waiter) = self
             .wait_queues
             .join_queue(rule_charge.queue_key(), permit, turn)

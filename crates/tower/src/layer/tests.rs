@@ -1,5 +1,6 @@
 mod chosen;
 mod credentials;
+mod large_heads;
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
-use tidegate_core::{FixedWindow, LeakyBucket, MAX_WINDOW, Rate};
+use tidegate_core::{FixedWindow, LeakyBucket, MAX_WINDOW, Rate, TokenBucket};
 use tidegate_store::{Charge, Limit, MemoryStore, OnFailure, Outcome, Via};
 
 use super::*;
@@ -334,7 +335,7 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     let enforced = bench.layer.0.clone();
     let wait_queues = enforced.wait_queues.clone();
     let full: Vec<_> = (0..MAX_WAITING)
-        .map(|_| wait_queues.permit_beyond(others))
+        .map(|_| wait_queues.permit_beyond(others.into()))
         .collect();
     for _ in 0..3 {
         let refused = bench.ask(Some("192.0.2.1")).await;
