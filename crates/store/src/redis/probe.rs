@@ -170,6 +170,7 @@ impl RedisStore {
                     limit,
                     key,
                     cost: 1,
+                    origin: None,
                 };
                 if let Err(error) = self.probe_limit(&charge).await {
                     let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();
@@ -230,6 +231,7 @@ fn probes<'a>(limits: impl Iterator<Item = &'a Limit>) -> Vec<Limit> {
             limit: &probe,
             key: Key { tag, rest },
             cost,
+            origin: None,
         };
         let kind = (script::number(Task::Decide, &[charge]), limit.mode());
         if !kinds.contains(&kind) {
