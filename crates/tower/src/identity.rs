@@ -212,6 +212,11 @@ impl Clients {
         speaks_for_itself && self.trusted.contains(peer.address.ip())
     }
 
+    /// The address that a request of `peer` came from; of IPv6 its prefix.
+    pub fn address(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
+        self.locate(peer, headers).address()
+    }
+
     /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
     pub(crate) fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)

@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::discovery::Discovery;
 use super::metrics::UpstreamMetrics;
+use super::places::Places;
 use super::selection::Selector;
 use super::server::Server;
 use super::settings::UpstreamPlan;
@@ -20,9 +21,11 @@ use super::settings::UpstreamPlan;
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) plan: Arc<UpstreamPlan>,
-    pub(crate) selector: Selector,
+    pub(crate) selector: Arc<Selector>,
+    /// None: servers have no bound on connections.
+    pub(crate) places: Option<Arc<Places>>,
     pub(crate) metrics: UpstreamMetrics,
-    discovery: Discovery,
+    discovery: Arc<Discovery>,
     // Held while it is decided whether one may go.
     ejecting: Mutex<()>,
     ejected: Notify,
@@ -31,9 +34,17 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
+        let selector = Arc::new(Selector::new(plan.balance, plan.slow_start));
+        let discovery = Arc::new(Discovery::new(&plan));
+        let places = plan.max_connections.map(|_| {
+            let shown = metrics.waiting.clone();
+            let places = Places::new(selector.clone(), discovery.clone(), &plan, shown);
+            Arc::new(places)
+        });
         let background = Self {
-            selector: Selector::new(plan.balance, plan.slow_start),
-            discovery: Discovery::new(&plan),
+            selector,
+            places,
+            discovery,
             metrics,
             ejecting: Mutex::default(),
             ejected: Notify::new(),
@@ -201,8 +212,11 @@ impl Background {
         self.count();
     }
 
-    /// Shows how many servers are how.
+    /// Counts the servers by state. A server that is well again may have places for requests that wait.
     fn count(&self) {
+        if let Some(places) = &self.places {
+            places.serve();
+        }
         let servers = self.discovery.current();
         let count = |is: fn(&Server) -> bool| {
             let count = servers.iter().filter(|server| is(server)).count();

@@ -1,5 +1,7 @@
 //! A request's body, as it is sent to a server, and what became of it so far.
 
+pub(crate) mod first_part;
+pub(crate) mod memory;
 pub(crate) mod replay;
 
 use std::fmt;

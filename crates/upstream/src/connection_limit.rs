@@ -1,47 +1,36 @@
 //! How many requests a server has, and the bound on them.
 
+use std::fmt::Debug;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places for requests at one server.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
     taken: Arc<AtomicUsize>,
-    bound: Option<Bound>,
+    most: Option<usize>,
 }
 
-#[derive(Debug)]
-struct Bound {
-    free: Arc<Semaphore>,
-    waiting: AtomicUsize,
-    most_waiting: usize,
-}
-
-/// One request's place, given back when it is dropped.
+/// One request's place. Dropping it frees it.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     taken: Arc<AtomicUsize>,
-    _permit: Option<OwnedSemaphorePermit>,
+    // Set if places are bounded: the client's address, and the queue for places.
+    shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>,
 }
 
-/// There is no place, and no room to wait for one.
-#[derive(Debug)]
-pub(crate) struct Full;
+/// Requests that wait for places.
+pub(crate) trait PlaceQueue: Debug + Send + Sync {
+    /// Gives a place that this address has left to a request that waits.
+    fn freed(self: Arc<Self>, address: IpAddr);
+}
 
 impl ConnectionLimit {
-    /// So many places, and so many who may wait for one.
-    pub(crate) fn new(most: Option<usize>, most_waiting: usize) -> Self {
-        let bound = most.map(|most| Bound {
-            free: Arc::new(Semaphore::new(most)),
-            waiting: AtomicUsize::new(0),
-            most_waiting,
-        });
-        Self {
-            taken: Arc::default(),
-            bound,
-        }
+    /// At most this many places; none: without a bound.
+    pub(crate) fn new(most: Option<usize>) -> Self {
+        let taken = Arc::default();
+        Self { taken, most }
     }
 
     /// How many are taken.
@@ -49,53 +38,41 @@ impl ConnectionLimit {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether a request would have to wait.
-    pub(crate) fn is_full(&self) -> bool {
-        let bound = self.bound.as_ref();
-        bound.is_some_and(|bound| bound.free.available_permits() == 0)
+    /// Returns the number of free places.
+    pub(crate) fn free(&self) -> usize {
+        self.most
+            .map_or(usize::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// A place, as soon as there is one.
-    pub(crate) async fn take(&self) -> Result<ConnectionPermit, Full> {
-        let permit = match &self.bound {
-            Some(bound) => Some(bound.permit().await?),
-            None => None,
-        };
+    /// Takes a place where there is no bound.
+    pub(crate) fn take(&self) -> ConnectionPermit {
+        self.permit(None)
+    }
+
+    /// Takes a place for a client. The lock of `queue` is held from the look at [`free`](Self::free) until here.
+    pub(crate) fn take_for(&self, address: IpAddr, queue: Arc<dyn PlaceQueue>) -> ConnectionPermit {
+        self.permit(Some((address, queue)))
+    }
+
+    fn permit(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
         self.taken.fetch_add(1, Ordering::Relaxed);
-        Ok(ConnectionPermit {
-            taken: self.taken.clone(),
-            _permit: permit,
-        })
+        let taken = self.taken.clone();
+        ConnectionPermit { taken, shared }
     }
 }
 
-impl Bound {
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, Full> {
-        if let Ok(permit) = self.free.clone().try_acquire_owned() {
-            return Ok(permit);
-        }
-        let one_more = |waiting| (waiting < self.most_waiting).then_some(waiting + 1);
-        let queued = self
-            .waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        queued.map_err(|_| Full)?;
-        let _waiting = Waiting(&self.waiting);
-        // Nobody closes it.
-        self.free.clone().acquire_owned().await.map_err(|_| Full)
-    }
-}
-
-/// A request that waits, until this is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl ConnectionPermit {
+    /// Whether others may wait for this place.
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.shared.is_some()
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
+        if let Some((address, queue)) = self.shared.take() {
+            queue.freed(address);
+        }
     }
 }

@@ -9,6 +9,8 @@ mod connection_limit;
 mod discovery;
 mod health;
 mod metrics;
+mod options;
+mod places;
 mod pool;
 mod reach;
 mod retries;
@@ -22,13 +24,17 @@ mod timeout;
 mod tunnel;
 
 pub use attempts::{Attempt, Attempts};
+pub use body::memory::{BufferMemory, Buffered};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
 pub use metrics::UpstreamMetrics;
-pub use pool::{SendOptions, Timeouts, Transmission, Upstream};
+pub use options::{SendOptions, Timeouts, Transmission};
+pub use pool::Upstream;
 pub use reach::reach;
 pub use retries::Retries;
 pub use send_error::SendError;
 pub use server::connection::{ConnectError, Lease};
-pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};
+pub use settings::{
+    Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Share, Speaks, UpstreamPlan,
+};
 pub use state::{ServerState, UpstreamState};
 pub use tunnel::{ClosedTunnel, Tunnel};

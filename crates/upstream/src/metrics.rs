@@ -12,6 +12,8 @@ pub struct UpstreamMetrics {
     pub ejected: Gauge,
     /// Servers that failed their checks.
     pub unhealthy: Gauge,
+    /// Requests that wait for a place.
+    pub waiting: Gauge,
     /// Servers that were ejected, ever.
     pub ejections: Counter,
     /// Health checks: those that failed, and those that passed.

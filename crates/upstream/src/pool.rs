@@ -15,67 +15,36 @@ use tower::retry::budget::Budget as _;
 use super::send_error::{SendError, is_closed, is_of_stream, is_refused};
 use super::server::connection::{self, ConnectError, Lease};
 use tidegate_net::descriptors::{is_our_shortage, say_shortage};
-use tidegate_net::tls::Offer;
 
 use super::attempts::{Attempt, Attempts};
 use super::background::Background;
-use super::body::replay::{Replay, ReplayMemory};
+use super::body::first_part;
+use super::body::memory::BufferMemory;
+use super::body::replay::Replay;
 use super::body::{BodyPhase, BodyState, RequestBody};
+use super::connection_limit::ConnectionPermit;
 use super::metrics::UpstreamMetrics;
+use super::options::SendOptions;
+use super::places::{NoPlace, Placed};
 use super::retries::Retries;
-use super::server::{LeaseError, Server};
+use super::selection::usable;
+use super::server::{Server, Wanted};
 use super::settings::UpstreamPlan;
 use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
-/// How often a request is sent again that a server said it did not begin with.
-const REFUSED_AGAIN: usize = 2;
-
-/// How long a connection must have been idle for its server to be likely to close it when the next request comes.
-const LONG_IDLE: Duration = Duration::from_secs(1);
-
-/// How long an upstream may take for what.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// To accept a connection, with its handshake.
-    pub connect: Duration,
-    /// To begin its answer, and between two parts of it.
-    pub answer: Duration,
-}
-
-/// Notes whether a request was sent to a server.
-pub trait Transmission: std::fmt::Debug + Sync {
-    /// Parts of the request may have been sent. The head of the answer takes `longest` at most.
-    fn sent(&self, longest: Duration);
-    /// Nothing of the request was sent.
-    fn unsent(&self);
-    /// Whether parts of the request may have been sent.
-    fn is_sent(&self) -> bool;
-}
+/// The most repetitions of a request at one server, which did not begin with it or closed the kept connection.
+const AGAIN: usize = 2;
 
 /// Servers of which any can take a request. Looked after until it is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     background: Arc<Background>,
-    replays: Arc<ReplayMemory>,
+    replays: Arc<BufferMemory>,
+    // For requests that have no place yet, and for answers that have left theirs.
+    first_parts: Arc<BufferMemory>,
+    answers: Arc<BufferMemory>,
     keeping: AbortHandle,
-}
-
-/// What a request asks of an upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct SendOptions<'a> {
-    /// Which HTTP a server may choose from.
-    pub offer: Offer,
-    /// How long it may take.
-    pub timeouts: Timeouts,
-    /// None: only what was not sent is sent again.
-    pub retries: Option<&'a Retries>,
-    /// What becomes of the request's body, if it has one.
-    pub body_state: Option<&'a BodyState>,
-    /// Where it is noted whether the request was sent, if that is asked for.
-    pub transmission: Option<&'a dyn Transmission>,
-    /// Whether the server gets its own host in place of the client's.
-    pub own_host: bool,
 }
 
 /// An attempt that brought no answer.
@@ -93,6 +62,8 @@ impl Upstream {
         Self {
             background,
             replays: Arc::default(),
+            first_parts: Arc::default(),
+            answers: Arc::default(),
             keeping,
         }
     }
@@ -100,6 +71,16 @@ impl Upstream {
     /// What it was started with.
     pub fn plan(&self) -> &UpstreamPlan {
         &self.background.plan
+    }
+
+    /// Whether connections to its servers are bounded in number.
+    pub fn is_bounded(&self) -> bool {
+        self.background.places.is_some()
+    }
+
+    /// The memory for answers that are read before their clients take them.
+    pub const fn answers(&self) -> &Arc<BufferMemory> {
+        &self.answers
     }
 
     /// How it is now.
@@ -112,9 +93,9 @@ impl Upstream {
     ///
     /// The request goes to another server or connection in four cases:
     ///
-    /// - nothing of it was sent;
+    /// - no part of it was sent;
     /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
-    /// - it is safe, and the server closed a connection that was idle;
+    /// - it is idempotent with a small body, and the server closed a kept connection;
     /// - it is safe, and the terms and their budget allow a retry.
     ///
     /// Each server that is tried is noted in `attempts`.
@@ -134,12 +115,21 @@ impl Upstream {
         if let Some(retries) = options.retries {
             retries.budget.deposit();
         }
+        if self.is_bounded()
+            && let Err(error) = first_part::read(request, &self.first_parts).await
+        {
+            return Err(SendError::Unread(error));
+        }
         let mut tried = Vec::new();
         let mut servers = self.background.servers(options.timeouts.connect).await;
         let mut error = None;
         loop {
-            let Some(server) = self.background.selector.choose(&servers, &tried) else {
-                return Err(error.unwrap_or_else(|| self.none(&servers)));
+            let (server, place) = match self.place(&servers, &tried, options).await {
+                Ok(placed) => placed,
+                Err(NoPlace::Busy) => return Err(SendError::Busy),
+                Err(NoPlace::NoServer) => {
+                    return Err(error.unwrap_or_else(|| self.none(&servers)));
+                }
             };
             let once_more = retries.filter(|_| left > 0);
             let copy = once_more.map(|_| copy(request));
@@ -150,7 +140,9 @@ impl Upstream {
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
             };
-            let attempt = self.attempt(&server, request, options, timeout).await;
+            let attempt = self
+                .attempt(&server, place, request, options, timeout)
+                .await;
             attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {
                 Ok((response, _)) => is_passing(response.status()),
@@ -164,7 +156,7 @@ impl Upstream {
                     tried.push(server);
                     // With no other server left, one that was tried may be well again.
                     servers = self.background.servers(options.timeouts.connect).await;
-                    if self.background.selector.choose(&servers, &tried).is_none() {
+                    if usable(&servers, &tried).next().is_none() {
                         tried.clear();
                     }
                 }
@@ -178,45 +170,65 @@ impl Upstream {
         }
     }
 
+    /// A server for the next attempt, and a place there.
+    async fn place(
+        &self,
+        servers: &[Arc<Server>],
+        tried: &[Arc<Server>],
+        options: SendOptions<'_>,
+    ) -> Result<Placed, NoPlace> {
+        if let Some(places) = &self.background.places {
+            let longest = options.timeouts.connect;
+            // Boxed: most upstreams have no bound, and their requests need not make room for it.
+            return Box::pin(places.take(options.address, tried, longest)).await;
+        }
+        let chosen = self.background.selector.choose(servers, tried);
+        let server = chosen.ok_or(NoPlace::NoServer)?;
+        let place = server.places.take();
+        Ok((server, place))
+    }
+
     /// Sends a request to one server.
     async fn attempt(
         &self,
         server: &Arc<Server>,
+        place: ConnectionPermit,
         request: &mut Request<RequestBody>,
         options: SendOptions<'_>,
         timeout: Duration,
     ) -> Result<(Response<Incoming>, Lease), FailedAttempt> {
         let connect = options.timeouts.connect.min(timeout);
-        let mut again = REFUSED_AGAIN;
-        let mut avoided = Vec::new();
+        let begun = Instant::now();
+        let is_idempotent = is_idempotent(request.method());
+        let mut left = timeout;
+        let mut again = AGAIN;
+        let mut wanted = Wanted::any(options.offer);
+        if !is_idempotent && server.closes_early() {
+            wanted.fresh();
+        }
         if options.own_host {
             connection::name(request, server);
         }
         // Kept connections may turn out to be closed; a fresh one ends this loop either way.
         loop {
-            let (mut lease, fresh) = match server.lease(connect, options.offer, &avoided).await {
-                Ok(leased) => leased,
+            let (mut lease, is_fresh) = match server.connection(connect, &wanted).await {
+                Ok(connected) => connected,
                 Err(error) => {
-                    let error = match error {
-                        LeaseError::Full => SendError::Busy,
-                        // It is no server's fault, so none is left out for it.
-                        LeaseError::Connect(error) if error.is_our_shortage() => {
-                            say_shortage();
-                            SendError::Exhausted
-                        }
-                        LeaseError::Connect(error) => {
-                            self.background.failed(server);
-                            self.background.look_again();
-                            SendError::Unconnected(error)
-                        }
+                    // Our shortage is no server's fault, so none is left out for it.
+                    let error = if error.is_our_shortage() {
+                        say_shortage();
+                        SendError::Exhausted
+                    } else {
+                        self.background.failed(server);
+                        self.background.look_again();
+                        SendError::Unconnected(error)
                     };
                     let unsent = true;
                     return Err(FailedAttempt { error, unsent });
                 }
             };
             let shared = lease.shared_connection().cloned();
-            let was_idle = lease.idle() >= LONG_IDLE;
-            let may_repeat = was_idle && is_safe(request);
+            let may_repeat = !is_fresh && is_idempotent;
             let replay =
                 (shared.is_some() || may_repeat).then(|| Replay::of(request, &self.replays));
             let first_sent = options.transmission.filter(|it| !it.is_sent());
@@ -225,7 +237,7 @@ impl Upstream {
             }
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
-                in_time(answer, timeout, options.body_state).await
+                in_time(answer, left, options.body_state).await
             };
             let mut error = match answer {
                 Some(Ok(response)) => {
@@ -233,7 +245,7 @@ impl Upstream {
                         replay.release();
                     }
                     self.background.answered(server, response.status());
-                    return Ok((response, lease));
+                    return Ok((response, lease.at(place)));
                 }
                 Some(Err(error)) => error,
                 None => {
@@ -248,24 +260,33 @@ impl Upstream {
             {
                 transmission.unsent();
             }
+            let closed = !is_fresh && is_closed(error.error());
+            if shared.is_none() && (closed || !is_fresh && unsent.is_some()) {
+                server.closed(lease.idle());
+            }
             // Others are on the connection: what concerns one stream leaves it in use.
             if unsent.is_some() || !is_of_stream(error.error()) {
                 lease.retire();
             }
             if let Some(unsent) = unsent
-                && !fresh
+                && !is_fresh
             {
                 *request = unsent;
                 continue;
             }
-            // A server may close a connection that was idle just when a request is sent.
-            let closed = was_idle && is_closed(error.error());
+            // A server may close a kept connection just when a request is sent, and the other kept ones with it.
+            let remaining = timeout.checked_sub(begun.elapsed());
             if (refused || closed && may_repeat)
                 && again > 0
+                && let Some(remaining) = remaining
                 && let Some(replay) = replay.and_then(Replay::again)
             {
                 again -= 1;
-                avoided.extend(shared);
+                left = remaining;
+                wanted.avoided.extend(shared);
+                if closed {
+                    wanted.fresh();
+                }
                 *request = replay;
                 continue;
             }
@@ -349,6 +370,13 @@ fn is_passing(status: StatusCode) -> bool {
 fn is_clients_fault(body_state: &BodyState) -> bool {
     let state = body_state.phase();
     !matches!(state, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
+}
+
+/// Whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its connection
+/// was closed (RFC 9112, 9.3.1).
+fn is_idempotent(method: &Method) -> bool {
+    let others = [Method::PUT, Method::DELETE];
+    method.is_safe() || others.contains(method)
 }
 
 /// What is needed to send a request without a body again.

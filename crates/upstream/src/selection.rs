@@ -21,15 +21,6 @@ pub(crate) struct Selector {
     turn: Mutex<usize>,
 }
 
-/// How good a server is to have: the lesser the better.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Free,
-    Full,
-    /// Better than nobody.
-    Ejected,
-}
-
 impl Selector {
     pub(crate) fn new(balance: Balance, slow_start: Option<Duration>) -> Self {
         let turn = Mutex::default();
@@ -40,22 +31,16 @@ impl Selector {
         }
     }
 
-    /// One of `servers` that was not tried yet; none if all others are unhealthy.
+    /// Chooses a [`usable`] server with a free place; none if all of them are full.
     pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
         tried: &[Arc<Server>],
     ) -> Option<Arc<Server>> {
         if let [only] = servers {
-            return rank(only, tried).map(|_| only.clone());
+            return usable(servers, tried).any(has_place).then(|| only.clone());
         }
-        let usable = || {
-            let ranked = servers.iter().map(|server| (rank(server, tried), server));
-            ranked.filter_map(|(rank, server)| Some((rank?, server)))
-        };
-        let best = usable().map(|(rank, _)| rank).min()?;
-        let best = usable().filter(move |(rank, _)| *rank == best);
-        let best = best.map(|(_, server)| server);
+        let best = usable(servers, tried).filter(|server| has_place(server));
         let now = self
             .slow_start
             .map(|slow_start| (slow_start, Instant::now()));
@@ -81,15 +66,21 @@ impl Selector {
     }
 }
 
-fn rank(server: &Arc<Server>, tried: &[Arc<Server>]) -> Option<Rank> {
-    if tried.iter().any(|tried| Arc::ptr_eq(tried, server)) || server.health.is_unhealthy() {
-        return None;
-    }
-    Some(match server.places.is_full() {
-        _ if server.health.is_ejected() => Rank::Ejected,
-        true => Rank::Full,
-        false => Rank::Free,
-    })
+/// The servers that take requests and were not tried yet. Ejected servers are among them only if there are no others.
+pub(crate) fn usable<'a>(
+    servers: &'a [Arc<Server>],
+    tried: &'a [Arc<Server>],
+) -> impl Iterator<Item = &'a Arc<Server>> + Clone {
+    let untried = servers.iter().filter(|server| {
+        let is_tried = tried.iter().any(|tried| Arc::ptr_eq(tried, server));
+        !is_tried && !server.health.is_unhealthy()
+    });
+    let only_ejected = untried.clone().all(|server| server.health.is_ejected());
+    untried.filter(move |server| only_ejected || !server.health.is_ejected())
+}
+
+fn has_place(server: &Arc<Server>) -> bool {
+    server.places.free() > 0
 }
 
 /// Smooth weighted round robin: everybody gains their weight, and who is chosen pays what all gained.

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::body::BoxError;
 use super::server::connection::ConnectError;
 
 /// Why no answer came.
@@ -12,6 +13,8 @@ pub enum SendError {
     Down(Duration),
     /// All servers have as many requests as they may.
     Busy,
+    /// The client's body broke off before anything was sent.
+    Unread(BoxError),
     /// No server accepted a connection; why the last one did not.
     Unconnected(ConnectError),
     /// The server said, more than once or of a request that cannot be sent again, that it did not begin with it.
@@ -30,6 +33,7 @@ impl SendError {
         match self {
             Self::Down(_) => "down",
             Self::Busy => "busy",
+            Self::Unread(_) => "unread",
             Self::Unconnected(_) => "unreachable",
             Self::Refused(_) => "refused",
             Self::Exhausted => "exhausted",

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::HOST;
 use http::uri::Authority;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use self::connection::{ConnectError, Connection, Lease, Shared};
-use self::idle::{IdleConnections, KEPT};
+use self::idle::IdleConnections;
 use super::body::{BodyState, RequestBody};
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
@@ -45,6 +45,12 @@ const MAX_REMEMBERED_RESETS: usize = 1_024;
 /// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
+/// The longest idle time of a connection whose server closes its connections after each answer.
+const EARLY: Duration = Duration::from_secs(1);
+
+/// The time for which such a server is remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
 /// How much of a reason why a handshake failed is logged, in bytes.
 const MAX_REASON: usize = 1_024;
 
@@ -58,6 +64,10 @@ pub(crate) struct Server {
     /// What the selector owes it.
     pub(crate) credit: AtomicI64,
     idle: IdleConnections,
+    // The time for which an idle connection is kept.
+    kept: Duration,
+    // When it closed a connection that it had just answered on.
+    closed_early: Mutex<Option<Instant>>,
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held while a connection is made that others may share.
     opening: tokio::sync::Mutex<()>,
@@ -67,13 +77,35 @@ pub(crate) struct Server {
     tls_error: Mutex<Option<String>>,
 }
 
-/// Why a request has no connection.
+/// The connections that a request may use.
 #[derive(Debug)]
-pub(crate) enum LeaseError {
-    /// There are as many requests as there may be.
-    Full,
-    /// There is none to be had.
-    Connect(ConnectError),
+pub(crate) struct Wanted {
+    offer: Offer,
+    /// Not these, which refused the request.
+    pub(crate) avoided: Vec<Arc<Shared>>,
+    made_after: Option<Instant>,
+}
+
+impl Wanted {
+    /// Any connection of this protocol.
+    pub(crate) const fn any(offer: Offer) -> Self {
+        Self {
+            offer,
+            avoided: Vec::new(),
+            made_after: None,
+        }
+    }
+
+    /// Avoids all connections that exist now: the server may have closed them as well.
+    pub(crate) fn fresh(&mut self) {
+        self.made_after = Some(Instant::now());
+    }
+
+    fn takes(&self, connection: &Arc<Shared>) -> bool {
+        let is_avoided = self.avoided.iter().any(|one| Arc::ptr_eq(one, connection));
+        let is_fresh = self.made_after.is_none_or(|at| connection.made() >= at);
+        !is_avoided && is_fresh
+    }
 }
 
 impl Server {
@@ -81,12 +113,14 @@ impl Server {
     pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
         Self {
             health: Health::default(),
-            places: ConnectionLimit::new(upstream.max_connections, upstream.max_waiting),
+            places: ConnectionLimit::new(upstream.max_connections),
             credit: AtomicI64::new(0),
             shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
             plan,
             address,
-            idle: IdleConnections::default(),
+            idle: IdleConnections::new(upstream.idle),
+            kept: upstream.idle,
+            closed_early: Mutex::default(),
             shared: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             tls_error: Mutex::default(),
@@ -108,30 +142,29 @@ impl Server {
         self.idle.keep(connection, body);
     }
 
-    /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
-    /// bound on them, may take `timeout`, and so may a connection. The connections in `avoided` are not used.
-    pub(crate) async fn lease(
-        self: &Arc<Self>,
-        timeout: Duration,
-        offer: Offer,
-        avoided: &[Arc<Shared>],
-    ) -> Result<(Lease, bool), LeaseError> {
-        let place = tokio::time::timeout(timeout, self.places.take()).await;
-        let place = place.ok().and_then(Result::ok).ok_or(LeaseError::Full)?;
-        let leased = self.connection(timeout, offer, avoided).await;
-        let (lease, fresh) = leased.map_err(LeaseError::Connect)?;
-        Ok((lease.at(place), fresh))
+    /// Notes that a kept connection turned out to be closed, after it had been idle for this long.
+    pub(crate) fn closed(&self, idle: Duration) {
+        if idle < EARLY {
+            *self.closed_early.lock() = Some(Instant::now());
+        }
     }
 
-    async fn connection(
+    /// Whether it seems to close its connections after each answer.
+    pub(crate) fn closes_early(&self) -> bool {
+        let closed = *self.closed_early.lock();
+        closed.is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+
+    /// A connection that was kept, or a fresh one, and whether it is fresh. A fresh one may take `timeout`.
+    pub(crate) async fn connection(
         self: &Arc<Self>,
         timeout: Duration,
-        offer: Offer,
-        avoided: &[Arc<Shared>],
+        wanted: &Wanted,
     ) -> Result<(Lease, bool), ConnectError> {
-        if let Some(lease) = self.kept(offer, avoided) {
+        if let Some(lease) = self.kept(wanted) {
             return Ok((lease, false));
         }
+        let offer = wanted.offer;
         let connecting = async {
             let shares = offer == Offer::Any && self.shares.load(Ordering::Relaxed);
             // Those who come together wait for the first, whose connection has room for all.
@@ -141,11 +174,11 @@ impl Server {
             };
             if shares {
                 loop {
-                    if let Some(lease) = self.kept(offer, avoided) {
+                    if let Some(lease) = self.kept(wanted) {
                         return Ok((lease, false));
                     }
                     // A connection may have room for this request when its server's SETTINGS have come.
-                    match self.new_shared(avoided) {
+                    match self.new_shared(wanted) {
                         Some(shared) => shared.settled().await,
                         None => break,
                     }
@@ -160,32 +193,35 @@ impl Server {
         connected.unwrap_or_else(|_| Err(late()))
     }
 
-    fn kept(self: &Arc<Self>, offer: Offer, avoided: &[Arc<Shared>]) -> Option<Lease> {
-        if offer == Offer::Any
-            && let Some(lease) = self.kept_shared(avoided)
+    fn kept(self: &Arc<Self>, wanted: &Wanted) -> Option<Lease> {
+        if wanted.offer == Offer::Any
+            && let Some(lease) = self.kept_shared(wanted)
         {
             return Some(lease);
+        }
+        if wanted.made_after.is_some() {
+            return None;
         }
         let (connection, idle) = self.idle.take()?;
         Some(Lease::own(connection, self.clone(), idle))
     }
 
-    fn kept_shared(&self, avoided: &[Arc<Shared>]) -> Option<Lease> {
+    fn kept_shared(&self, wanted: &Wanted) -> Option<Lease> {
         if !self.shares.load(Ordering::Relaxed) {
             return None;
         }
         let mut shared = self.shared.lock();
-        shared.retain(|connection| connection.is_of_use(KEPT));
-        let mut usable = shared.iter().filter(|shared| !is_among(shared, avoided));
+        shared.retain(|connection| connection.is_of_use(self.kept));
+        let mut usable = shared.iter().filter(|shared| wanted.takes(shared));
         let stream = usable.find_map(Shared::stream);
         stream.map(Lease::shared)
     }
 
     /// A connection whose server's SETTINGS have not come yet.
-    fn new_shared(&self, avoided: &[Arc<Shared>]) -> Option<Arc<Shared>> {
+    fn new_shared(&self, wanted: &Wanted) -> Option<Arc<Shared>> {
         let mut shared = self.shared.lock();
-        shared.retain(|connection| connection.is_of_use(KEPT));
-        let is_new = |shared: &&Arc<Shared>| shared.is_new() && !is_among(shared, avoided);
+        shared.retain(|connection| connection.is_of_use(self.kept));
+        let is_new = |shared: &&Arc<Shared>| shared.is_new() && wanted.takes(shared);
         shared.iter().find(is_new).cloned()
     }
 
@@ -193,21 +229,29 @@ impl Server {
     /// machine has no room for a connection, which says nothing of the server.
     pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
         let mut is_short = false;
+        let mut kept = self.kept_shared(&Wanted::any(Offer::Any));
         let asked = async {
-            let mut lease = match self.kept_shared(&[]) {
-                Some(lease) => lease,
-                None => {
-                    let connected = self.connect(Offer::Any).await;
-                    is_short = connected.as_ref().is_err_and(ConnectError::is_our_shortage);
-                    connected.ok()?
+            loop {
+                let is_kept = kept.is_some();
+                let mut lease = match kept.take() {
+                    Some(lease) => lease,
+                    None => {
+                        let connected = self.connect(Offer::Any).await;
+                        is_short = connected.as_ref().is_err_and(ConnectError::is_our_shortage);
+                        connected.ok()?
+                    }
+                };
+                let mut request = Request::new(RequestBody::Empty);
+                *request.uri_mut() = plan.path.clone().into();
+                let host = HeaderValue::from_str(self.plan.authority.as_str()).ok()?;
+                request.headers_mut().insert(HOST, host);
+                match lease.send(request, self).await {
+                    Ok(answer) => return Some(answer.status()),
+                    // The server may have closed it meanwhile.
+                    Err(_) if is_kept => {}
+                    Err(_) => return None,
                 }
-            };
-            let mut request = Request::new(RequestBody::Empty);
-            *request.uri_mut() = plan.path.clone().into();
-            let host = HeaderValue::from_str(self.plan.authority.as_str()).ok()?;
-            request.headers_mut().insert(HOST, host);
-            let answer = lease.send(request, self).await;
-            answer.ok().map(|answer| answer.status())
+            }
         };
         let status = timeout(plan.timeout, asked).await.ok().flatten();
         let passed = status.is_some_and(|status| status.is_success() || status.is_redirection());
@@ -320,8 +364,4 @@ impl Server {
             None => tracing::info!(%server, "TLS with a server of an upstream works again"),
         }
     }
-}
-
-fn is_among(connection: &Arc<Shared>, connections: &[Arc<Shared>]) -> bool {
-    connections.iter().any(|one| Arc::ptr_eq(one, connection))
 }

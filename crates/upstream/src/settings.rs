@@ -27,13 +27,21 @@ pub struct UpstreamPlan {
     pub slow_start: Option<Duration>,
     /// The most connections in use to one server; none: as many as it takes.
     pub max_connections: Option<usize>,
+    /// The part of these that one client address may hold.
+    pub max_connections_per_ip: Share,
     /// The most requests that wait for one of these.
     pub max_waiting: usize,
+    /// The time for which an idle connection is kept.
+    pub idle: Duration,
 }
 
 impl UpstreamPlan {
     /// How often names are resolved if nothing is said: the system's resolver does not tell for how long an answer holds.
     pub const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+
+    /// The default of `idle`. This is shorter than the usual keep-alive of servers, which may close a connection at the very moment
+    /// that a request is sent on it.
+    pub const IDLE: Duration = Duration::from_secs(30);
 
     /// One server that no entry under `upstreams` describes.
     pub fn alone(server: ServerPlan) -> Self {
@@ -46,8 +54,36 @@ impl UpstreamPlan {
             health: None,
             slow_start: None,
             max_connections: None,
+            max_connections_per_ip: Share::default(),
             max_waiting: 0,
+            idle: Self::IDLE,
         }
+    }
+}
+
+/// The part of an upstream's connections that one client address may hold, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// Whether an address that has this many may have one more while this many are free.
+    ///
+    /// The bound shrinks with the free places. With 75 %, one address alone gets three quarters. Two get three sevenths each, and a
+    /// seventh stays free.
+    pub const fn allows(self, own: usize, free: usize) -> bool {
+        let share = self.0 as usize;
+        own.saturating_mul(100_usize.saturating_sub(share)) < free.saturating_mul(share)
+    }
+
+    /// Whether one address alone leaves some of this many to others.
+    pub const fn leaves_some(self, all: usize) -> bool {
+        !self.allows(all.saturating_sub(1), 1)
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self(75)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::UpstreamTls;
-use tidegate_upstream::{Balance, ServerPlan, Speaks, UpstreamPlan};
+use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, UpstreamPlan};
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
@@ -21,7 +21,7 @@ use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
 use crate::upstreams::server::{Server, ServerScheme, Target};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
 use crate::value::Scalar;
-use crate::value::number::{Connections, bounded};
+use crate::value::number::{Connections, Percent, bounded};
 use crate::value::word::LimitName;
 
 /// A group of servers.
@@ -42,8 +42,12 @@ pub(crate) struct Upstream {
     pub(crate) slow_start: Option<Scalar<Duration>>,
     /// The most connections in use to one server; of HTTP/2, requests. Default: as many as it takes.
     pub(crate) max_connections: Option<Scalar<Connections>>,
+    /// The part of these that one client address may hold, in percent. Default: 75%.
+    pub(crate) max_connections_per_ip: Option<Scalar<Percent>>,
     /// The most requests that wait for one of these. Default: 100.
     pub(crate) max_waiting: Option<Scalar<Waiting>>,
+    /// The time for which an idle connection is kept. Default: 30s.
+    pub(crate) idle: Option<Scalar<Duration>>,
     /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
     pub(crate) tls: Option<Spanned<WrittenUpstreamTls>>,
 }
@@ -252,6 +256,28 @@ pub(crate) fn upstream_plan(
     let slow_start = check.read_some(written.slow_start.as_ref());
     let max_connections = check.read_some(written.max_connections.as_ref());
     let max_waiting = check.read_some(written.max_waiting.as_ref());
+    let per_ip = check.read_some(written.max_connections_per_ip.as_ref());
+    let share = per_ip.map_or_else(Share::default, |Percent(share)| Share(share));
+    let idle = check.read_some(written.idle.as_ref());
+    if let (Some(scalar), None) = (&written.max_connections_per_ip, &written.max_connections) {
+        let problem = Problem::new(
+            scalar.place,
+            "`max_connections_per_ip` is a part of `max_connections`",
+        );
+        check.refuse(problem.note("say how many connections one server takes, or leave this out"));
+    }
+    let places = max_connections.map(|Connections(number)| {
+        let count = written.servers.value.len();
+        number.saturating_mul(count)
+    });
+    if let (Some(scalar), Some(places), None) = (&written.max_connections, places, per_ip)
+        && !share.leaves_some(places)
+    {
+        let message = "one client may hold all connections of this upstream";
+        check.warn(Problem::new(scalar.place, message).note(
+            "meanwhile others wait, and get 503: of 4 connections and more, a quarter is left to others",
+        ));
+    }
     if let (Some(scalar), None) = (&written.max_waiting, &written.max_connections) {
         let problem = Problem::new(scalar.place, "no request waits without `max_connections`");
         check.refuse(problem.note("say how many connections one server takes, or leave this out"));
@@ -268,6 +294,8 @@ pub(crate) fn upstream_plan(
         },
         slow_start,
         max_connections: max_connections.map(|Connections(number)| number),
+        max_connections_per_ip: share,
         max_waiting: max_waiting.map_or(MAX_WAITING, |Waiting(number)| number),
+        idle: idle.unwrap_or(UpstreamPlan::IDLE),
     })
 }

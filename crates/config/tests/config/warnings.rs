@@ -64,6 +64,29 @@ fn servers_that_nobody_verifies() {
 }
 
 #[test]
+fn an_upstream_of_which_one_client_may_hold_all() {
+    let text = |servers: &str, bounds: &str| {
+        format!(
+            "upstreams: {{ a: {{ servers: [{servers}], {bounds} }} }}\n\
+             routes: [{{ path: /**, upstream: a }}]\n"
+        )
+    };
+    let expected = ":1:57: one client may hold all connections of this upstream";
+    warned(&text("http://h", "max_connections: 3"), expected);
+    for (servers, bounds) in [
+        ("http://h", "max_connections: 4"),
+        ("http://h, http://i", "max_connections: 2"),
+        (
+            "http://h",
+            "max_connections: 3, max_connections_per_ip: 100%",
+        ),
+    ] {
+        let (_, warnings) = parse(&text(servers, bounds)).unwrap();
+        assert!(warnings.is_empty(), "{bounds}: {warnings:?}");
+    }
+}
+
+#[test]
 fn certificates_that_end_soon() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let folder = tempfile::tempdir().unwrap();

@@ -18,6 +18,10 @@ pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Prob
     }
     match error {
         SendError::Down(again) => UPSTREAM_DOWN.retry_after(*again),
+        SendError::Unread(error) => {
+            tracing::debug!(%error, "a request's body broke off");
+            BROKEN_BODY
+        }
         SendError::Busy => UPSTREAM_BUSY.retry_after(Duration::from_secs(1)),
         SendError::Exhausted => OVERLOADED.retry_after(Duration::from_secs(1)),
         SendError::Silent => UPSTREAM_SILENT,

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +25,7 @@ use super::request_body::{self, BodyBounds};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReceivedBody, UpstreamBody};
 use crate::outcome::ForwardOutcome;
-use crate::request::info::RequestInfo;
+use crate::request::info::{RequestInfo, peer};
 use crate::request::problem::Problem;
 use crate::request::{cors, grpc};
 use tidegate_config::routes::{ForwardSettings, UpstreamHost};
@@ -112,6 +113,7 @@ impl Forwarding {
             let response = edits::to_https(request.headers(), request.uri(), port);
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
+        let address = self.address(&request);
         let transmission = request.extensions_mut().remove::<Transmission>();
         let upgrade = Upgrade::of(&mut request, &self.settings.upgrades);
         let (mut request, body_state) = self.prepare(request);
@@ -121,14 +123,9 @@ impl Forwarding {
         let started = Instant::now();
         let sent = transmission.as_ref();
         let mut attempts = Attempts::default();
+        let from = (address, body_state.as_ref());
         let answer = self
-            .exchange(
-                &mut request,
-                body_state.as_ref(),
-                sent,
-                upgrade,
-                &mut attempts,
-            )
+            .exchange(&mut request, from, sent, upgrade, &mut attempts)
             .await;
         let answered = answer.is_ok();
         let forwarded = Forwarded {
@@ -159,7 +156,7 @@ impl Forwarding {
     async fn exchange(
         &self,
         request: &mut Request<RequestBody>,
-        body_state: Option<&Arc<BodyState>>,
+        (address, body_state): (IpAddr, Option<&Arc<BodyState>>),
         transmission: Option<&Transmission>,
         upgrade: Option<Upgrade>,
         attempts: &mut Attempts,
@@ -179,6 +176,7 @@ impl Forwarding {
                 .as_ref()
                 .map(|sent| sent as &dyn tidegate_upstream::Transmission),
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
+            address,
         };
         let is_head = request.method() == Method::HEAD;
         let sent = self.upstream.send(request, options, attempts).await;
@@ -310,6 +308,16 @@ impl Forwarding {
         };
         let body = request_body::streaming(body, bounds, body_state.clone());
         (Request::from_parts(head, body), Some(body_state))
+    }
+
+    /// The client's address, where the upstream's places are shared by addresses.
+    fn address(&self, request: &Request<ClientBody>) -> IpAddr {
+        let info = request.extensions().get::<RequestInfo>();
+        let info = info.filter(|_| self.upstream.is_bounded());
+        info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| {
+            let peer = peer(&info.connection);
+            self.clients.address(peer, request.headers())
+        })
     }
 
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.

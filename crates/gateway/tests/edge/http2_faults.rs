@@ -160,12 +160,16 @@ async fn what_a_server_had_not_begun_with_when_it_went_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_request_on_a_connection_that_breaks_may_have_been_done_and_is_not_sent_again() {
-    let strange = Strange::start(|connection, n| match (connection, n) {
+async fn a_request_on_a_connection_that_breaks_is_sent_again_if_it_is_idempotent() {
+    let fate = |connection, n| match (connection, n) {
         (0, 1) => Fate::Broken,
         _ => Fate::Answered,
-    })
-    .await;
-    assert_eq!(statuses(&strange, false, 3).await, [200, 502, 200]);
+    };
+    let strange = Strange::start(fate).await;
+    assert_eq!(statuses(&strange, false, 3).await, [200; 3]);
+    assert_eq!(strange.counts(), (2, 4));
+    // A POST may have been done.
+    let strange = Strange::start(fate).await;
+    assert_eq!(statuses(&strange, true, 3).await, [200, 502, 200]);
     assert_eq!(strange.counts(), (2, 3));
 }

@@ -91,6 +91,30 @@ async fn a_server_with_a_free_place_comes_first() {
     first.abort();
 }
 
+/// One server is slow, and no request waits for it while the other one has a place.
+#[tokio::test]
+async fn a_request_takes_the_first_place_that_comes_free_at_any_server() {
+    for speaks in [Speaks::Http1, Speaks::Http2] {
+        let (slow, _never) = held(speaks.clone());
+        let (quick, free) = held(speaks);
+        let patient = "timeouts: { connect: 1h }";
+        let urls = [slow.url(), quick.url()];
+        let gateway = gateway(&urls, "max_connections: 1", patient).await;
+        let address = gateway.address;
+        let mut asked = JoinSet::new();
+        for _ in 0..8 {
+            asked.spawn(async move { Client::new(address).get("/").await.status });
+        }
+        slow.wait_for(1, LONG).await;
+        for expected in 1..=7 {
+            quick.wait_for(expected, LONG).await;
+            free.add_permits(1);
+            assert_eq!(asked.join_next().await.unwrap().unwrap(), 200);
+        }
+        assert_eq!((slow.count(), quick.count()), (1, 7));
+    }
+}
+
 /// One route waits for less than the file says, another for as long.
 #[tokio::test]
 async fn a_route_has_times_of_its_own() {

@@ -20,4 +20,6 @@ mod checks;
 mod edits;
 mod ejection;
 mod faults;
+mod kept;
 mod retries;
+mod shares;

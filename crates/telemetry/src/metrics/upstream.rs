@@ -35,6 +35,7 @@ pub(super) struct UpstreamFamilies {
     ejections: Family<UpstreamLabels, Counter>,
     checks: Family<OutcomeLabels, Counter>,
     retries: Family<OutcomeLabels, Counter>,
+    waiting: Family<UpstreamLabels, Gauge>,
     // Those with gauges.
     names: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -64,6 +65,11 @@ impl UpstreamFamilies {
             "Requests sent once more, and those that were not because the budget was used up",
             self.retries.clone(),
         );
+        registry.register(
+            "upstream_waiting",
+            "Requests that wait for a connection, within max_connections",
+            self.waiting.clone(),
+        );
     }
 
     /// Removes the gauges of upstreams that are not in force: no task updates them any more. Their counters stay.
@@ -73,6 +79,10 @@ impl UpstreamFamilies {
             for state in STATES.into_iter().filter(|_| !stays) {
                 let upstream = name.clone();
                 self.servers.remove(&StateLabels { upstream, state });
+            }
+            if !stays {
+                let upstream = name.clone();
+                self.waiting.remove(&UpstreamLabels { upstream });
             }
             stays
         });
@@ -91,13 +101,15 @@ impl UpstreamFamilies {
             family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
         };
         let [healthy, ejected, unhealthy] = STATES.map(servers);
+        let own = UpstreamLabels {
+            upstream: upstream.clone(),
+        };
         UpstreamMetrics {
             healthy,
             ejected,
             unhealthy,
-            ejections: self.ejections.get_or_create_owned(&UpstreamLabels {
-                upstream: upstream.clone(),
-            }),
+            ejections: self.ejections.get_or_create_owned(&own),
+            waiting: self.waiting.get_or_create_owned(&own),
             checks: ["failed", "passed"].map(|word| outcome(&self.checks, word)),
             retries: outcome(&self.retries, "sent"),
             over_budget: outcome(&self.retries, "over_budget"),

@@ -5,7 +5,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,13 +14,11 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody};
 
 /// The most that is kept of one body, in bytes, with [`PER_FRAME`].
 const MAX_KEPT: usize = 64 * 1024;
-
-/// The most that is kept of all bodies on their way to one upstream, in bytes.
-const MAX_KEPT_IN_ALL: usize = 16 * 1024 * 1024;
 
 /// How soon after its request a broken body may reset the stream. Servers take requests that are reset before they were looked at
 /// for an attack (h2 after 20). They end the connection with all of its requests.
@@ -29,24 +26,6 @@ const FIRST_RESET: Duration = Duration::from_millis(100);
 
 /// What each frame counts beside its bytes, for the memory that it takes.
 const PER_FRAME: usize = 64;
-
-/// The memory for the bodies that are kept for one upstream.
-#[derive(Debug, Default)]
-pub(crate) struct ReplayMemory(AtomicUsize);
-
-impl ReplayMemory {
-    fn take(&self, bytes: usize) -> bool {
-        let more = |taken: usize| Some(taken + bytes).filter(|taken| *taken <= MAX_KEPT_IN_ALL);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.is_ok()
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// A copy of a request that is being sent.
 #[derive(Debug)]
@@ -58,7 +37,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Copies a request. Keeps the part of its body that was sent, up to [`MAX_KEPT`].
-    pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
+    pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<BufferMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,
             RequestBody::Replayed(body) => {
@@ -72,13 +51,12 @@ impl Replay {
                     rest: streaming,
                     frames: Vec::new(),
                     sent: 0,
-                    taken: 0,
+                    taken: Buffered::none(memory),
                     is_whole: fits,
                     ended: false,
                     broken: None,
                     attempt: 0,
                     begun: Instant::now(),
-                    memory: memory.clone(),
                 }));
                 *request.body_mut() = RequestBody::Replayed(ReplayedBody {
                     kept: kept.clone(),
@@ -136,7 +114,7 @@ struct KeptBody {
     // How many of them the attempt has sent.
     sent: usize,
     // Of the memory for all bodies.
-    taken: usize,
+    taken: Buffered,
     // Whether everything that was sent is in `frames`.
     is_whole: bool,
     ended: bool,
@@ -145,7 +123,6 @@ struct KeptBody {
     // The attempt that may read, and when it began.
     attempt: u32,
     begun: Instant,
-    memory: Arc<ReplayMemory>,
 }
 
 #[derive(Clone, Debug)]
@@ -170,11 +147,10 @@ impl KeptBody {
             (None, None) => return,
         };
         let bytes = bytes + PER_FRAME;
-        if self.taken + bytes > MAX_KEPT || !self.memory.take(bytes) {
+        if self.taken.bytes() + bytes > MAX_KEPT || !self.taken.grow(bytes) {
             self.release();
             return;
         }
-        self.taken += bytes;
         self.frames.push(kept);
     }
 
@@ -202,14 +178,8 @@ impl KeptBody {
         // An attempt may still have to send some of them.
         if self.sent >= self.frames.len() {
             self.frames = Vec::new();
-            self.memory.give_back(std::mem::take(&mut self.taken));
+            self.taken.clear();
         }
-    }
-}
-
-impl Drop for KeptBody {
-    fn drop(&mut self) {
-        self.memory.give_back(self.taken);
     }
 }
 
@@ -288,35 +258,23 @@ impl ReplayedBody {
 mod tests {
     use super::*;
 
-    fn body(memory: &Arc<ReplayMemory>) -> KeptBody {
+    fn body(memory: &Arc<BufferMemory>) -> KeptBody {
         KeptBody {
             rest: RequestBody::Empty,
             frames: Vec::new(),
             sent: 0,
-            taken: 0,
+            taken: Buffered::none(memory),
             is_whole: true,
             ended: false,
             broken: None,
             attempt: 0,
             begun: Instant::now(),
-            memory: memory.clone(),
         }
     }
 
     #[test]
-    fn the_memory_for_all_bodies_is_bounded_and_comes_back() {
-        let memory = ReplayMemory::default();
-        assert!(memory.take(MAX_KEPT_IN_ALL - 1));
-        assert!(!memory.take(2));
-        assert!(memory.take(1));
-        assert!(!memory.take(1));
-        memory.give_back(MAX_KEPT_IN_ALL);
-        assert!(memory.take(MAX_KEPT_IN_ALL));
-    }
-
-    #[test]
     fn what_is_sent_again_is_sent_whole_although_the_answer_comes_early() {
-        let memory = Arc::new(ReplayMemory::default());
+        let memory = Arc::new(BufferMemory::default());
         let mut body = body(&memory);
         for part in ["one", "two", "three"] {
             body.keep(&Frame::data(part.into()));
@@ -343,22 +301,22 @@ mod tests {
         assert_eq!(next(), None);
         assert!(replay(kept.clone()).again().is_none());
         drop((body, kept));
-        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.taken(), 0);
     }
 
     #[test]
     fn what_is_kept_of_one_body_is_bounded() {
-        let memory = Arc::new(ReplayMemory::default());
+        let memory = Arc::new(BufferMemory::default());
         let mut body = body(&memory);
         body.keep(&Frame::data(vec![0; MAX_KEPT - 2 * PER_FRAME].into()));
         assert!(body.is_whole);
-        assert_eq!(memory.0.load(Ordering::Relaxed), MAX_KEPT - PER_FRAME);
+        assert_eq!(memory.taken(), MAX_KEPT - PER_FRAME);
         // Frames without bytes take memory as well.
         body.keep(&Frame::data(Bytes::new()));
         body.sent = body.frames.len();
         body.keep(&Frame::data(Bytes::new()));
         assert!(!body.is_whole);
-        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.taken(), 0);
         body.keep(&Frame::data(Bytes::new()));
         assert!(body.frames.is_empty());
     }

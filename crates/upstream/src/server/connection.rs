@@ -83,6 +83,7 @@ pub(crate) struct Shared {
     open: AtomicUsize,
     resets: AtomicUsize,
     retired: AtomicBool,
+    made: Instant,
     used: Mutex<Instant>,
     _descriptor: UpstreamDescriptor,
 }
@@ -116,9 +117,15 @@ impl Shared {
             open: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
+            made: Instant::now(),
             used: Mutex::new(Instant::now()),
             _descriptor: descriptor,
         }
+    }
+
+    /// When it was made.
+    pub(crate) const fn made(&self) -> Instant {
+        self.made
     }
 
     /// Whether it can take requests, and was not idle for too long.
@@ -235,6 +242,13 @@ impl Lease {
             place: Some(place),
             ..self
         }
+    }
+
+    /// Whether other requests may wait for its place.
+    pub fn is_bounded(&self) -> bool {
+        self.place
+            .as_ref()
+            .is_some_and(ConnectionPermit::is_bounded)
     }
 
     /// Whether requests share the connection.

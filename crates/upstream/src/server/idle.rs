@@ -9,10 +9,6 @@ use super::connection::Connection;
 use crate::body::BodyState;
 use tidegate_net::descriptors::UpstreamDescriptor;
 
-/// How long an idle connection is kept. This is shorter than the usual keep-alive of servers, which may close one at the very
-/// moment that a request is sent on it.
-pub(crate) const KEPT: Duration = Duration::from_secs(30);
-
 /// How many idle connections are kept per server.
 const MOST_IDLE: usize = 1_024;
 
@@ -24,7 +20,10 @@ type List = Mutex<Vec<Idle>>;
 
 /// The idle connections of one server.
 #[derive(Debug)]
-pub(crate) struct IdleConnections(Arc<List>);
+pub(crate) struct IdleConnections {
+    list: Arc<List>,
+    kept: Duration,
+}
 
 #[derive(Debug)]
 struct Idle {
@@ -36,31 +35,30 @@ struct Idle {
 
 impl Idle {
     /// Whether the body of its last request is still being sent.
-    fn is_sending(&self) -> bool {
-        let moves = |body: &Arc<BodyState>| body.progress().elapsed() < KEPT;
+    fn is_sending(&self, kept: Duration) -> bool {
+        let moves = |body: &Arc<BodyState>| body.progress().elapsed() < kept;
         let sender = &self.connection.sender;
         !sender.is_ready() && !sender.is_closed() && self.body.as_ref().is_some_and(moves)
     }
 }
 
-impl Default for IdleConnections {
-    fn default() -> Self {
+impl IdleConnections {
+    /// An empty list, whose connections are kept for this long.
+    pub(crate) fn new(kept: Duration) -> Self {
         let list = Arc::new(List::default());
         let mut lists = LISTS.lock();
         lists.retain(|list| list.strong_count() > 0);
         lists.push(Arc::downgrade(&list));
-        Self(list)
+        Self { list, kept }
     }
-}
 
-impl IdleConnections {
     /// Keeps a connection for the next request, unless it is closed or others need what it holds. The last request had this
     /// body.
     pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
         if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
             return;
         }
-        let mut idle = self.0.lock();
+        let mut idle = self.list.lock();
         if idle.len() < MOST_IDLE {
             let since = Instant::now();
             idle.push(Idle {
@@ -73,11 +71,11 @@ impl IdleConnections {
 
     /// A connection that was kept, if there is one, and how long it was idle.
     pub(crate) fn take(&self) -> Option<(Connection, Duration)> {
-        let mut idle = self.0.lock();
+        let mut idle = self.list.lock();
         let now = Instant::now();
-        let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
+        let is_old = |kept: &&Idle| now.duration_since(kept.since) >= self.kept;
         let old = idle.iter().take_while(is_old).count();
-        let sending = idle.drain(..old).filter(Idle::is_sending);
+        let sending = idle.drain(..old).filter(|idle| idle.is_sending(self.kept));
         let sending: Vec<Idle> = sending.collect();
         idle.extend(sending.into_iter().map(|kept| Idle { since: now, ..kept }));
         // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.

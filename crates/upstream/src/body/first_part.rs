@@ -1,0 +1,115 @@
+//! The first part of a body, which is read before its request takes a place at a server.
+//!
+//! So a client that sends slowly holds no place. Bodies of unknown length are left out: they may be streams, whose
+//! upstream has to answer before more comes.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body, Frame, SizeHint};
+
+use super::memory::{BufferMemory, Buffered};
+use super::{BoxError, RequestBody, StreamingBody};
+
+/// The most that is read, in bytes, and the rest of the frame in which this bound lies.
+const MAX_FIRST: usize = 16 * 1024;
+
+/// A body whose first part was read.
+struct FirstPart {
+    frames: VecDeque<Frame<Bytes>>,
+    bytes: usize,
+    rest: StreamingBody,
+    has_ended: bool,
+    memory: Option<Buffered>,
+}
+
+/// Waits until a body of known length has ended, or its first part has come. Without memory for it, the request goes on at once.
+///
+/// # Errors
+///
+/// The body broke off.
+pub(crate) async fn read(
+    request: &mut Request<RequestBody>,
+    memory: &Arc<BufferMemory>,
+) -> Result<(), BoxError> {
+    let RequestBody::Streaming(body) = request.body() else {
+        return Ok(());
+    };
+    let Some(length) = body.size_hint().exact() else {
+        return Ok(());
+    };
+    let most = usize::try_from(length).unwrap_or(MAX_FIRST).min(MAX_FIRST);
+    let Some(memory) = memory.take(most) else {
+        return Ok(());
+    };
+    let RequestBody::Streaming(rest) = std::mem::take(request.body_mut()) else {
+        return Ok(());
+    };
+    let mut body = FirstPart {
+        frames: VecDeque::new(),
+        bytes: 0,
+        rest,
+        has_ended: false,
+        memory: Some(memory),
+    };
+    poll_fn(|context| body.poll_first(context)).await?;
+    *request.body_mut() = RequestBody::Streaming(Box::new(body));
+    Ok(())
+}
+
+impl FirstPart {
+    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        while self.bytes < MAX_FIRST && !self.rest.is_end_stream() {
+            let Some(frame) = ready!(Pin::new(&mut self.rest).poll_frame(context)?) else {
+                self.has_ended = true;
+                break;
+            };
+            self.bytes += frame.data_ref().map_or(0, Bytes::len);
+            self.frames.push_back(frame);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Body for FirstPart {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(frame) = self.frames.pop_front() {
+            self.bytes -= frame.data_ref().map_or(0, Bytes::len);
+            if self.frames.is_empty() {
+                self.frames = VecDeque::new();
+                self.memory = None;
+            }
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.rest).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && (self.has_ended || self.rest.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.size_hint();
+        let first = self.bytes as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + first);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + first);
+        }
+        hint
+    }
+}

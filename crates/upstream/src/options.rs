@@ -1,0 +1,47 @@
+//! The options of a request to an upstream.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tidegate_net::tls::Offer;
+
+use super::body::BodyState;
+use super::retries::Retries;
+
+/// The times that an upstream may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// To accept a connection, with its handshake.
+    pub connect: Duration,
+    /// To begin its answer, and between two parts of it.
+    pub answer: Duration,
+}
+
+/// Notes whether a request was sent to a server.
+pub trait Transmission: std::fmt::Debug + Sync {
+    /// Parts of the request may have been sent. The head of the answer takes `longest` at most.
+    fn sent(&self, longest: Duration);
+    /// No part of the request was sent.
+    fn unsent(&self);
+    /// Whether parts of the request may have been sent.
+    fn is_sent(&self) -> bool;
+}
+
+/// The options of a request to an upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct SendOptions<'a> {
+    /// The HTTP versions that a server may choose from.
+    pub offer: Offer,
+    /// The times that it may take.
+    pub timeouts: Timeouts,
+    /// None: a request is sent again only if no part of it was sent.
+    pub retries: Option<&'a Retries>,
+    /// The state of the request's body, if it has one.
+    pub body_state: Option<&'a BodyState>,
+    /// Notes whether the request was sent, if the caller needs that.
+    pub transmission: Option<&'a dyn Transmission>,
+    /// Whether the server gets its own host in place of the client's.
+    pub own_host: bool,
+    /// The client's address, of IPv6 its prefix. It matters only if the upstream [is bounded](Upstream::is_bounded).
+    pub address: IpAddr,
+}
