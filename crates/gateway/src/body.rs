@@ -1,5 +1,6 @@
 //! The body of answers: a few bytes of the gateway, what an upstream streams, or none, behind which a tunnel opens.
 
+mod ahead;
 mod read_on;
 mod received;
 mod upstream;
@@ -16,6 +17,7 @@ use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_tower::{AnswerBody, Decided, InFlight};
 use tidegate_upstream::{BoxError, Tunnel};
 
+pub(crate) use ahead::ReadAhead;
 pub(crate) use read_on::read_on;
 pub(crate) use received::ReceivedBody;
 pub(crate) use upstream::UpstreamBody;
@@ -33,6 +35,7 @@ pub(crate) struct Body {
 enum Content {
     Whole(Option<Bytes>),
     Upstream(UpstreamBody),
+    Ahead(ReadAhead),
     Tunnel(Option<Box<Tunnel>>),
 }
 
@@ -51,6 +54,15 @@ impl Body {
         Self { counted, ..self }
     }
 
+    /// Streams what an upstream sends and the gateway reads ahead, to a client that must take it at this rate.
+    pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
+        Self {
+            content: Content::Ahead(body),
+            slow,
+            counted: None,
+        }
+    }
+
     /// Nothing; what comes next is no HTTP.
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
         Self {
@@ -64,7 +76,7 @@ impl Body {
     pub(crate) const fn take_tunnel(&mut self) -> Option<Box<Tunnel>> {
         match &mut self.content {
             Content::Tunnel(tunnel) => tunnel.take(),
-            Content::Whole(_) | Content::Upstream(_) => None,
+            Content::Whole(_) | Content::Upstream(_) | Content::Ahead(_) => None,
         }
     }
 
@@ -77,7 +89,7 @@ impl Body {
     pub(crate) const fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref(),
-            Content::Upstream(_) | Content::Tunnel(_) => None,
+            Content::Upstream(_) | Content::Ahead(_) | Content::Tunnel(_) => None,
         }
     }
 
@@ -90,6 +102,7 @@ impl Body {
     pub(crate) fn is_cut(&self) -> bool {
         match &self.content {
             Content::Upstream(body) => body.is_cut(),
+            Content::Ahead(body) => body.is_cut(),
             Content::Whole(_) | Content::Tunnel(_) => false,
         }
     }
@@ -126,6 +139,7 @@ impl HttpBody for Body {
         match &mut self.content {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Content::Upstream(body) => Pin::new(body).poll_frame(context),
+            Content::Ahead(body) => Pin::new(body).poll_frame(context),
             Content::Tunnel(_) => Poll::Ready(None),
         }
     }
@@ -134,6 +148,7 @@ impl HttpBody for Body {
         match &self.content {
             Content::Whole(bytes) => bytes.is_none(),
             Content::Upstream(body) => body.is_end_stream(),
+            Content::Ahead(body) => body.is_end_stream(),
             Content::Tunnel(_) => true,
         }
     }
@@ -144,6 +159,7 @@ impl HttpBody for Body {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Content::Upstream(body) => body.size_hint(),
+            Content::Ahead(body) => body.size_hint(),
             Content::Tunnel(_) => SizeHint::with_exact(0),
         }
     }

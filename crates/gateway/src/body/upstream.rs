@@ -86,6 +86,11 @@ impl UpstreamBody {
         }
     }
 
+    /// The state of the request's body, if it has one.
+    pub(crate) const fn body_state(&self) -> Option<&Arc<BodyState>> {
+        self.body_state.as_ref()
+    }
+
     /// Whether it broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)

@@ -23,7 +23,7 @@ use super::headers::{self, Origin};
 use super::read_headers::ReadHeaders;
 use super::request_body::{self, BodyBounds};
 use super::upgrade::Upgrade;
-use crate::body::{Body, ReceivedBody, UpstreamBody};
+use crate::body::{Body, ReadAhead, ReceivedBody, UpstreamBody};
 use crate::outcome::ForwardOutcome;
 use crate::request::info::{RequestInfo, peer};
 use crate::request::problem::Problem;
@@ -203,7 +203,7 @@ impl Forwarding {
         if let Some(body_state) = body_state {
             body_state.set_talking(grpc::is_grpc(&head.headers));
         }
-        let is_shared = lease.is_shared();
+        let (is_shared, is_bounded) = (lease.is_shared(), lease.is_bounded());
         let mut body = UpstreamBody::new(
             body,
             lease,
@@ -214,7 +214,15 @@ impl Forwarding {
             // A client gets nothing of an answer that fails before its head is sent.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
-        let body = Body::upstream(body, self.settings.timeouts.slow);
+        let slow = self.settings.timeouts.slow;
+        let body = match is_bounded {
+            // Boxed: most upstreams have no bound, and their requests need not make room for it.
+            true => Body::ahead(
+                Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
+                slow,
+            ),
+            false => Body::upstream(body, slow),
+        };
         let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).

@@ -272,3 +272,52 @@ async fn a_refused_upload_learns_why() {
     assert_eq!(client.get("/limited").await.status, 429);
     assert_eq!(client.connections(), 1);
 }
+
+/// Its place at the upstream is free although its client takes nothing.
+#[tokio::test]
+async fn a_small_answer_leaves_its_place_before_its_client_takes_it() {
+    for length in [true, false] {
+        let upstream = Upstream::start(move |request| async move {
+            if request.uri() == "/large" {
+                return Response::new(body::full("x".repeat(1_000_000)));
+            }
+            if length {
+                return Response::new(body::full("x".repeat(20_000)));
+            }
+            let (mut sender, body) = body::channel();
+            tokio::spawn(async move {
+                for _ in 0..4 {
+                    sender.send_data("x".repeat(5_000).into()).await.unwrap();
+                }
+            });
+            Response::new(body)
+        });
+        let url = upstream.url();
+        let gateway = TestGateway::start(&format!(
+            "log: {{ access: false }}\n\
+             upstreams: {{ one: {{ servers: [\"{url}\"], max_connections: 1 }} }}\n\
+             routes: [{{ path: /**, upstream: one }}]"
+        ))
+        .await;
+        let small = || async { Client::new(gateway.address).get("/").await.status };
+        // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+        let mut client = Wire::connect(gateway.address, &[0, 4, 0, 0, 0, 0]).await;
+        client.send(&[window(0, 1 << 30), get(1, "/")]).await;
+        client.until(|read| read.kind == HEADERS).await;
+        for _ in 0..3 {
+            assert_eq!(small().await, 200);
+        }
+        client.send(&[window(1, 1 << 20)]).await;
+        let read = client.until(ends).await;
+        let data = read.iter().filter(|read| read.kind == DATA);
+        let bytes: usize = data.map(|read| read.payload.len()).sum();
+        assert_eq!(bytes, 20_000);
+        // A large one has it until the client has taken nearly all.
+        client.send(&[get(3, "/large")]).await;
+        client.until(|read| read.kind == HEADERS).await;
+        assert_eq!(small().await, 503);
+        client.send(&[window(3, 1 << 20)]).await;
+        client.until(ends).await;
+        assert_eq!(small().await, 200);
+    }
+}

@@ -1,0 +1,234 @@
+//! An answer that is read before its client takes it, so that its place at the upstream is free for others.
+//!
+//! At most [`MAX_AHEAD`] of it waits here. A small answer leaves its place when the upstream has sent it. A larger one goes on as fast
+//! as its client takes it.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+use tidegate_upstream::{BodyState, BoxError, BufferMemory, Buffered};
+use tokio::task::AbortHandle;
+
+use super::upstream::UpstreamBody;
+
+/// The most bytes of one answer that wait for its client, without the part in which this bound lies.
+const MAX_AHEAD: usize = 64 * 1024;
+
+/// An answer on its way from the upstream to a client, with a buffer between.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    buffer: Arc<Mutex<Buffer>>,
+    // The state of the request's body, if it has one.
+    body_state: Option<Arc<BodyState>>,
+    // None: all of the answer is here.
+    reader: Option<AbortHandle>,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    parts: VecDeque<Part>,
+    bytes: usize,
+    // Without memory for the last part, the next one is read when this one has been taken.
+    is_short: bool,
+    has_ended: bool,
+    // Why it has ended too early.
+    error: Option<BoxError>,
+    // The bytes that have not come yet.
+    rest: SizeHint,
+    client: Option<Waker>,
+    upstream: Option<Waker>,
+}
+
+#[derive(Debug)]
+struct Part {
+    frame: Frame<Bytes>,
+    _memory: Option<Buffered>,
+}
+
+impl ReadAhead {
+    /// Reads the parts of an answer that have come, and goes on with the rest.
+    pub(crate) async fn start(mut body: UpstreamBody, memory: &Arc<BufferMemory>) -> Self {
+        let body_state = body.body_state().cloned();
+        let buffer = Arc::new(Mutex::new(Buffer::new(body.size_hint())));
+        let ended = poll_fn(|context| {
+            let read = poll_read(&mut body, &buffer, memory, context);
+            Poll::Ready(read.is_ready())
+        });
+        let reader = (!ended.await).then(|| {
+            let (buffer, memory) = (buffer.clone(), memory.clone());
+            let reading = async move {
+                poll_fn(|context| poll_read(&mut body, &buffer, &memory, context)).await;
+            };
+            tokio::spawn(reading).abort_handle()
+        });
+        Self {
+            buffer,
+            body_state,
+            reader,
+        }
+    }
+
+    /// Whether it broke off because the client sent the request's body too slowly.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.body_state.as_deref().is_some_and(BodyState::is_cut)
+    }
+}
+
+/// Reads until the answer has ended, or must wait for its client.
+fn poll_read(
+    body: &mut UpstreamBody,
+    buffer: &Mutex<Buffer>,
+    memory: &Arc<BufferMemory>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    loop {
+        if !buffer.lock().has_room(context) {
+            return Poll::Pending;
+        }
+        let frame = match body.is_end_stream() {
+            true => None,
+            false => std::task::ready!(Pin::new(&mut *body).poll_frame(context)),
+        };
+        let mut buffer = buffer.lock();
+        buffer.rest = body.size_hint();
+        match frame {
+            Some(Ok(frame)) => buffer.add(frame, memory),
+            Some(Err(error)) => buffer.end(Some(error)),
+            None => buffer.end(None),
+        }
+        if buffer.has_ended {
+            return Poll::Ready(());
+        }
+    }
+}
+
+impl Buffer {
+    const fn new(rest: SizeHint) -> Self {
+        Self {
+            parts: VecDeque::new(),
+            bytes: 0,
+            is_short: false,
+            has_ended: false,
+            error: None,
+            rest,
+            client: None,
+            upstream: None,
+        }
+    }
+
+    /// Whether the next part may be read; if not, the reader is woken when it may.
+    fn has_room(&mut self, context: &Context<'_>) -> bool {
+        let may_hold = self.bytes < MAX_AHEAD && !self.is_short;
+        let has_room = may_hold || self.parts.is_empty();
+        self.upstream = (!has_room).then(|| context.waker().clone());
+        has_room
+    }
+
+    fn add(&mut self, frame: Frame<Bytes>, memory: &Arc<BufferMemory>) {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let memory = memory.take(bytes);
+        self.is_short = memory.is_none();
+        self.bytes += bytes;
+        self.parts.push_back(Part {
+            frame,
+            _memory: memory,
+        });
+        self.wake_client();
+    }
+
+    fn end(&mut self, error: Option<BoxError>) {
+        self.has_ended = true;
+        self.error = error;
+        self.wake_client();
+    }
+
+    fn wake_client(&mut self) {
+        self.client.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn take(&mut self) -> Option<Frame<Bytes>> {
+        let Part { frame, .. } = self.parts.pop_front()?;
+        self.bytes -= frame.data_ref().map_or(0, Bytes::len);
+        self.upstream.take().into_iter().for_each(Waker::wake);
+        Some(frame)
+    }
+}
+
+impl Body for ReadAhead {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut buffer = self.buffer.lock();
+        if let Some(frame) = buffer.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if buffer.has_ended {
+            return Poll::Ready(buffer.error.take().map(Err));
+        }
+        buffer.client = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let buffer = self.buffer.lock();
+        buffer.parts.is_empty() && buffer.has_ended && buffer.error.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let buffer = self.buffer.lock();
+        let bytes = buffer.bytes as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(buffer.rest.lower() + bytes);
+        if let Some(upper) = buffer.rest.upper() {
+            hint.set_upper(upper + bytes);
+        }
+        hint
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_bounded_and_without_memory_it_holds_one_part() {
+        let memory = Arc::new(BufferMemory::default());
+        let context = Context::from_waker(Waker::noop());
+        let part = || Frame::data(vec![0; MAX_AHEAD / 4].into());
+        let mut buffer = Buffer::new(SizeHint::default());
+        for _ in 0..4 {
+            assert!(buffer.has_room(&context));
+            buffer.add(part(), &memory);
+        }
+        assert!(!buffer.has_room(&context));
+        buffer.take();
+        assert!(buffer.has_room(&context));
+        let all: Vec<_> = std::iter::from_fn(|| memory.take(MAX_AHEAD / 4)).collect();
+        let mut short = Buffer::new(SizeHint::default());
+        short.add(part(), &memory);
+        assert!(!short.has_room(&context));
+        short.take();
+        assert!(short.has_room(&context));
+        drop((all, buffer));
+        short.add(part(), &memory);
+        assert!(short.has_room(&context));
+    }
+}
