@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::Concurrency;
-use tidegate_store::{Limit, Mode, OnFailure, Outcome, StoreError, Via};
+use tidegate_store::{Limit, Mode, OnFailure, Outcome, Via};
 use tidegate_testkit::RedisServer;
 
 use crate::support::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Block;
-use tidegate_store::{Decision, Limit, OnFailure, Outcome, RedisStore, StoreError, Via};
+use tidegate_store::{Decision, Limit, OnFailure, Outcome, RedisStore, Via};
 use tidegate_testkit::{RedisServer, Reply};
 use tokio::task::JoinSet;
 
