@@ -20,6 +20,8 @@ use crate::drain::LAST_CALL;
 
 /// The time in which a client may still send after its last answer. While the server drains, a silent client has [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
+/// The most bytes that are read and dropped meanwhile. The upload of a client that goes on comes to a halt then.
+const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ struct Lingering {
     ends: Instant,
     // When something came last.
     heard: Instant,
+    // How many bytes may still be dropped.
+    left: usize,
 }
 
 impl ClientStream {
@@ -128,17 +132,25 @@ impl ClientStream {
         let lingering = self.lingering.get_or_insert_with(|| {
             let heard = Instant::now();
             let ends = heard + LINGER;
-            Lingering { ends, heard }
+            Lingering {
+                ends,
+                heard,
+                left: MOST_DROPPED,
+            }
         });
         loop {
             let mut buffer = ReadBuf::uninit(&mut scratch);
-            let read = Pin::new(&mut self.inner).poll_read(context, &mut buffer);
+            let read = match lingering.left {
+                0 => Poll::Pending,
+                _ => Pin::new(&mut self.inner).poll_read(context, &mut buffer),
+            };
             if read.is_ready() {
                 if buffer.filled().is_empty() {
                     // The client has closed, or is gone.
                     return Poll::Ready(());
                 }
                 lingering.heard = Instant::now();
+                lingering.left = lingering.left.saturating_sub(buffer.filled().len());
             }
             let ends = match self.activity.drains() {
                 true => lingering.ends.min(lingering.heard + LAST_CALL),

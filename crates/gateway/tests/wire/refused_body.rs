@@ -131,6 +131,27 @@ async fn s12_a_refused_upload_learns_why() {
     assert_eq!(lab.upstream.requests().len(), 2);
 }
 
+/// More than any upload that a client of good will sends before it reads why. The rest is not read, so that it costs nothing.
+#[tokio::test]
+async fn s12_a_refused_upload_without_end_comes_to_a_halt() {
+    const MOST: usize = 64 << 20;
+    let lab = Lab::new(ONE_A_DAY).await;
+    let part = "x".repeat(64 << 10);
+    for head in [
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000000\r\n\r\n",
+        "no HTTP\r\n\r\n",
+    ] {
+        let mut client = exhausted(&lab).await;
+        client.send(head).await.unwrap();
+        let mut sent = 0;
+        while client.send(&part).await.is_ok() {
+            sent += part.len();
+            // Some of it waits in the buffers of both sockets.
+            assert!(sent < MOST + (32 << 20), "all of it is read");
+        }
+    }
+}
+
 #[tokio::test]
 async fn s13_who_asks_before_sending_a_body_is_refused_without_being_asked_for_it() {
     let lab = Lab::new(ONE_A_DAY).await;
