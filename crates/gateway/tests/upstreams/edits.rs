@@ -175,15 +175,19 @@ async fn answers_of_the_gateway_itself_have_the_headers_of_their_route() {
         url = server.url()
     );
     let gateway = written(&yaml).await;
-    let http1 = Client::new(gateway.address);
-    let http2 = Client::h2(gateway.address);
-    assert_eq!(http1.get("/file").await.status, 200);
-    for client in [http1, http2] {
-        let client = client
+    let knowing = |client: Client| {
+        client
             .knows("strict-transport-security")
             .knows("location")
             .knows("cache-control")
-            .knows("allow");
+            .knows("allow")
+    };
+    let http1 = knowing(Client::new(gateway.address));
+    let http2 = knowing(Client::h2(gateway.address));
+    let admitted = http1.get("/file").await;
+    assert_eq!(admitted.status, 200);
+    assert_eq!(admitted.header("cache-control"), Some("max-age=60"));
+    for client in [http1, http2] {
         for (method, path, status, expected) in [
             (Method::GET, "/file", 429, Some("max-age=1")),
             (Method::GET, "/nowhere", 404, Some("max-age=1")),
