@@ -34,11 +34,6 @@ impl Authorities {
         (!roots.is_empty()).then(|| Self::of_roots(roots))
     }
 
-    /// No authority: no certificate is trusted.
-    pub(super) fn none() -> Self {
-        Self::of_roots(RootCertStore::empty())
-    }
-
     fn of_roots(roots: RootCertStore) -> Self {
         Self {
             roots: Arc::new(roots),

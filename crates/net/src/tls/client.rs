@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -112,15 +112,19 @@ pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result
             "no native root CA certificates found",
         )
     };
-    let authorities = match authorities {
-        Some(authorities) => authorities,
-        None if https => Authorities::of_the_system().ok_or_else(none)?,
-        None => Authorities::none(),
-    };
-    let verifier = authorities.of_servers().map_err(io::Error::other)?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;
+    let authorities = match authorities {
+        Some(authorities) => authorities,
+        None if https => Authorities::of_the_system().ok_or_else(none)?,
+        // A verifier cannot be made without authorities. This one refuses every server.
+        None => {
+            let builder = builder.with_root_certificates(RootCertStore::empty());
+            return Ok(builder.with_no_client_auth());
+        }
+    };
+    let verifier = authorities.of_servers().map_err(io::Error::other)?;
     Ok(builder
         .dangerous()
         .with_custom_certificate_verifier(verifier)
