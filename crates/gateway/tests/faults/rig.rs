@@ -195,7 +195,12 @@ limits:
     pub(crate) fn changes(&self) -> usize {
         let lines = self.gateways[0].process.output();
         let is_change = |line: &&String| {
-            line.contains("Redis does not answer decisions") || line.contains("Redis decides again")
+            let words = [
+                "Redis does not answer decisions",
+                "Redis does not decide",
+                "Redis decides again",
+            ];
+            words.iter().any(|words| line.contains(words))
         };
         lines.iter().filter(is_change).count()
     }
