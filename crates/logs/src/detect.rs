@@ -1,9 +1,12 @@
 //! Finds the format of a log by its first lines.
 
+use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
 use crate::format::Format;
 use crate::parser::{Kind, Parser};
+use crate::record::Record;
+use crate::wrapper::Wrapper;
 
 /// How many lines are looked at.
 pub(crate) const LINES: usize = 200;
@@ -24,6 +27,8 @@ struct Fit {
     format: Format,
     parser: Parser,
     requests: usize,
+    /// The requests that have a path.
+    paths: usize,
     others: usize,
     first: Option<u64>,
     resolution: u32,
@@ -37,6 +42,7 @@ impl Fit {
             parser: Parser::asked(&format, asked),
             format,
             requests: 0,
+            paths: 0,
             others: 0,
             first: None,
             resolution: 0,
@@ -51,6 +57,11 @@ impl Fit {
                 Ok(Kind::Request) => {
                     let record = fit.parser.record();
                     let has_path = record.texts[Field::Path as usize] != Default::default();
+                    if !has_hops(&fit.format, line, record) {
+                        fit.others += 1;
+                        continue;
+                    }
+                    fit.paths += usize::from(has_path);
                     // A time alone is in every log.
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
@@ -64,10 +75,35 @@ impl Fit {
         }
         fit
     }
+
+    /// Whether the names of values may be guessed: where no line has a path, they mean something else.
+    fn is_likely(&self) -> bool {
+        self.requests > 0 && (self.paths > 0 || self.format != Format::NginxJson)
+    }
+}
+
+/// Finds the format of a log, and what is written around its lines. None: no line is a request.
+pub(crate) fn detect(
+    lines: &[&[u8]],
+    said: Option<&Format>,
+    asked: &[String],
+) -> Result<(Option<Found>, Option<Wrapper>), String> {
+    let plain = format_of(lines, said, asked);
+    let Some(wrapper) = Wrapper::of(lines) else {
+        return Ok((plain?, None));
+    };
+    let contents = wrapper.contents(lines);
+    let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+    match (format_of(&contents, said, asked), plain) {
+        (Ok(Some(inner)), _) => Ok((Some(inner), Some(wrapper))),
+        (_, Ok(plain)) => Ok((plain, None)),
+        (Ok(None), Err(_)) => Ok((None, Some(wrapper))),
+        (Err(why), Err(_)) => Err(why),
+    }
 }
 
 /// Finds the format that fits the most of these lines. None: no line is a request.
-pub(crate) fn detect(
+fn format_of(
     lines: &[&[u8]],
     said: Option<&Format>,
     asked: &[String],
@@ -93,7 +129,7 @@ pub(crate) fn detect(
     }
     match best(lines, asked) {
         Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(found(fit)),
-        _ => Err(unknown(lines)),
+        _ => Err(unknown(lines, asked)),
     }
 }
 
@@ -127,7 +163,7 @@ fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
         .filter(|format| is_json(format) == are_json);
     let fits = formats
         .map(|format| Fit::of(format.clone(), lines, asked))
-        .filter(|fit| fit.requests > 0);
+        .filter(Fit::is_likely);
     fits.reduce(|best, fit| {
         if fit.requests > best.requests {
             fit
@@ -144,15 +180,21 @@ fn reason(fit: &Fit) -> String {
     }
 }
 
-fn unknown(lines: &[&[u8]]) -> String {
+fn unknown(lines: &[&[u8]], asked: &[String]) -> String {
     let first = lines
         .iter()
         .find(|line| !line.is_empty())
         .copied()
         .unwrap_or_default();
     if first.trim_ascii_start().starts_with(b"{") {
-        return "its lines are JSON with names that are not known: say what they mean, such as --map time=$.ts,path=$.url,peer=$.ip,status=$.code"
-            .to_owned();
+        let guessed = Fit::of(Format::NginxJson, lines, asked);
+        let why = match guessed.requests > 0 && guessed.paths == 0 {
+            true => "its lines are JSON, and no line has a path under a name that is known",
+            false => "its lines are JSON with names that are not known",
+        };
+        return format!(
+            "{why}: say what they mean, such as --map time=$.ts,path=$.url,peer=$.ip,status=$.code"
+        );
     }
     if first.contains(&0) {
         return "it is no text: no known format fits".to_owned();
@@ -165,10 +207,18 @@ fn unknown(lines: &[&[u8]]) -> String {
     )
 }
 
+/// Whether the text behind the user agent is `X-Forwarded-For`: other formats have other headers there.
+fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
+    let hops = record.texts[Field::ForwardedFor as usize].bytes(line);
+    let mut hops = hops.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    *format != Format::NginxMain
+        || hops.all(|hop| matches!(hop, b"" | b"unknown") || address(hop).is_some())
+}
+
 /// Whether lines of this format are JSON, with names that others may mean otherwise.
 const fn is_json(format: &Format) -> bool {
     matches!(
         format,
-        Format::TidegateJson | Format::TraefikJson | Format::NginxJson
+        Format::TidegateJson | Format::TraefikJson | Format::NginxJson | Format::Caddy
     )
 }

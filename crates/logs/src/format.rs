@@ -33,6 +33,16 @@ pub enum Format {
     Alb,
     /// CloudFront's standard log.
     CloudFront,
+    /// Caddy's JSON.
+    Caddy,
+    /// Apache's `vhost_combined`: the virtual host before the Combined Log Format.
+    VhostCombined,
+    /// The `main` of nginx's packages: the Combined Log Format and `X-Forwarded-For`.
+    NginxMain,
+    /// The Combined Log Format and the time that the request took.
+    CombinedTimed,
+    /// The default format of ingress-nginx.
+    IngressNginx,
     /// An object a line; the pairs of a field and a path in the object, such as `client=$.user.name`.
     Map(String),
     /// A template in the manner of nginx's `log_format`.
@@ -53,6 +63,11 @@ impl Format {
         ("haproxy", Self::Haproxy),
         ("alb", Self::Alb),
         ("cloudfront", Self::CloudFront),
+        ("caddy", Self::Caddy),
+        ("vhost-combined", Self::VhostCombined),
+        ("nginx-main", Self::NginxMain),
+        ("combined-timed", Self::CombinedTimed),
+        ("ingress-nginx", Self::IngressNginx),
     ];
 
     /// Reads the name of a format, or a template in the manner of nginx's `log_format`, which has a `$`.
@@ -112,12 +127,19 @@ impl Format {
             Self::TidegateJson | Self::TidegateText => (
                 &[
                     &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
-                    &[Exempt, DeniedBy, UpstreamStatus, Waited],
+                    &[Exempt, DeniedBy, Waited],
                 ],
                 &[],
             ),
             Self::Common => (&[&common], &[]),
-            Self::Combined => (&[&common], &clf::HEADERS),
+            // Whether lines have a duration is known from the lines.
+            Self::Combined | Self::CombinedTimed => (&[&common], &clf::HEADERS),
+            Self::VhostCombined => (&[&common, &[Host]], &clf::HEADERS),
+            Self::NginxMain => (&[&common, &[ForwardedFor]], &clf::HEADERS),
+            Self::IngressNginx => (
+                &[&common, &[Duration, BytesIn, UpstreamStatus, Id]],
+                &clf::HEADERS,
+            ),
             Self::Traefik => (&[&common, &[Duration]], &clf::HEADERS),
             Self::TraefikJson => (
                 &[&common, &[Duration, Host, Scheme, BytesIn, UpstreamStatus]],
@@ -147,7 +169,9 @@ impl Format {
                 ],
                 &alb::HEADERS,
             ),
-            Self::NginxJson | Self::CloudFront | Self::Map(_) | Self::Template(_) => (&[], &[]),
+            Self::NginxJson | Self::Caddy | Self::CloudFront | Self::Map(_) | Self::Template(_) => {
+                (&[], &[])
+            }
         };
         let mut fields = Fields::default();
         known

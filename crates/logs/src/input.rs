@@ -16,7 +16,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use stdin::Stdin;
 
 /// The longest line, in bytes. A longer one is refused, and not kept.
-const MAX_LINE: usize = 1 << 20;
+pub(crate) const MAX_LINE: usize = 1 << 20;
 
 /// How much is read at once.
 const BLOCK: usize = 1 << 18;

@@ -22,6 +22,7 @@ mod request;
 mod slot;
 mod text;
 mod time;
+mod wrapper;
 
 pub use entry::Entry;
 pub use error::{Error, FormatError, LineError};

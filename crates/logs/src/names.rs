@@ -15,6 +15,12 @@ pub(crate) enum Vocabulary {
     Template,
     /// Traefik's.
     Traefik,
+    /// Caddy's.
+    Caddy,
+    /// The members of `request` in Caddy's lines.
+    CaddyRequest,
+    /// Request headers, of which only listed ones are read.
+    Headers,
     /// None: all names are listed.
     Listed,
 }
@@ -115,6 +121,9 @@ impl Names {
             Vocabulary::Nginx => nginx(name).or_else(|| operators(name)),
             Vocabulary::Template => nginx(name).or_else(|| tidegate(name)),
             Vocabulary::Traefik => traefik(name),
+            Vocabulary::Caddy => caddy(name),
+            Vocabulary::CaddyRequest => caddy_request(name),
+            Vocabulary::Headers => return self.listed_header(name),
             Vocabulary::Listed => None,
         };
         if let Some(slot) = found {
@@ -145,6 +154,24 @@ impl Names {
             }
         };
         Slot::Header(number as u8)
+    }
+
+    /// The slot of a request header that has a place already.
+    fn listed_header(&self, name: &str) -> Slot {
+        if let Some(field) = Field::of_header(name) {
+            return Slot::Text(field);
+        }
+        let mut headers = self.headers.iter();
+        let known = headers.position(|it| it.eq_ignore_ascii_case(name));
+        known.map_or(Slot::Skip, |number| Slot::Header(number as u8))
+    }
+
+    /// Names of the same headers, of another object of the line.
+    pub(crate) fn of_headers(&self) -> Self {
+        Self {
+            headers: self.headers.clone(),
+            ..Self::new(Vocabulary::Headers)
+        }
     }
 
     /// The names of headers.
@@ -183,7 +210,7 @@ fn header_of(vocabulary: Vocabulary, name: &str) -> Option<String> {
             Some(name.strip_prefix("http_")?.replace('_', "-"))
         }
         Vocabulary::Traefik => Some(name.strip_prefix("request_")?.to_owned()),
-        Vocabulary::Tidegate | Vocabulary::Listed => None,
+        _ => None,
     }
 }
 
@@ -275,6 +302,35 @@ fn traefik(name: &str) -> Option<Slot> {
         "OriginStatus" => Slot::UpstreamStatus,
         "RequestContentSize" => Slot::BytesIn,
         "DownstreamContentSize" => Slot::BytesOut,
+        _ => return None,
+    })
+}
+
+/// A name of Caddy's JSON. The time is that of the end.
+fn caddy(name: &str) -> Option<Slot> {
+    Some(match name {
+        "ts" => Slot::End,
+        "logger" => Slot::Log,
+        "request" => Slot::Object(1),
+        "user_id" => Slot::Text(Field::User),
+        "duration" => Slot::Duration(Unit::Seconds),
+        "status" => Slot::Status,
+        "bytes_read" => Slot::BytesIn,
+        "size" => Slot::BytesOut,
+        _ => return None,
+    })
+}
+
+/// A member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
+fn caddy_request(name: &str) -> Option<Slot> {
+    Some(match name {
+        "client_ip" => Slot::Peer,
+        "remote_ip" | "remote_addr" => Slot::OtherPeer,
+        "proto" => Slot::Text(Field::Protocol),
+        "method" => Slot::Text(Field::Method),
+        "host" => Slot::Text(Field::Host),
+        "uri" => Slot::Target,
+        "headers" => Slot::Object(2),
         _ => return None,
     })
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::entry::Entry;
 use crate::error::LineError;
-use crate::field::Fields;
+use crate::field::{Field, Fields};
 use crate::format::Format;
+use crate::lines::clf::Clf;
 use crate::lines::json::Objects;
 use crate::lines::{alb, clf, cloudfront, envoy, haproxy, json, pairs, template};
 use crate::names::{Names, Vocabulary};
@@ -33,15 +34,23 @@ const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]
 enum Lines {
-    Json { of_tidegate: bool },
+    Json(Json),
     Text,
-    Clf { combined: bool },
+    Clf(Clf),
     Traefik,
     Envoy,
     Haproxy,
     Alb,
     CloudFront(cloudfront::Columns),
     Template(template::Template),
+}
+
+/// Who wrote lines of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Json {
+    Tidegate,
+    Caddy,
+    Other,
 }
 
 /// What a line is.
@@ -75,10 +84,16 @@ impl Parser {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
             Format::NginxJson => Vocabulary::Nginx,
             Format::TraefikJson => Vocabulary::Traefik,
+            Format::Caddy => Vocabulary::Caddy,
             _ => Vocabulary::Listed,
         });
         let headers: &[&str] = match format {
-            Format::Combined | Format::Traefik => &clf::HEADERS,
+            Format::Combined
+            | Format::VhostCombined
+            | Format::NginxMain
+            | Format::CombinedTimed
+            | Format::IngressNginx
+            | Format::Traefik => &clf::HEADERS,
             Format::Envoy => &envoy::HEADERS,
             Format::Alb => &alb::HEADERS,
             _ => &[],
@@ -86,16 +101,26 @@ impl Parser {
         headers.iter().for_each(|name| {
             names.header(name);
         });
-        if let Format::NginxJson | Format::TraefikJson = format {
+        if let Format::NginxJson | Format::TraefikJson | Format::Caddy = format {
             asked.iter().for_each(|name| _ = names.header(name));
         }
         let mut objects = Objects::new();
         let lines = match format {
-            Format::TidegateJson => Lines::Json { of_tidegate: true },
-            Format::NginxJson | Format::TraefikJson => Lines::Json { of_tidegate: false },
+            Format::TidegateJson => Lines::Json(Json::Tidegate),
+            Format::NginxJson | Format::TraefikJson => Lines::Json(Json::Other),
+            Format::Caddy => {
+                let headers = names.of_headers();
+                objects = vec![names, Names::new(Vocabulary::CaddyRequest), headers];
+                names = Names::new(Vocabulary::Listed);
+                Lines::Json(Json::Caddy)
+            }
             Format::TidegateText => Lines::Text,
-            Format::Common => Lines::Clf { combined: false },
-            Format::Combined => Lines::Clf { combined: true },
+            Format::Common => Lines::Clf(Clf::Common),
+            Format::Combined => Lines::Clf(Clf::Combined),
+            Format::VhostCombined => Lines::Clf(Clf::Vhost),
+            Format::NginxMain => Lines::Clf(Clf::NginxMain),
+            Format::CombinedTimed => Lines::Clf(Clf::Timed),
+            Format::IngressNginx => Lines::Clf(Clf::IngressNginx),
             Format::Traefik => Lines::Traefik,
             Format::Envoy => Lines::Envoy,
             Format::Haproxy => Lines::Haproxy,
@@ -104,14 +129,14 @@ impl Parser {
             // Texts that are wrong make no format.
             Format::Map(text) => {
                 objects = crate::map::compile(text).unwrap_or_default();
-                Lines::Json { of_tidegate: false }
+                Lines::Json(Json::Other)
             }
             Format::Template(text) => match template::compile(text) {
                 Ok((template, listed)) => {
                     names = listed;
                     Lines::Template(template)
                 }
-                Err(_) => Lines::Clf { combined: true },
+                Err(_) => Lines::Clf(Clf::Combined),
             },
         };
         if objects.is_empty() {
@@ -155,12 +180,15 @@ impl Parser {
             return Ok(Kind::Other);
         };
         let kind = match lines {
-            Lines::Json { of_tidegate } => {
+            Lines::Json(by) => {
                 let seen = json::read(line, objects, record, times)?;
                 let lost = seen.lost.and_then(|span| number(span.bytes(line)));
-                match lost {
-                    Some(lost) if *of_tidegate => Kind::Lost(lost),
-                    _ if *of_tidegate && seen.target.bytes(line) != b"access" => Kind::Other,
+                let log = seen.target.bytes(line);
+                match (by, lost) {
+                    (Json::Tidegate, Some(lost)) => Kind::Lost(lost),
+                    (Json::Tidegate, None) if log != b"access" => Kind::Other,
+                    // Errors of requests are logged beside the requests.
+                    (Json::Caddy, _) if !is_access_of_caddy(log, record) => Kind::Other,
                     _ => Kind::Request,
                 }
             }
@@ -169,8 +197,8 @@ impl Parser {
                 pairs::Kind::Other => Kind::Other,
                 pairs::Kind::Lost(count) => Kind::Lost(count),
             },
-            Lines::Clf { combined } => {
-                clf::read(line, *combined, record, times)?;
+            Lines::Clf(form) => {
+                clf::read(line, *form, record, times)?;
                 clf::lost(line, record).map_or(Kind::Request, Kind::Lost)
             }
             Lines::Traefik => clf::traefik(line, record, times).map(|()| Kind::Request)?,
@@ -204,7 +232,7 @@ impl Parser {
         let mut fields;
         match self.lines {
             // A line has no member for what it lacks. Names of other lines say nothing.
-            Lines::Json { of_tidegate: true } | Lines::Text => {
+            Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
                 let seen = self.record.seen();
                 if self.fields().includes(seen) {
                     return;
@@ -213,7 +241,7 @@ impl Parser {
                 fields.add_all(seen);
             }
             // A member without a value is one that the log has.
-            Lines::Json { .. } => {
+            Lines::Json(_) => {
                 let named = self.objects.iter().map(Names::count).sum();
                 if self.named == named {
                     return;
@@ -282,4 +310,10 @@ impl Parser {
         self.fields = vec![fields];
         self.version = 0;
     }
+}
+
+/// Whether a line of Caddy is one of its access logs.
+fn is_access_of_caddy(logger: &[u8], record: &Record) -> bool {
+    let is_request = record.texts[Field::Method as usize] != Default::default();
+    is_request && (logger.is_empty() || logger.starts_with(b"http.log.access"))
 }

@@ -17,6 +17,7 @@ use crate::held::Held;
 use crate::input::{Lines, Next};
 use crate::parser::{Kind, Parser};
 use crate::report::{Refused, Report};
+use crate::wrapper::{Content, Unwrapper};
 
 /// The longest that a request may take, and be put in order.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -63,6 +64,8 @@ pub struct Source {
     path: PathBuf,
     format: Option<Format>,
     parser: Parser,
+    /// None: nothing is written around the lines.
+    unwrapper: Option<Unwrapper>,
     /// None: it is not open yet, or not any more.
     lines: Option<Lines>,
     bytes_read: Arc<AtomicU64>,
@@ -82,7 +85,7 @@ impl Source {
         let first = lines.first(detect::LINES).map_err(read)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
         let found = detect(&first, options.format.as_ref(), &options.headers);
-        let found = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
+        let (found, wrapper) = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
         let begins = found.as_ref().map(|found| found.first);
         let resolution = found.as_ref().map_or(0, |found| found.resolution);
@@ -99,6 +102,7 @@ impl Source {
             path: path.to_owned(),
             format,
             parser,
+            unwrapper: wrapper.map(Unwrapper::new),
             bytes_read: lines.counter(),
             lines: (stays_open || !is_file).then_some(lines),
             bytes: size.map(|it| it.len()),
@@ -155,6 +159,8 @@ pub struct Reader {
     given: Option<u32>,
     /// When the last one arrived.
     last: u64,
+    /// When the newest line was written.
+    newest: u64,
     report: Report,
     strict: bool,
     window: u64,
@@ -182,6 +188,7 @@ impl Reader {
             held: Held::default(),
             given: None,
             last: 0,
+            newest: 0,
             report: Report::default(),
             strict: options.strict,
             window: u64::try_from(options.window.as_micros()).unwrap_or(u64::MAX),
@@ -220,7 +227,8 @@ impl Reader {
         let arrival = place.record.arrival;
         if arrival < self.last {
             self.report.backward += 1;
-            self.report.farthest_back = self.report.farthest_back.max(self.last - arrival);
+            let behind = self.newest.max(self.last) - arrival;
+            self.report.farthest_back = self.report.farthest_back.max(behind);
         }
         self.last = self.last.max(arrival);
         let parser = &self.sources[place.log].parser;
@@ -262,17 +270,25 @@ impl Reader {
                 }),
                 Next::Line(line) => {
                     let line = lines.bytes(line);
-                    let read = if line.is_empty() {
-                        Ok(Kind::Other)
-                    } else {
-                        source.parser.read(line)
+                    let content = match &mut source.unwrapper {
+                        Some(_) if line.is_empty() => Ok(Content::Part),
+                        Some(unwrapper) => unwrapper.content(line),
+                        None => Ok(Content::Line(line)),
                     };
-                    if read == Ok(Kind::Request) {
-                        let record = source.parser.record();
-                        self.held.push(number, line, record);
-                        written = written.max(record.written());
+                    match content {
+                        Err(error) => Err(error),
+                        Ok(Content::Part | Content::Line([])) => Ok(Kind::Other),
+                        Ok(Content::Line(line)) => {
+                            let read = source.parser.read(line);
+                            if read == Ok(Kind::Request) {
+                                let record = source.parser.record();
+                                self.held.push(number, line, record);
+                                written = written.max(record.written());
+                                self.newest = self.newest.max(written);
+                            }
+                            read
+                        }
                     }
-                    read
                 }
             };
             self.report.lines += 1;

@@ -135,6 +135,25 @@ impl Record {
         self.duration = duration;
     }
 
+    /// Takes a fraction of a number as exact to the millisecond: writers leave out the zeros at its end.
+    pub(crate) fn complete_fraction(&mut self, slot: Slot) {
+        let time = match slot {
+            Slot::Start => &mut self.started,
+            Slot::End => &mut self.ended,
+            _ => return,
+        };
+        if let Some(time) = time
+            && time.resolution < 1_000_000
+        {
+            time.resolution = time.resolution.min(1_000);
+        }
+    }
+
+    /// The time that was read is that of the arrival, which only what stands behind it tells.
+    pub(crate) const fn set_started_at_end(&mut self) {
+        self.started = self.ended.take();
+    }
+
     pub(crate) const fn bytes_in(&self) -> Option<u64> {
         known(self.bytes_in)
     }

@@ -1,6 +1,9 @@
-//! The Common and the Combined Log Format, and Traefik's `common`, which begins like them.
+//! The Common and the Combined Log Format, and formats that begin like them.
+
+mod behind;
 
 use super::cursor::Cursor;
+use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
 use crate::record::{Record, Span};
@@ -16,31 +19,79 @@ const USER_AGENT: Slot = Slot::Header(1);
 /// The headers of lines, by their numbers.
 pub(crate) const HEADERS: [&str; 2] = ["referer", "user-agent"];
 
-/// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and ` "referer" "user agent"` if it is
-/// combined.
+/// The formats with the fields of the Common Log Format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clf {
+    Common,
+    /// With ` "referer" "user agent"`, as all that follow.
+    Combined,
+    /// Behind a virtual host and its port, as Apache writes it.
+    Vhost,
+    /// With ` "forwarded for"`, and perhaps a duration.
+    NginxMain,
+    /// With a duration.
+    Timed,
+    /// With sizes, durations, upstreams and an ID.
+    IngressNginx,
+}
+
+/// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and what stands before and behind it.
 pub(crate) fn read(
     line: &[u8],
-    combined: bool,
+    form: Clf,
     record: &mut Record,
     times: &mut TimeReader,
 ) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
-    front(&mut cursor, Slot::End, record, times)?;
-    if combined {
+    let mut time = Slot::End;
+    if form == Clf::Vhost {
+        vhost(&mut cursor, record, times)?;
+        // Apache's time is that of the arrival.
+        time = Slot::Start;
+    }
+    front(&mut cursor, time, record, times)?;
+    if form != Clf::Common {
         for slot in [REFERER, USER_AGENT] {
             cursor.expect(b" \"", "expected a text in quotes")?;
             let span = cursor.quoted()?;
             cursor.take(record, slot, span, times)?;
         }
     }
+    match form {
+        Clf::Common | Clf::Combined | Clf::Vhost => {}
+        Clf::NginxMain => behind::main(&mut cursor, record, times)?,
+        Clf::Timed => behind::durations(&mut cursor, record, times)?,
+        Clf::IngressNginx => behind::ingress(&mut cursor, record, times)?,
+    }
     if cursor.at < line.len() {
-        return Err(cursor.error(if combined {
-            "expected the end of the line behind the user agent"
-        } else {
-            "expected the end of the line behind the size"
+        return Err(cursor.error(match form {
+            Clf::Common => "expected the end of the line behind the size",
+            _ => "expected the end of the line behind the user agent",
         }));
     }
     Ok(())
+}
+
+/// Reads a virtual host, perhaps with its port. Clients leave the ports 80 and 443 out.
+fn vhost(
+    cursor: &mut Cursor<'_>,
+    record: &mut Record,
+    times: &mut TimeReader,
+) -> Result<(), LineError> {
+    let line = cursor.line;
+    let host = cursor.word();
+    let name = host.bytes(line);
+    if !is_host(name) || name == b"-" {
+        cursor.at = 0;
+        return Err(cursor.error("expected a virtual host"));
+    }
+    if cursor.rest().starts_with(b"- ") {
+        return Err(cursor.error("expected the address of the client behind the virtual host"));
+    }
+    let bare = name.strip_suffix(b":443").or(name.strip_suffix(b":80"));
+    let length = bare.unwrap_or(name).len();
+    let host = Span::new(host.start(), host.start() + length, false);
+    cursor.take(record, Slot::Text(Field::Host), host, times)
 }
 
 /// Reads up to the size.
@@ -53,11 +104,15 @@ fn front(
     let line = cursor.line;
     let peer = cursor.word();
     if !is_host(peer.bytes(line)) {
-        cursor.at = 0;
+        cursor.at = peer.start();
         return Err(cursor.error("expected an address or a host name"));
     }
     cursor.take(record, Slot::Peer, peer, times)?;
-    cursor.word();
+    let identity = cursor.word();
+    if identity.bytes(line) != b"-" && address(identity.bytes(line)).is_some() {
+        cursor.at = identity.start();
+        return Err(cursor.error("expected one address before the time"));
+    }
     // A user may have blanks and brackets in its name, but no quotes.
     let user = cursor.at;
     let close = memchr::memmem::find(cursor.rest(), b"] \"").map(|length| user + length);
@@ -70,6 +125,10 @@ fn front(
     if line[end] != b' ' {
         cursor.at = open;
         return Err(cursor.error("expected a blank before the time"));
+    }
+    if line[user..end].starts_with(b"- ") {
+        cursor.at = user;
+        return Err(cursor.error("expected an identity, a user and a time behind the address"));
     }
     // Apache writes an empty user as `""`.
     let user = if &line[user..end] == b"\"\"" {

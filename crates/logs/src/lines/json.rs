@@ -62,7 +62,11 @@ fn object(
                 object(cursor, inner.into(), objects, record, times, seen)?;
             }
             slot => {
-                let span = value(cursor)?;
+                let is_number = cursor.peek() != Some(b'"');
+                let span = match cursor.peek() {
+                    Some(b'[') if slot != Slot::Skip => only(cursor)?,
+                    _ => value(cursor)?,
+                };
                 match slot {
                     Slot::Lost => seen.lost = Some(span),
                     Slot::Log => seen.target = span,
@@ -70,6 +74,9 @@ fn object(
                 }
                 if slot != Slot::Skip && !is_nothing(span.bytes(cursor.line)) {
                     cursor.take(record, slot, span, times)?;
+                    if is_number {
+                        record.complete_fraction(slot);
+                    }
                 }
             }
         }
@@ -132,6 +139,24 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
             Ok(Span::new(start, cursor.at, false))
         }
     }
+}
+
+/// Steps over an array, and returns its one value, as of a request header in an array of all its lines.
+fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
+    let start = cursor.at;
+    cursor.at += 1;
+    skip_blanks(cursor);
+    if let Some(b']' | b'{' | b'[') = cursor.peek() {
+        cursor.at = start;
+        return value(cursor);
+    }
+    let span = value(cursor)?;
+    skip_blanks(cursor);
+    if cursor.peek() == Some(b',') {
+        return Err(cursor.error("expected an array of one value"));
+    }
+    cursor.expect(b"]", "expected `]` behind the value")?;
+    Ok(span)
 }
 
 /// Whether this is a number, `true`, `false` or `null`. nginx writes variables without quotes as they are: `-` is one.

@@ -38,7 +38,8 @@ fn message(text: &[u8], format: Option<&str>) -> String {
 
 #[test]
 fn a_log_that_nobody_knows_is_refused_with_what_to_do() {
-    let names = "tidegate-json, tidegate-text, combined, common, nginx-json, envoy, traefik, traefik-json, haproxy, alb, cloudfront";
+    let names = "tidegate-json, tidegate-text, combined, common, nginx-json, envoy, traefik, traefik-json, haproxy, alb, cloudfront, \
+        caddy, vhost-combined, nginx-main, combined-timed, ingress-nginx";
     assert_eq!(
         message(b"hello\nworld\n", None),
         format!(

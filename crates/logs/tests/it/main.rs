@@ -21,3 +21,5 @@ mod samples;
 mod templates;
 /// Garbage, long lines, compressed files that are cut off.
 mod trouble;
+/// Lines of containers.
+mod wrapped;
