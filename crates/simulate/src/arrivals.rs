@@ -16,10 +16,20 @@ const SECOND: Micros = 1_000_000;
 /// Times of at most this resolution are taken as they are, in us.
 pub(crate) const EXACT: Micros = 10_000;
 
+/// The most requests of one second that are kept to be spread over it, and the most bytes of their IDs.
+pub(crate) const MAX_PENDING: usize = 1 << 17;
+const MAX_BYTES: usize = 64 << 20;
+
 /// The requests of one second until the next one begins, or some requests whose times are known.
 #[derive(Default)]
 pub(crate) struct Arrivals<'p> {
     second: Micros,
+    /// Up to where in the second requests were spread already, in us.
+    begun: Micros,
+    /// How many bytes the IDs have of those that are kept.
+    bytes: usize,
+    /// Requests of seconds that had too many to keep.
+    pub(crate) crowded: u64,
     pending: Vec<(Asked<'p>, Micros, Known)>,
     /// Those that arrive in a later second if they are spread, by their time and their order.
     later: BTreeMap<(Micros, u64), Asked<'p>>,
@@ -48,9 +58,14 @@ impl<'p> Arrivals<'p> {
         } else if arrival / SECOND != self.second {
             let start = arrival - arrival % SECOND;
             self.flush(start, lanes);
-            self.second = arrival / SECOND;
+            (self.second, self.begun) = (arrival / SECOND, 0);
             // What arrives from now on ends later.
             self.ended = self.ended.split_off(&self.second);
+        } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
+            // How many more will come is not known: they get the other half of what is left of the second.
+            let half = (SECOND - self.begun) / 2;
+            self.hand_over(Micros::MAX, half, lanes);
+            self.begun += half;
         }
     }
 
@@ -69,15 +84,24 @@ impl<'p> Arrivals<'p> {
             }
             Stamp::Arrival | Stamp::End => Known::Second,
         };
+        self.bytes += id_bytes(&asked);
         self.pending.push((asked, arrival, known));
     }
 
     /// Hands everything on that arrives before this time: to one run all that came.
     pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
+        self.hand_over(until, SECOND - self.begun, lanes);
+    }
+
+    /// The same, where requests are spread over this part of the second.
+    fn hand_over(&mut self, until: Micros, width: Micros, lanes: &mut [Lane<'p>]) {
+        if width < SECOND {
+            self.crowded += self.pending.len() as u64;
+        }
         match lanes {
             [exact] => self.hand_on(exact),
             [even, at_once] => {
-                self.spread(until, even);
+                self.spread(until, width, even);
                 for (_, at, known) in &mut self.pending {
                     if *known == Known::Second {
                         *at -= *at % SECOND;
@@ -93,9 +117,10 @@ impl<'p> Arrivals<'p> {
     fn hand_on(&mut self, lane: &mut Lane<'p>) {
         lane.arrive_all(self.pending.iter().map(|(asked, at, _)| (asked, *at)));
         self.pending.clear();
+        self.bytes = self.later.values().map(id_bytes).sum();
     }
 
-    fn spread(&mut self, until: Micros, even: &mut Lane<'p>) {
+    fn spread(&mut self, until: Micros, width: Micros, even: &mut Lane<'p>) {
         let coarse = self.pending.iter().filter(|it| it.2 == Known::Second);
         let count = coarse.count() as u64;
         // Those of the seconds before come first.
@@ -110,7 +135,7 @@ impl<'p> Arrivals<'p> {
                 Known::End(spread) => *spread,
                 Known::Second => {
                     nth += 1;
-                    at - at % SECOND + (nth - 1) * SECOND / count
+                    at - at % SECOND + self.begun + (nth - 1) * width / count
                 }
             };
             if spread < until {
@@ -123,4 +148,9 @@ impl<'p> Arrivals<'p> {
         order.sort_by_key(|(_, at)| *at);
         even.arrive_all(order.into_iter());
     }
+}
+
+/// How many bytes the ID of a request has.
+fn id_bytes(asked: &Asked<'_>) -> usize {
+    asked.id.as_ref().map_or(0, |id| id.len())
 }

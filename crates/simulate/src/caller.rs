@@ -40,7 +40,7 @@ pub(crate) fn known(
             address: address.is_none().then(no_address),
         };
         let Some(name) = entry.client() else {
-            return unknown("client: these requests ended before they were decided".into());
+            return unknown("client in these lines".into());
         };
         let name = name.bytes();
         let name = String::from_utf8_lossy(&name);
@@ -101,9 +101,18 @@ pub(crate) fn shown(client: &Client) -> String {
     }
 }
 
-/// Whether the gateway refused the credentials of the request when it was logged.
+/// Whether the gateway refused the credentials of the request when it was logged. A 401 is the upstream's unless the log has an outcome, or
+/// the statuses of upstreams.
 pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
-    entry.status() == Some(401) && entry.upstream_status().is_none()
+    if entry.status() != Some(401) {
+        return false;
+    }
+    let fields = entry.fields();
+    match entry.text(Field::Outcome) {
+        Some(outcome) => outcome.raw() == b"rejected",
+        None if fields.has(Field::Outcome) => false,
+        None => fields.has(Field::UpstreamStatus) && entry.upstream_status().is_none(),
+    }
 }
 
 /// Whether a limit is counted per a name that the client of a log may have beside its own.

@@ -17,6 +17,7 @@ use crate::asked::Asked;
 use crate::cache::{BOUND, Cache, CallerKey, PathKey, ShortText};
 use crate::caller::{is_refused, known};
 use crate::charged::{Assessed, Charged, Place, Unasked, is_plain};
+use crate::counts::{Clients, Counts};
 use crate::lacks::{Facts, Lack};
 use crate::request::{Given, request, unparsed};
 use crate::router::Router;
@@ -29,7 +30,7 @@ const LONG: usize = 4_096;
 pub(crate) struct Candidate<'p> {
     plan: &'p Plan,
     router: &'p dyn Router,
-    given: &'p Given,
+    pub(crate) given: &'p Given,
     hasher: Hasher,
     /// By policy, the numbers of the limits of its rules.
     limits: Vec<Vec<u16>>,
@@ -48,6 +49,7 @@ pub(crate) struct Candidate<'p> {
     /// How often each limit could not be computed, and why.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
+    pub(crate) clients: Clients,
     keeps_ids: bool,
     /// Whether what is asked for the last line was remembered.
     is_known: bool,
@@ -63,22 +65,6 @@ enum Caller<'p> {
 
 /// What is asked for a request.
 type Answer<'p> = Result<Rc<Charged<'p>>, Unasked>;
-
-/// Requests that limits were not asked about, and others worth a note.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    /// No route took them: only limits under `always` count.
-    pub(crate) unrouted: u64,
-    /// The route is not known.
-    pub(crate) unsure: u64,
-    pub(crate) denied: u64,
-    pub(crate) oversized: u64,
-    /// The gateway did not ask limits about them: memory was short.
-    pub(crate) shed: u64,
-    /// Limits refused them when they were logged.
-    pub(crate) limited_before: u64,
-}
 
 impl<'p> Candidate<'p> {
     pub(crate) fn new(
@@ -115,6 +101,7 @@ impl<'p> Candidate<'p> {
             keys: plan.limits.iter().map(|_| HashMap::default()).collect(),
             lacking: HashMap::new(),
             counts: Counts::default(),
+            clients: Clients::default(),
             keeps_ids,
             is_known: false,
         }
@@ -156,6 +143,8 @@ impl<'p> Candidate<'p> {
                 return Err(why);
             }
         };
+        self.counts.credentials_refused += u64::from(charged.is_refused);
+        self.clients.note(&charged.client);
         for lack in &charged.lacks {
             *self.lacking.entry(lack.clone()).or_default() += 1;
         }

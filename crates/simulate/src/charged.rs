@@ -37,6 +37,8 @@ pub(crate) struct Charged<'p> {
     pub(crate) keys: SmallVec<[u32; 2]>,
     /// The limits that cannot be computed, and what the log lacks for them.
     pub(crate) lacks: Vec<(u16, Lack)>,
+    /// Whether the credentials are refused: limits under `always` alone count the request.
+    pub(crate) is_refused: bool,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
     /// The caller for whom it is remembered.
@@ -83,6 +85,7 @@ impl<'p> Place<'p, '_> {
             limits: SmallVec::new(),
             keys: SmallVec::new(),
             lacks: Vec::new(),
+            is_refused: is_refused && !may_have_shown,
             asks_cost: false,
             of: None,
         };

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 use tidegate_core::{Micros, Quota};
@@ -9,18 +10,22 @@ use tidegate_logs::Reader;
 use tidegate_tower::{Client, Per};
 
 use crate::caller::shown;
+use crate::counts::Clients;
 use crate::engine::{Found, Tried, delays};
 use crate::lane::Lane;
 use crate::range::Range;
 use crate::report::{
     ConfigurationReport, FileReport, LimitReport, LogReport, Minute, NeededQuota, NotComputable,
-    Report, SeriesReport, TopClient,
+    Report, SeriesReport, SoleAddress, TopClient,
 };
 use crate::stats::LimitStats;
 use crate::time::time;
 
 /// The shares of requests that quotas are looked for that refuse no more, in millionths.
 pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
+
+/// From how many requests on a single address of all is worth a note.
+const MANY: u64 = 100;
 
 /// The most clients in the list of those that are refused most.
 const TOP: usize = 10;
@@ -51,6 +56,7 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
                 )
             })
             .collect(),
+        without_path: found.times.without_path,
         lost: read.lost,
         from: found.times.first.map(time),
         to: found.times.first.map(|_| time(found.times.last)),
@@ -132,7 +138,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             series: series(worst),
         }
     });
-    let limits = limits.collect();
+    let limits: Vec<_> = limits.collect();
     ConfigurationReport {
         file: tried.trial.name.to_owned(),
         requests: counts.requests,
@@ -152,10 +158,59 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         shed: counts.shed,
         without_route: counts.unrouted,
         route_unknown: counts.unsure,
+        credentials_refused: counts.credentials_refused,
         limited_before: counts.limited_before,
+        lacks_routes: lacks_routes(tried),
+        sole_address: sole_address(tried, &limits),
         limits,
         top: top(tried),
     }
+}
+
+/// Whether routes have limits of their own, and no request has a route.
+fn lacks_routes(tried: &Tried<'_>) -> bool {
+    let (plan, counts) = (tried.trial.plan, &tried.candidate.counts);
+    let mut routes = plan.routes.iter();
+    let routed = counts.requests - counts.shed - counts.unsure - counts.unrouted;
+    routed == 0
+        && counts.unrouted > 0
+        && routes.any(|route| route.policy.rules.len() > route.policy.always)
+}
+
+/// The address that all clients have, if there are many requests, and a limit counts per client.
+fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress> {
+    let Clients::One(Client::Ip(address)) = tried.candidate.clients else {
+        return None;
+    };
+    let of_clients =
+        |limit: &LimitReport| limit.asked > 0 && limit.per.iter().any(|per| is_of_client(per));
+    let is_shown = tried.candidate.counts.requests >= MANY && !address.is_unspecified();
+    if !is_shown || !limits.iter().any(of_clients) {
+        return None;
+    }
+    let is_private = match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            // 100.64.0.0/10 is of networks that share addresses.
+            let is_shared = first == 100 && (64..128).contains(&second);
+            address.is_private() || address.is_loopback() || address.is_link_local() || is_shared
+        }
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    };
+    // Of an IPv6 address the client has the prefix alone.
+    let is_same = |peer: IpAddr| peer == address || peer.is_ipv6() && address.is_ipv6();
+    let confirmed = tried.candidate.given.peer.is_some_and(is_same);
+    Some(SoleAddress {
+        address,
+        may_be_proxy: is_private && !confirmed,
+    })
+}
+
+/// Whether a limit that is counted per this has a budget for each client.
+fn is_of_client(per: &str) -> bool {
+    per == "client" || per.starts_with("ip")
 }
 
 /// What a quota may refuse.

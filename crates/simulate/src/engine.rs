@@ -89,7 +89,7 @@ pub(crate) struct Tried<'p> {
     pub(crate) candidate: Candidate<'p>,
     /// One, or two if times are whole seconds: spread evenly, and all at once.
     pub(crate) lanes: Vec<Lane<'p>>,
-    arrivals: Arrivals<'p>,
+    pub(crate) arrivals: Arrivals<'p>,
 }
 
 /// What the times of the log are worth.
@@ -99,6 +99,8 @@ pub(crate) struct Times {
     pub(crate) last: Micros,
     /// Requests of which only the second is known.
     pub(crate) coarse: u64,
+    /// Requests without a path.
+    pub(crate) without_path: u64,
     /// Requests of which only the end is known.
     pub(crate) ends: u64,
     pub(crate) requests: u64,
@@ -110,6 +112,7 @@ impl Times {
         self.first = Some(self.first.map_or(arrival, |first| first.min(arrival)));
         self.last = self.last.max(arrival);
         self.coarse += u64::from(entry.resolution() > EXACT);
+        self.without_path += u64::from(entry.path().is_none());
         self.ends += u64::from(entry.stamp() == Stamp::End);
         self.requests += 1;
     }

@@ -160,6 +160,11 @@ fn configuration(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
         ("denied", it.denied, number(it.denied)),
         ("too costly", it.oversized, number(it.oversized)),
         ("shed", it.shed, number(it.shed)),
+        (
+            "with refused credentials",
+            it.credentials_refused,
+            number(it.credentials_refused),
+        ),
         ("without route", it.without_route, number(it.without_route)),
         (
             "route not in the log",

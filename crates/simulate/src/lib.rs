@@ -17,6 +17,7 @@ mod candidate;
 mod charged;
 mod collect;
 mod command;
+mod counts;
 mod engine;
 mod html;
 mod lacks;

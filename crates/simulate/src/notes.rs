@@ -2,6 +2,7 @@
 
 use tidegate_logs::Report as Read;
 
+use crate::arrivals::MAX_PENDING;
 use crate::engine::Found;
 use crate::report::ConfigurationReport;
 use crate::time::{number, percent};
@@ -30,7 +31,7 @@ pub(crate) fn notes(
     }
     if read.backward > 0 {
         notes.push(format!(
-            "{} requests were logged more than 60 s out of order, the farthest by {} s.",
+            "{} requests were logged too far out of order to be put in order, the farthest by {} s.",
             number(read.backward),
             number(read.farthest_back / 1_000_000)
         ));
@@ -39,6 +40,17 @@ pub(crate) fn notes(
         notes.push(format!(
             "The log says that {} of its lines were lost.",
             number(read.lost)
+        ));
+    }
+    for of in configurations {
+        notes.extend(doubts(of, found));
+    }
+    let crowded = found.candidates.iter().map(|tried| tried.arrivals.crowded);
+    if let Some(crowded @ 1..) = crowded.max() {
+        notes.push(format!(
+            "{} requests are in seconds with more than {} requests, or 64 MiB of IDs. Such a second is spread in parts, not evenly.",
+            number(crowded),
+            number(MAX_PENDING as u64)
         ));
     }
     let before = configurations.iter().map(|it| it.limited_before).max();
@@ -77,6 +89,34 @@ pub(crate) fn notes(
         .any(|limit| !limit.not_computable.is_empty())
     {
         notes.push("Where a limit is not computable, it is taken to admit the request.".to_owned());
+    }
+    notes
+}
+
+/// Signs that the log is misread, or is no evidence for this configuration.
+fn doubts(of: &ConfigurationReport, found: &Found<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if of.lacks_routes {
+        let cause = match found.times.without_path == found.times.requests {
+            true => "No line has a path, so that no",
+            false => "No",
+        };
+        notes.push(format!(
+            "{cause} request has a route in {}. Limits of routes were not asked.",
+            of.file
+        ));
+    }
+    if of.credentials_refused > 0 {
+        notes.push(format!(
+            "{} requests have credentials that are refused with 401. Limits under always alone count them.",
+            number(of.credentials_refused)
+        ));
+    }
+    if let Some(sole) = of.sole_address {
+        notes.push(format!(
+            "All requests come from one address, {}. If it is a proxy's, limits per client are not those of its clients.",
+            sole.address
+        ));
     }
     notes
 }

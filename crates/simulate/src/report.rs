@@ -1,5 +1,7 @@
 //! The report, as programs read it.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use crate::range::Range;
@@ -34,6 +36,8 @@ pub(crate) struct LogReport {
     pub(crate) unreadable: u64,
     /// The first of these.
     pub(crate) first_unreadable: Vec<String>,
+    /// Requests that have no path.
+    pub(crate) without_path: u64,
     /// Requests that the log itself calls lost.
     pub(crate) lost: u64,
     /// When the first and the last request arrived.
@@ -91,12 +95,28 @@ pub(crate) struct ConfigurationReport {
     pub(crate) without_route: u64,
     /// Requests whose route the log does not tell.
     pub(crate) route_unknown: u64,
+    /// Requests whose credentials are refused. Limits under `always` alone count them.
+    pub(crate) credentials_refused: u64,
     /// Requests that limits refused when they were logged.
     pub(crate) limited_before: u64,
+    /// Whether routes have limits of their own, and no request has a route.
+    #[serde(skip)]
+    pub(crate) lacks_routes: bool,
+    /// The address that all clients have, if limits count them.
+    #[serde(skip)]
+    pub(crate) sole_address: Option<SoleAddress>,
     /// The limits, in the order of the file.
     pub(crate) limits: Vec<LimitReport>,
     /// The clients that are refused most.
     pub(crate) top: Vec<TopClient>,
+}
+
+/// The address that all clients of a log have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoleAddress {
+    pub(crate) address: IpAddr,
+    /// Whether it is of a private network, and not confirmed by `--peer`.
+    pub(crate) may_be_proxy: bool,
 }
 
 /// What one limit would have done.
@@ -226,10 +246,28 @@ impl Report {
         }
         let limits = self.configurations.iter().flat_map(|of| &of.limits);
         let mut lacking = limits.filter(|limit| limit.asked == 0);
-        lacking.find_map(|limit| {
+        let lack = lacking.find_map(|limit| {
             let lack = &limit.not_computable.first()?.log_lacks;
-            unknown(format!("for {} the log has no {lack}", limit.name))
-        })
+            Some(format!("for {} the log has no {lack}", limit.name))
+        });
+        let mut configurations = self.configurations.iter();
+        lack.or_else(|| configurations.find_map(|of| self.misread(of)))
+            .and_then(unknown)
+    }
+
+    /// Why the log is probably misread, or is no evidence for this configuration.
+    fn misread(&self, of: &ConfigurationReport) -> Option<String> {
+        if of.lacks_routes && self.log.without_path == self.log.requests {
+            return Some("no line has a path".to_owned());
+        }
+        if of.lacks_routes {
+            return Some(format!("no request of the logs has a route in {}", of.file));
+        }
+        let sole = of.sole_address.filter(|sole| sole.may_be_proxy)?;
+        Some(format!(
+            "all clients have one address, {0}, which may be a proxy's: --peer {0} confirms it",
+            sole.address
+        ))
     }
 }
 

@@ -101,6 +101,9 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     let is_lacking = lacking.any(|(limit, _)| usize::from(*limit) == number);
     match needed.more_at {
         _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
+        _ if asked == 0 && tried.candidate.counts.credentials_refused > 0 => {
+            "no request met it whose credentials are not refused".to_owned()
+        }
         _ if asked == 0 => "no request met it".to_owned(),
         _ if delays(tried.trial.plan, limit) => "requests wait for it by action: delay".to_owned(),
         _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),

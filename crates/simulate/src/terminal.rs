@@ -112,6 +112,11 @@ fn one(text: &mut String, it: &ConfigurationReport) {
         (it.denied, number(it.denied), "denied"),
         (it.oversized, number(it.oversized), "too costly"),
         (it.shed, number(it.shed), "shed"),
+        (
+            it.credentials_refused,
+            number(it.credentials_refused),
+            "with refused credentials",
+        ),
         (it.without_route, number(it.without_route), "without route"),
         (
             it.route_unknown,
@@ -177,7 +182,11 @@ fn one(text: &mut String, it: &ConfigurationReport) {
             );
         }
         if limit.asked == 0 && limit.not_computable.is_empty() {
-            let _ = writeln!(text, "{}: no request met it", limit.name);
+            let aside = match it.credentials_refused {
+                0 => String::new(),
+                count => format!("; {} with refused credentials did not count", number(count)),
+            };
+            let _ = writeln!(text, "{}: no request met it{aside}", limit.name);
         }
     }
     quotas(text, it);

@@ -1,9 +1,11 @@
 //! `tidegate simulate` on the log of a real gateway: it decides as the gateway did, for each single request.
 
+mod credentials;
 mod delayed;
 mod edges;
 mod interrupted;
 mod lacking;
+mod misread;
 mod running;
 mod settled;
 mod suggested;

@@ -102,6 +102,7 @@ fn it_decides_as_the_memory_store_does() {
                     limits: (first..count).map(|index| index as u16).collect(),
                     keys: (first..count).map(|_| u32::from(client)).collect(),
                     lacks: Vec::new(),
+                    is_refused: false,
                     asks_cost: false,
                     of: None,
                 }),

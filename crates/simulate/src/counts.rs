@@ -1,0 +1,42 @@
+//! Counts of requests that are worth a note.
+
+use tidegate_tower::Client;
+
+/// Requests that limits were not asked about, and others worth a note.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    /// No route took them: only limits under `always` count.
+    pub(crate) unrouted: u64,
+    /// The route is not known.
+    pub(crate) unsure: u64,
+    pub(crate) denied: u64,
+    pub(crate) oversized: u64,
+    /// The gateway did not ask limits about them: memory was short.
+    pub(crate) shed: u64,
+    /// Their credentials are refused: limits under `always` alone count them.
+    pub(crate) credentials_refused: u64,
+    /// Limits refused them when they were logged.
+    pub(crate) limited_before: u64,
+}
+
+/// How many clients there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Clients {
+    #[default]
+    None,
+    One(Client),
+    Several,
+}
+
+impl Clients {
+    /// Counts the client of a request.
+    pub(crate) fn note(&mut self, client: &Client) {
+        match self {
+            Self::Several => {}
+            Self::None => *self = Self::One(client.clone()),
+            Self::One(known) if known == client => {}
+            Self::One(_) => *self = Self::Several,
+        }
+    }
+}
