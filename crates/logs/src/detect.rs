@@ -82,7 +82,7 @@ impl Fit {
     }
 }
 
-/// Finds the format of a log, and what is written around its lines. None: no line is a request.
+/// Finds the format of a log, and the wrapper of its lines. None: no line is a request.
 pub(crate) fn detect(
     lines: &[&[u8]],
     said: Option<&Format>,

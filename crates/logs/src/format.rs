@@ -132,7 +132,7 @@ impl Format {
                 &[],
             ),
             Self::Common => (&[&common], &[]),
-            // Whether lines have a duration is known from the lines.
+            // Lines show whether they have a duration.
             Self::Combined | Self::CombinedTimed => (&[&common], &clf::HEADERS),
             Self::VhostCombined => (&[&common, &[Host]], &clf::HEADERS),
             Self::NginxMain => (&[&common, &[ForwardedFor]], &clf::HEADERS),

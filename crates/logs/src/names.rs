@@ -306,7 +306,7 @@ fn traefik(name: &str) -> Option<Slot> {
     })
 }
 
-/// A name of Caddy's JSON. The time is that of the end.
+/// A name of Caddy's JSON, whose time is the end of the request.
 fn caddy(name: &str) -> Option<Slot> {
     Some(match name {
         "ts" => Slot::End,

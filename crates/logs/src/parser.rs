@@ -45,7 +45,7 @@ enum Lines {
     Template(template::Template),
 }
 
-/// Who wrote lines of JSON.
+/// The program that writes lines of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Json {
     Tidegate,
@@ -312,7 +312,7 @@ impl Parser {
     }
 }
 
-/// Whether a line of Caddy is one of its access logs.
+/// Whether a line of Caddy belongs to an access log.
 fn is_access_of_caddy(logger: &[u8], record: &Record) -> bool {
     let is_request = record.texts[Field::Method as usize] != Default::default();
     is_request && (logger.is_empty() || logger.starts_with(b"http.log.access"))

@@ -64,7 +64,7 @@ pub struct Source {
     path: PathBuf,
     format: Option<Format>,
     parser: Parser,
-    /// None: nothing is written around the lines.
+    /// None: the lines have no wrapper.
     unwrapper: Option<Unwrapper>,
     /// None: it is not open yet, or not any more.
     lines: Option<Lines>,

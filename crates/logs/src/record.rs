@@ -149,7 +149,7 @@ impl Record {
         }
     }
 
-    /// The time that was read is that of the arrival, which only what stands behind it tells.
+    /// Takes the time that was read as the arrival. The duration behind it shows that Apache wrote the line.
     pub(crate) const fn set_started_at_end(&mut self) {
         self.started = self.ended.take();
     }

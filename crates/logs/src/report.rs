@@ -21,7 +21,7 @@ pub struct Report {
     pub lost: u64,
     /// Requests that arrived before one that came earlier in the log, by more than could be put in order.
     pub backward: u64,
-    /// How long the farthest of these arrived before the newest line that was read, in microseconds.
+    /// The longest time from the arrival of such a request to the newest line, in microseconds.
     pub farthest_back: u64,
 }
 

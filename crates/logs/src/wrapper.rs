@@ -1,4 +1,4 @@
-//! Takes the lines of a log out of what a container's runtime, or docker compose, writes around them.
+//! Unwraps lines of a log that a container's runtime or docker compose has wrapped.
 
 #[cfg(test)]
 mod tests;
@@ -8,7 +8,7 @@ use crate::input::MAX_LINE;
 use crate::lines::cursor::Cursor;
 use crate::text::{Escape, Text};
 
-/// What is written around each line.
+/// The text around each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapper {
     /// containerd and CRI-O: `2026-11-25T10:00:00.000000000Z stdout F LINE`. `P` marks a line that goes on.
@@ -32,7 +32,7 @@ pub(crate) enum Content<'a> {
 #[derive(Debug)]
 pub(crate) struct Unwrapper {
     wrapper: Wrapper,
-    /// By stream, the parts of a line that goes on.
+    /// The parts of a line that goes on, for each stream.
     parts: [Parts; 2],
     /// The line that was returned last, if it is no part of the input.
     line: Vec<u8>,

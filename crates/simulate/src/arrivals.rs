@@ -26,7 +26,7 @@ pub(crate) struct Arrivals<'p> {
     second: Micros,
     /// Up to where in the second requests were spread already, in us.
     begun: Micros,
-    /// How many bytes the IDs have of those that are kept.
+    /// The bytes of the IDs of kept requests.
     bytes: usize,
     /// Requests of seconds that had too many to keep.
     pub(crate) crowded: u64,
@@ -62,7 +62,7 @@ impl<'p> Arrivals<'p> {
             // What arrives from now on ends later.
             self.ended = self.ended.split_off(&self.second);
         } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
-            // How many more will come is not known: they get the other half of what is left of the second.
+            // The rest of the second keeps a half for requests that follow.
             let half = (SECOND - self.begun) / 2;
             self.hand_over(Micros::MAX, half, lanes);
             self.begun += half;
@@ -150,7 +150,7 @@ impl<'p> Arrivals<'p> {
     }
 }
 
-/// How many bytes the ID of a request has.
+/// Returns the length of a request's ID in bytes.
 fn id_bytes(asked: &Asked<'_>) -> usize {
     asked.id.as_ref().map_or(0, |id| id.len())
 }

@@ -199,7 +199,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
             address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
         }
     };
-    // Of an IPv6 address the client has the prefix alone.
+    // A client with an IPv6 address has its prefix alone.
     let is_same = |peer: IpAddr| peer == address || peer.is_ipv6() && address.is_ipv6();
     let confirmed = tried.candidate.given.peer.is_some_and(is_same);
     Some(SoleAddress {

@@ -20,7 +20,7 @@ pub(crate) struct Counts {
     pub(crate) limited_before: u64,
 }
 
-/// How many clients there are.
+/// The number of clients, as far as it matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Clients {
     #[default]

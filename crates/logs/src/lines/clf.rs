@@ -25,7 +25,7 @@ pub(crate) enum Clf {
     Common,
     /// With ` "referer" "user agent"`, as all that follow.
     Combined,
-    /// Behind a virtual host and its port, as Apache writes it.
+    /// Preceded by a virtual host and its port, as Apache writes it.
     Vhost,
     /// With ` "forwarded for"`, and perhaps a duration.
     NginxMain,
@@ -46,7 +46,7 @@ pub(crate) fn read(
     let mut time = Slot::End;
     if form == Clf::Vhost {
         vhost(&mut cursor, record, times)?;
-        // Apache's time is that of the arrival.
+        // Apache writes the time of the arrival.
         time = Slot::Start;
     }
     front(&mut cursor, time, record, times)?;

@@ -1,4 +1,4 @@
-//! What formats have behind the fields of the Combined Log Format.
+//! The fields of formats that go on behind the user agent.
 
 use crate::error::LineError;
 use crate::field::Field;
@@ -22,8 +22,8 @@ pub(super) fn main(
     }
 }
 
-/// Reads a duration: ` 0.005` in seconds (nginx), ` 0/5123` in seconds and microseconds (Apache), or an integer, which does not say its
-/// unit and is left out. Behind seconds may be the durations of upstreams.
+/// Reads a duration: ` 0.005` in seconds (nginx), or ` 0/5123` in seconds and microseconds (Apache). An integer has no known unit and is
+/// left out. Durations of upstreams may follow seconds.
 pub(super) fn durations(
     cursor: &mut Cursor<'_>,
     record: &mut Record,
@@ -42,7 +42,7 @@ pub(super) fn durations(
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
         cursor.take(record, Slot::Duration(Unit::Microseconds), micros, times)?;
-        // Apache's time is that of the arrival.
+        // Apache writes the time of the arrival.
         record.set_started_at_end();
     } else if parts(b'.').is_some() {
         cursor.take(record, Slot::Duration(Unit::Seconds), span, times)?;
