@@ -4,8 +4,10 @@ mod access;
 mod audit;
 mod clients;
 mod config;
+mod metrics_page;
 mod overrides;
 mod page;
+mod refusals;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, SET_COOKIE};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
@@ -32,12 +34,15 @@ use access::{Access, Asker};
 use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
+use metrics_page::MetricsPage;
 use page::{Answer, Page};
+use refusals::Refusals;
 use tidegate_net::session::Sessions;
 use tidegate_overrides::port::Asked;
 use tidegate_server::{AdminConnection, AdminConnections, bound_unsent};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
+use tidegate_tower::ProblemError;
 
 /// How long a head may take, and how long a connection may ask nothing.
 const HEADER: Duration = Duration::from_secs(5);
@@ -55,6 +60,8 @@ pub(crate) struct Admin {
     page: Page,
     stopping: watch::Receiver<bool>,
     sessions: Sessions,
+    refusals: Refusals,
+    metrics: MetricsPage,
 }
 
 impl Admin {
@@ -68,6 +75,8 @@ impl Admin {
             status,
             stopping,
             sessions: Sessions::new()?,
+            refusals: Refusals::default(),
+            metrics: MetricsPage::new(),
         })
     }
 }
@@ -121,7 +130,30 @@ async fn serve_connection(
 }
 
 impl Admin {
+    /// Answers a request. A refusal is counted and logged; a missing token is not logged, because browsers ask without one first.
     async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        connection: &AdminConnection,
+        ends: Instant,
+    ) -> Response<Answer> {
+        let is_anonymous = !request.headers().contains_key(AUTHORIZATION);
+        let answer = self.respond(request, peer, connection, ends).await;
+        let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+        if refusals.contains(&answer.status())
+            && let Some(ProblemError(error)) = answer.extensions().get()
+        {
+            let snapshot = self.status.current.load();
+            snapshot.stack.metrics.admin().refused(error);
+            if answer.status() == StatusCode::FORBIDDEN || !is_anonymous {
+                self.refusals.log(error, peer.ip());
+            }
+        }
+        answer
+    }
+
+    async fn respond(
         &self,
         request: Request<Incoming>,
         peer: SocketAddr,
@@ -134,7 +166,9 @@ impl Admin {
             return self.client(question, &head, peer).await.map(at_once);
         }
         if let Some(asked) = Asked::of(path) {
-            return self.overrides(asked, head, body, peer).await.map(at_once);
+            let request = (head, body);
+            let answer = self.overrides(asked, request, peer, connection).await;
+            return answer.map(at_once);
         }
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
@@ -193,9 +227,9 @@ impl Admin {
     async fn overrides(
         &self,
         asked: Asked,
-        head: Parts,
-        body: Incoming,
+        (head, body): (Parts, Incoming),
         from: SocketAddr,
+        connection: &AdminConnection,
     ) -> Response<Bytes> {
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
@@ -204,6 +238,10 @@ impl Admin {
             Err(refusal) => return *refusal,
         };
         let audit = self.audit(asker, from);
+        let body = match overrides::read(&asked, &head, body, connection).await {
+            Ok(body) => body,
+            Err(refusal) => return *refusal,
+        };
         overrides::answer(asked, head, body, snapshot, audit).await
     }
 
@@ -237,14 +275,16 @@ impl Admin {
         let stack = &snapshot.stack;
         let overrides = self.status.overrides.overrides.figures().in_force;
         stack.metrics.overrides().show(overrides.by_action());
-        let metrics = stack.metrics.text(
-            &self.status.store,
-            snapshot.shown(),
-            &stack.overload,
-            stack.access_log.lost(),
-            format,
-        );
-        let mut response = text(StatusCode::OK, &metrics);
+        let text = self.metrics.text(format, || {
+            stack.metrics.text(
+                &self.status.store,
+                snapshot.shown(),
+                &stack.overload,
+                &stack.access_log,
+                format,
+            )
+        });
+        let mut response = Response::new(text);
         let kind = format.content_type();
         response.headers_mut().insert(CONTENT_TYPE, kind);
         response

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use tidegate_net::pace::LeastRate;
+use tidegate_telemetry::Cut;
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_tower::{AnswerBody, Decided, InFlight};
 use tidegate_upstream::{BoxError, Tunnel};
@@ -96,6 +97,15 @@ impl Body {
     /// The least rate at which the client must take it.
     pub(crate) const fn least_rate(&self) -> Option<LeastRate> {
         self.slow
+    }
+
+    /// The side that ended an upstream's answer, if this is dropped now; none if it is whole, or no upstream's.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        match &self.content {
+            Content::Upstream(body) => body.cut(),
+            Content::Ahead(body) => body.cut(),
+            Content::Whole(_) | Content::Tunnel(_) => None,
+        }
     }
 
     /// Whether it broke off because the client sent the request's body too slowly.

@@ -34,5 +34,5 @@ pub use servers::ServerStates;
 pub use space_saving::SpaceSaving;
 pub use store_health::{StoreHealth, StoreSecond, StoreState};
 pub use summary::{Entry, Summary};
-pub use text::{shown, shown_json};
+pub use text::{shown, shown_json, shown_text};
 pub use turns::by_turns;

@@ -1,5 +1,6 @@
 //! Text that clients have chosen, as it is shown to people.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A character of a client's name, in a form that is safe to show. A terminal obeys control characters, some marks turn the direction
@@ -26,6 +27,23 @@ pub fn shown_json(json: &str) -> String {
         }
     }
     text
+}
+
+/// A line of text that is safe to show: each character beyond ASCII that [`shown`] replaces is escaped, as in `\u{9b}`, and so is DEL.
+/// Colors and other controls of ASCII stay.
+pub fn shown_text(line: &str) -> Cow<'_, str> {
+    let is_safe = |char: char| (char.is_ascii() && char != '\x7f') || is_safe(char);
+    if line.chars().all(is_safe) {
+        return line.into();
+    }
+    let mut text = String::with_capacity(line.len() + 16);
+    for char in line.chars() {
+        match is_safe(char) {
+            true => text.push(char),
+            false => text.extend(char.escape_unicode()),
+        }
+    }
+    text.into()
 }
 
 /// Whether a character is visible, takes its own place, and does not act on others.
@@ -104,6 +122,14 @@ mod tests {
         for seen in [' ', '~', 'é', 'ß', '名', 'ا', '…', '\u{301}', '🚲'] {
             assert_eq!(shown(seen), seen);
         }
+    }
+
+    #[test]
+    fn a_line_keeps_its_colors_and_shows_the_rest() {
+        let line = "\u{1b}[31mé 名\t\u{1b}[0m";
+        assert_eq!(shown_text(line), line);
+        let line = "a\u{9b}31m \u{202e}\u{7f}ü";
+        assert_eq!(shown_text(line), r"a\u{9b}31m \u{202e}\u{7f}ü");
     }
 
     #[test]

@@ -135,6 +135,11 @@ impl AccessLog {
         }
     }
 
+    /// Requests that had no line since start, because there were too many refusals.
+    pub fn unwritten(&self) -> u64 {
+        self.0.as_ref().map_or(0, |log| log.selection.unwritten())
+    }
+
     /// Lines that were lost since start.
     pub fn lost(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.buffers.lost())

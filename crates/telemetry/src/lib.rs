@@ -10,8 +10,9 @@ pub mod status;
 pub mod traces;
 
 mod outcome;
+mod per_second;
 mod random;
 mod request_id;
 
-pub use outcome::{Forwarded, RequestOutcome, StatusClass};
+pub use outcome::{Cut, Forwarded, RequestOutcome, StatusClass};
 pub use request_id::{RequestId, RequestIds};

@@ -1,10 +1,12 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod admin;
 mod body_costs;
 mod build_info;
 mod certificates;
 mod clients;
 mod connections;
+mod cut_answers;
 mod deny_file;
 mod durations;
 mod exemplars;
@@ -35,15 +37,18 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::Store;
 use tidegate_tower::WaitQueues;
 
+use crate::access_log::AccessLog;
 use crate::log;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
+pub use admin::AdminMetrics;
 use body_costs::BodyCostMetrics;
 pub(crate) use clients::epoch_ms;
 pub use clients::{ClientMetrics, ClientName};
 pub use connections::ConnectionMetrics;
+use cut_answers::CutAnswers;
 pub use deny_file::DenyFileMetrics;
 use durations::Durations;
 use exemplars::Exemplars;
@@ -85,7 +90,10 @@ struct OutcomeLabels {
 #[derive(Debug)]
 pub struct GatewayMetrics {
     registry: Registry,
+    admin: AdminMetrics,
+    access_log_unwritten: Counter,
     requests: RequestMetrics,
+    cut_answers: CutAnswers,
     decisions: Family<DecisionLabels, Counter>,
     limits: LimitMetrics,
     clients: Arc<ClientMetrics>,
@@ -121,7 +129,10 @@ impl GatewayMetrics {
     pub fn new(wait_queues: WaitQueues) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
+            admin: AdminMetrics::default(),
+            access_log_unwritten: Counter::default(),
             requests: RequestMetrics::default(),
+            cut_answers: CutAnswers::default(),
             decisions: Family::default(),
             limits: LimitMetrics::default(),
             clients: Arc::default(),
@@ -164,6 +175,8 @@ impl GatewayMetrics {
         let Self { registry, .. } = self;
         build_info::register(registry);
         self.requests.register(registry);
+        self.cut_answers.register(registry);
+        self.admin.register(registry);
         registry.register(
             "decisions",
             "Verdicts by limit, and whether the store or on_failure gave them",
@@ -218,6 +231,11 @@ impl GatewayMetrics {
             self.access_log_dropped.clone(),
         );
         registry.register(
+            "access_log_unwritten_refusals",
+            "Refused requests without a line, because there were more than max_refusals_per_second",
+            self.access_log_unwritten.clone(),
+        );
+        registry.register(
             "log_dropped_lines",
             "Log lines dropped because standard error was not read in time",
             self.log_dropped.clone(),
@@ -269,6 +287,11 @@ impl GatewayMetrics {
     /// What is counted of clients' connections.
     pub const fn connections(&self) -> &ConnectionMetrics {
         &self.connections
+    }
+
+    /// Returns the counters of the admin port.
+    pub const fn admin(&self) -> &AdminMetrics {
+        &self.admin
     }
 
     /// The handles of the server.
@@ -330,14 +353,13 @@ impl GatewayMetrics {
         self.traces.handles()
     }
 
-    /// The text that Prometheus reads, in this format; listeners show these certificates, and `dropped_lines` of the access
-    /// log were lost so far.
+    /// Returns the text that Prometheus reads, in this format. Listeners show these certificates.
     pub fn text(
         &self,
         store: &Store,
         shown: impl Iterator<Item = (ListenerName, ShownCertificate)>,
         overload: &Overload,
-        dropped_lines: u64,
+        access_log: &AccessLog,
         format: Format,
     ) -> String {
         self.store.show(store);
@@ -347,7 +369,8 @@ impl GatewayMetrics {
         self.abandoned.set(abandoned.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
-        show(&self.access_log_dropped, dropped_lines);
+        show(&self.access_log_dropped, access_log.lost());
+        show(&self.access_log_unwritten, access_log.unwritten());
         show(&self.log_dropped, log::dropped_lines());
         self.tls.show(shown);
         self.overload.show(overload);

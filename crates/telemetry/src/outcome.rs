@@ -28,7 +28,7 @@ pub enum RequestOutcome {
     Rejected,
     /// 503: the gateway is short of memory.
     Shed,
-    /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask.
+    /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask. Or it broke off its answer.
     Failed,
     /// The client left before it was answered.
     Abandoned,
@@ -52,6 +52,21 @@ impl RequestOutcome {
         Self::Slow,
     ];
 
+    /// Whether the gateway itself refused the request. Clients can have any number of these.
+    pub const fn is_refusal(self) -> bool {
+        match self {
+            Self::Limited
+            | Self::Dropped
+            | Self::Denied
+            | Self::Unavailable
+            | Self::Rejected
+            | Self::Shed => true,
+            Self::Forwarded | Self::Preflight | Self::Failed | Self::Abandoned | Self::Slow => {
+                false
+            }
+        }
+    }
+
     /// The word for metrics and logs.
     pub const fn label(self) -> &'static str {
         match self {
@@ -66,6 +81,37 @@ impl RequestOutcome {
             Self::Failed => "failed",
             Self::Abandoned => "abandoned",
             Self::Slow => "slow",
+        }
+    }
+}
+
+/// The side that ended an upstream's answer before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The upstream broke it off.
+    Upstream,
+    /// The upstream fell silent until its time was over.
+    Timeout,
+    /// The client left, or was too slow.
+    Client,
+}
+
+impl Cut {
+    /// The word for metrics and logs.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::Timeout => "timeout",
+            Self::Client => "client",
+        }
+    }
+
+    /// The error for the log, as of an upstream that fails before its answer. None if the upstream is not to blame.
+    pub const fn error(self) -> Option<&'static str> {
+        match self {
+            Self::Upstream => Some("upstream_failed"),
+            Self::Timeout => Some("upstream_timeout"),
+            Self::Client => None,
         }
     }
 }
@@ -152,7 +198,9 @@ impl RequestOutcome {
             Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
             Self::Preflight => &[Success],
             Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
-            Self::Unavailable | Self::Shed | Self::Failed => &[ServerError],
+            Self::Unavailable | Self::Shed => &[ServerError],
+            // An answer that is cut off had a good status, as a rule.
+            Self::Failed => &[Success, ServerError],
             Self::Dropped | Self::Abandoned => &[None],
             Self::Slow => &[Success, ClientError],
         }

@@ -11,7 +11,6 @@ mod environment;
 mod exporter;
 mod metrics;
 mod protobuf;
-mod sampler;
 mod settings;
 mod span;
 
@@ -20,17 +19,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
+use prometheus_client::metrics::counter::Counter;
 
 use context::Parent;
 pub use context::TraceContext;
 pub use environment::{CollectorVariable, TraceEnvironment, WrongVariable};
 use exporter::Exporter;
 pub use metrics::TraceMetrics;
-use sampler::Sampler;
 pub use settings::TraceSettings;
 use span::RequestStart;
 
 use crate::access_log::Record;
+use crate::per_second::PerSecond;
+use crate::random;
 
 /// Traces requests, or does nothing; cheap to clone.
 #[derive(Clone, Debug)]
@@ -39,7 +40,9 @@ pub struct Traces(Option<Arc<Tracing>>);
 #[derive(Debug)]
 struct Tracing {
     plan: TraceSettings,
-    sampler: Sampler,
+    bound: PerSecond,
+    // Sampled requests beyond the bound, if anything is recorded.
+    beyond: Counter,
     /// None: nothing is recorded.
     exporter: Option<Arc<Exporter>>,
 }
@@ -78,12 +81,15 @@ impl Traces {
         if let Some(Self(Some(same))) = before.filter(|it| it.plan() == Some(&plan)) {
             return Ok(Self(Some(same.clone())));
         }
-        let exporter = plan.otlp.as_ref();
-        let exporter = exporter
-            .map(|url| Exporter::start(&plan, url, metrics()))
-            .transpose()?;
+        let (mut exporter, mut beyond) = (None, Counter::default());
+        if let Some(url) = &plan.otlp {
+            let metrics = metrics();
+            beyond = metrics.beyond.clone();
+            exporter = Some(Exporter::start(&plan, url, metrics)?);
+        }
         Ok(Self(Some(Arc::new(Tracing {
-            sampler: Sampler::new(plan.sample, plan.max_per_second),
+            bound: PerSecond::new(plan.max_per_second),
+            beyond,
             plan,
             exporter,
         }))))
@@ -93,16 +99,20 @@ impl Traces {
         self.0.as_ref().map(|tracing| &tracing.plan)
     }
 
-    /// The place of a request in a trace. Only a trusted peer decides whether it is recorded: recording costs more than a
-    /// stranger may ask for.
+    /// Returns the place of a request in a trace. Only a trusted peer decides whether it is recorded: recording costs more than a
+    /// stranger may ask for. The bound per second holds for trusted peers, too, as they may pass on what strangers send.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);
         let is_sampled = match parent.filter(|_| is_trusted) {
             Some(parent) => parent.is_sampled(),
-            None => tracing.sampler.takes(),
+            None => random::happens(tracing.plan.sample),
         };
-        Some(TraceContext::of(parent, is_sampled))
+        let is_recorded = is_sampled && tracing.bound.takes();
+        if is_sampled && !is_recorded {
+            tracing.beyond.inc();
+        }
+        Some(TraceContext::of(parent, is_recorded))
     }
 
     /// What records a request that has just begun, if it is sampled and its spans have somewhere to go. `route` is the path of
@@ -154,5 +164,33 @@ impl Recording {
         if let Some(exporter) = &self.tracing.exporter {
             exporter.add(span::spans(record, self.context, &self.beginning));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Strangers choose what a trusted proxy passes on.
+    #[test]
+    fn the_bound_per_second_holds_for_trusted_peers() {
+        let settings = TraceSettings {
+            otlp: None,
+            headers: Vec::new(),
+            sample: 0,
+            max_per_second: 1,
+            timeout: Duration::ZERO,
+            resource: Vec::new(),
+        };
+        let traces = Traces::start(Some(settings), None, TraceMetrics::default).unwrap();
+        let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let headers = [("traceparent".parse().unwrap(), sampled.parse().unwrap())];
+        let headers: HeaderMap = headers.into_iter().collect();
+        let started = Instant::now();
+        let begun = (0..1_000).filter_map(|_| traces.begin(&headers, true));
+        let recorded = begun.filter(|trace| trace.is_sampled).count() as u64;
+        let seconds = started.elapsed().as_secs() + 2;
+        assert!((1..=seconds).contains(&recorded), "{recorded}");
+        assert!(!traces.begin(&headers, false).unwrap().is_sampled);
     }
 }

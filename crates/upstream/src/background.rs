@@ -2,15 +2,16 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::discovery::Discovery;
+use super::health::Served;
 use super::metrics::UpstreamMetrics;
 use super::places::Places;
 use super::selection::Selector;
@@ -26,6 +27,8 @@ pub(crate) struct Background {
     pub(crate) places: Option<Arc<Places>>,
     pub(crate) metrics: UpstreamMetrics,
     discovery: Arc<Discovery>,
+    // Requests that all servers have served.
+    served: AtomicU64,
     // Held while it is decided whether one may go.
     ejecting: Mutex<()>,
     ejected: Notify,
@@ -46,6 +49,7 @@ impl Background {
             places,
             discovery,
             metrics,
+            served: AtomicU64::new(0),
             ejecting: Mutex::default(),
             ejected: Notify::new(),
             stale: Notify::new(),
@@ -71,33 +75,47 @@ impl Background {
         self.discovery.current()
     }
 
-    /// A server answered a request.
-    pub(crate) fn answered(&self, server: &Arc<Server>, status: StatusCode) {
-        if status.is_server_error() {
-            self.failed(server);
-        } else {
-            server.health.succeeded();
+    /// Returns the requests that were served so far, when a request is sent to `server`.
+    pub(crate) fn served(&self, server: &Server) -> Served {
+        Served {
+            here: server.health.served(),
+            by_all: self.served.load(Ordering::Relaxed),
         }
     }
 
-    /// A server did not serve a request: enough of that, and it is left out.
-    pub(crate) fn failed(&self, server: &Arc<Server>) {
+    /// Notes a request that a server served.
+    pub(crate) fn succeeded(&self, server: &Server) {
+        server.health.succeeded();
+        self.served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a request that a server failed, and ejects the server if it fails too often and others do not. `before` is from when
+    /// the request was sent.
+    pub(crate) fn failed(&self, server: &Arc<Server>, before: Served) {
         let Some(plan) = &self.plan.eject else {
             return;
         };
-        let failures = server.health.failed();
-        if failures < plan.after {
+        let health = &server.health;
+        health.failed(before);
+        if !health.fails(plan, self.served.load(Ordering::Relaxed)) {
             return;
         }
         let _one_by_one = self.ejecting.lock();
         let servers = self.discovery.current();
+        let is_better =
+            |other: &Arc<Server>| other.health.is_in() && health.fails_more_than(&other.health);
+        let mut others = servers.iter().filter(|other| !Arc::ptr_eq(other, server));
+        if !others.any(is_better) {
+            return;
+        }
+        let failures = health.failures();
         let out = servers.iter().filter(|server| !server.health.is_in());
         let share = servers.len() * plan.at_most as usize / 100;
         let most = share.max(1).min(servers.len().saturating_sub(1));
-        if out.count() >= most || !server.health.is_in() {
+        if out.count() >= most || !health.is_in() {
             return;
         }
-        let lasts = server.health.eject(plan, Instant::now());
+        let lasts = health.eject(plan, Instant::now());
         self.metrics.ejections.inc();
         self.count();
         let (upstream, address) = (&self.plan.name, server.address);

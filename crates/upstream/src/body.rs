@@ -93,6 +93,12 @@ impl BodyState {
         matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
     }
 
+    /// Whether the body broke off: its client is to blame if the exchange fails.
+    pub fn is_broken_off(&self) -> bool {
+        let phase = self.phase();
+        !matches!(phase, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
+    }
+
     /// The upstream answers a call in which both sides may send at any time. Until it has ended its answer, nobody can tell who
     /// waits for whom.
     pub fn set_talking(&self, talks: bool) {

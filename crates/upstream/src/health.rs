@@ -2,7 +2,7 @@
 //!
 //! Time is passed in.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,11 +15,20 @@ const LONGEST: u32 = 32;
 /// The share of its weight with which a server comes back, if it starts slowly.
 const FIRST_SHARE: f64 = 0.1;
 
+/// Failures among the last 64 requests from which on a server fails too often, also with successes in between.
+const HALF: u32 = 32;
+
+/// Factor by which a server must fail more often than another server to be ejected.
+const MORE: u32 = 3;
+
 /// How a server is.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    // Without a success in between.
+    // In a row, of requests during which the server served no other one.
     failures: AtomicU32,
+    // The last 64 requests, the newest in the lowest bit. A failure is 1.
+    recent: AtomicU64,
+    served: AtomicU64,
     ejected: AtomicBool,
     unhealthy: AtomicBool,
     past: Mutex<Past>,
@@ -33,6 +42,17 @@ struct Past {
     against: u32,
     was_checked: bool,
     back: Option<Instant>,
+    /// Requests that all servers had served when the first of the failures in a row was sent.
+    row_began: u64,
+}
+
+/// Requests that were served before another one was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served {
+    /// Served by its server.
+    pub(crate) here: u64,
+    /// Served by all servers of the upstream.
+    pub(crate) by_all: u64,
 }
 
 impl Health {
@@ -54,19 +74,60 @@ impl Health {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// It served a request.
+    /// Requests that it has served.
+    pub(crate) fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    /// Notes a request that it served.
     pub(crate) fn succeeded(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
         // Nearly always so already, and then no other core has to hear of it.
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
+        if self.recent.load(Ordering::Relaxed) > 0 {
+            self.remember(0);
+        }
     }
 
-    /// It did not; how often in a row so far.
-    pub(crate) fn failed(&self) -> u32 {
-        self.failures
-            .fetch_add(1, Ordering::Relaxed)
-            .saturating_add(1)
+    /// Notes a request that it failed. If the server has served another request since this one was sent, only this request went
+    /// wrong: the failure does not add to the row.
+    pub(crate) fn failed(&self, before: Served) {
+        self.remember(1);
+        if self.served() != before.here {
+            return;
+        }
+        if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.past.lock().row_began = before.by_all;
+        }
+    }
+
+    fn remember(&self, outcome: u64) {
+        let next = |recent: u64| Some(recent << 1 | outcome);
+        let _ = self
+            .recent
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Whether it has failed often enough to be ejected, when all servers together have served `by_all` requests.
+    ///
+    /// Clients can have many requests fail in the same moment. So a row of failures counts only if the other servers served requests
+    /// meanwhile: one less than `after`.
+    pub(crate) fn fails(&self, plan: &EjectPlan, by_all: u64) -> bool {
+        let elsewhere = || by_all.saturating_sub(self.past.lock().row_began);
+        let in_a_row =
+            self.failures() >= plan.after && elsewhere() >= u64::from(plan.after.saturating_sub(1));
+        in_a_row || self.recent_failures() >= HALF.max(plan.after)
+    }
+
+    /// Whether it fails far more often than `other`. Requests that fail everywhere are no fault of one server.
+    pub(crate) fn fails_more_than(&self, other: &Self) -> bool {
+        self.recent_failures() >= MORE * other.recent_failures()
+    }
+
+    fn recent_failures(&self) -> u32 {
+        self.recent.load(Ordering::Relaxed).count_ones()
     }
 
     /// Leaves it out, and returns for how long. This is twice as long as the last time, unless the server was well since then for

@@ -6,14 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::task::AbortHandle;
 use tower::retry::budget::Budget as _;
 
 use super::send_error::{SendError, is_closed, is_of_stream, is_refused};
-use super::server::connection::{self, ConnectError, Lease};
+use super::server::connection::{self, ConnectError};
 use tidegate_net::descriptors::{is_our_shortage, say_shortage};
 
 use super::attempts::{Attempt, Attempts};
@@ -21,11 +20,12 @@ use super::background::Background;
 use super::body::first_part;
 use super::body::memory::BufferMemory;
 use super::body::replay::Replay;
-use super::body::{BodyPhase, BodyState, RequestBody};
+use super::body::{BodyState, RequestBody};
 use super::connection_limit::ConnectionPermit;
 use super::metrics::UpstreamMetrics;
 use super::options::SendOptions;
 use super::places::{NoPlace, Placed};
+use super::report::{Answer, Report};
 use super::retries::Retries;
 use super::selection::usable;
 use super::server::{Server, Wanted};
@@ -108,7 +108,7 @@ impl Upstream {
         request: &mut Request<RequestBody>,
         options: SendOptions<'_>,
         attempts: &mut Attempts,
-    ) -> Result<(Response<Incoming>, Lease), SendError> {
+    ) -> Result<Answer, SendError> {
         let started = Instant::now();
         let retries = options.retries.filter(|_| is_safe(request));
         let mut left = retries.map_or(0, |retries| retries.plan.attempts);
@@ -145,7 +145,7 @@ impl Upstream {
                 .await;
             attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {
-                Ok((response, _)) => is_passing(response.status()),
+                Ok(answer) => is_passing(answer.response.status()),
                 Err(attempt) => !attempt.unsent,
             };
             let retry = retry && once_more.is_some_and(|retries| self.may_retry(retries));
@@ -160,7 +160,7 @@ impl Upstream {
                         tried.clear();
                     }
                 }
-                (Ok(answered), _) => return Ok(answered),
+                (Ok(answer), _) => return Ok(answer),
                 (Err(attempt), _) if attempt.unsent => {
                     error = Some(attempt.error);
                     tried.push(server);
@@ -196,7 +196,8 @@ impl Upstream {
         request: &mut Request<RequestBody>,
         options: SendOptions<'_>,
         timeout: Duration,
-    ) -> Result<(Response<Incoming>, Lease), FailedAttempt> {
+    ) -> Result<Answer, FailedAttempt> {
+        let before = self.background.served(server);
         let connect = options.timeouts.connect.min(timeout);
         let begun = Instant::now();
         let is_idempotent = is_idempotent(request.method());
@@ -219,7 +220,7 @@ impl Upstream {
                         say_shortage();
                         SendError::Exhausted
                     } else {
-                        self.background.failed(server);
+                        self.background.failed(server, before);
                         self.background.look_again();
                         SendError::Unconnected(error)
                     };
@@ -244,12 +245,16 @@ impl Upstream {
                     if let Some(replay) = replay {
                         replay.release();
                     }
-                    self.background.answered(server, response.status());
-                    return Ok((response, lease.at(place)));
+                    let report = Report::begin(&self.background, server, before, response.status());
+                    return Ok(Answer {
+                        response,
+                        lease: lease.at(place),
+                        report,
+                    });
                 }
                 Some(Err(error)) => error,
                 None => {
-                    self.background.failed(server);
+                    self.background.failed(server, before);
                     return Err(SendError::Silent.into());
                 }
             };
@@ -292,8 +297,8 @@ impl Upstream {
             }
             server.failed(error.error());
             let is_servers = !closed && !is_our_shortage(error.error());
-            if is_servers && !options.body_state.is_some_and(is_clients_fault) {
-                self.background.failed(server);
+            if is_servers && !options.body_state.is_some_and(BodyState::is_broken_off) {
+                self.background.failed(server, before);
             }
             let error = error.into_error();
             return Err(match refused {
@@ -339,16 +344,12 @@ impl From<SendError> for FailedAttempt {
     }
 }
 
-fn noted(
-    server: SocketAddr,
-    started: Instant,
-    attempt: &Result<(Response<Incoming>, Lease), FailedAttempt>,
-) -> Attempt {
+fn noted(server: SocketAddr, started: Instant, attempt: &Result<Answer, FailedAttempt>) -> Attempt {
     Attempt {
         server,
         started,
         took: started.elapsed(),
-        status: attempt.as_ref().ok().map(|(response, _)| response.status()),
+        status: attempt.as_ref().ok().map(|answer| answer.response.status()),
         error: attempt.as_ref().err().map(|failed| failed.error.label()),
     }
 }
@@ -365,11 +366,6 @@ fn is_passing(status: StatusCode) -> bool {
         status,
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
     )
-}
-
-fn is_clients_fault(body_state: &BodyState) -> bool {
-    let state = body_state.phase();
-    !matches!(state, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
 }
 
 /// Whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its connection

@@ -23,8 +23,10 @@ use self::idle::IdleConnections;
 use super::body::{BodyState, RequestBody};
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
+use super::interim::Unanswered;
 use super::settings::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
+use super::watched::Watched;
 use tidegate_net::descriptors::UpstreamDescriptor;
 use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
@@ -299,12 +301,15 @@ impl Server {
         builder
             .max_buf_size(MAX_BUFFER as usize)
             .max_header_size(MAX_BUFFER as usize);
+        let unanswered = Unanswered::new();
+        let stream = Watched::new(stream, unanswered.clone());
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // Its errors reach whoever sent a request on it.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
         let connection = Connection {
             sender,
             driver,
+            unanswered,
             _descriptor: descriptor,
         };
         Ok(Lease::own(connection, self.clone(), Duration::ZERO))
@@ -319,7 +324,7 @@ impl Server {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = Arc::new(StreamLimit::new());
-        let stream = SettingsWatch::new(stream, limit.clone());
+        let stream = Watched::new(stream, SettingsWatch::new(limit.clone()));
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())

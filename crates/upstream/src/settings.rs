@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use http::uri::{Authority, PathAndQuery};
 
 use tidegate_net::tls::UpstreamTls;
@@ -154,20 +155,33 @@ pub enum Balance {
 }
 
 /// When a server that fails is left out, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EjectPlan {
     /// So many failures without a success in between.
     pub after: u32,
+    /// The statuses that count as failures, as ranges with both ends included.
+    pub statuses: Vec<(u16, u16)>,
     /// The first time; each further time in a row twice as long as the one before.
     pub lasts: Duration,
     /// The most servers that may be out, in percent of all; never all of them.
     pub at_most: u32,
 }
 
+impl EjectPlan {
+    /// Whether an answer with this status counts as a failure.
+    pub(crate) fn counts(&self, status: StatusCode) -> bool {
+        let status = status.as_u16();
+        let mut ranges = self.statuses.iter();
+        ranges.any(|(from, to)| (*from..=*to).contains(&status))
+    }
+}
+
 impl Default for EjectPlan {
     fn default() -> Self {
         Self {
             after: 5,
+            // Other errors are of the request as often as of the server.
+            statuses: vec![(502, 504)],
             lasts: Duration::from_secs(10),
             at_most: 50,
         }

@@ -3,15 +3,17 @@
 //! A server says so in its SETTINGS. hyper tells the number only to whoever polls the connection's driver, and polls the
 //! driver only for requests. So the socket is watched, and the driver is woken when hyper has read the SETTINGS.
 
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
+
+use super::interim::{Frames, Heads};
+use super::watched::Watch;
 
 /// Requests that one HTTP/2 connection may have open, if the server does not say fewer.
 pub(crate) const MAX_STREAMS: usize = 100;
@@ -26,6 +28,8 @@ const BEFORE_SETTINGS: usize = 1;
 #[derive(Debug)]
 pub(crate) struct StreamLimit {
     most: AtomicUsize,
+    /// The heads that the server may still send.
+    pub(crate) heads: Heads,
     known: AtomicBool,
     answered: AtomicBool,
     changed: Notify,
@@ -37,6 +41,7 @@ impl StreamLimit {
     pub(crate) fn new() -> Self {
         Self {
             most: AtomicUsize::new(BEFORE_SETTINGS),
+            heads: Heads::default(),
             known: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             changed: Notify::new(),
@@ -103,72 +108,35 @@ impl StreamLimit {
     }
 }
 
-/// The socket of an HTTP/2 connection. It wakes the driver when hyper writes after it has read, until the SETTINGS are known. When
-/// hyper has taken them over, it acknowledges them.
+/// Watches the socket of an HTTP/2 connection. Until the SETTINGS have come, it wakes the driver when hyper writes after it has read.
+/// When hyper has taken them over, it acknowledges them.
 #[derive(Debug)]
-pub(crate) struct SettingsWatch<S> {
-    inner: S,
+pub(crate) struct SettingsWatch {
     limit: Arc<StreamLimit>,
     has_read: bool,
+    frames: Frames,
 }
 
-impl<S> SettingsWatch<S> {
-    /// Watches `inner` for the SETTINGS that `limit` lacks.
-    pub(crate) const fn new(inner: S, limit: Arc<StreamLimit>) -> Self {
+impl SettingsWatch {
+    /// Watches for the SETTINGS that `limit` lacks.
+    pub(crate) fn new(limit: Arc<StreamLimit>) -> Self {
         Self {
-            inner,
             limit,
             has_read: false,
+            frames: Frames::default(),
         }
     }
+}
 
-    fn note_write(&self) {
+impl Watch for SettingsWatch {
+    fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.has_read |= !bytes.is_empty();
+        self.frames.read(bytes, &self.limit.heads)
+    }
+
+    fn write(&self) {
         if self.has_read && !self.limit.is_known() {
             self.limit.wake_driver();
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for SettingsWatch<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
-        self.has_read |= !buffer.filled().is_empty();
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for SettingsWatch<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.note_write();
-        Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.note_write();
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }

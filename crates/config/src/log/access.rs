@@ -13,7 +13,8 @@ use tidegate_telemetry::log::LogFormat;
 use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
-use crate::value::number::{digits, object, pattern};
+use crate::value::answers::StatusRange;
+use crate::value::number::{bounded, digits, object, pattern};
 use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
@@ -31,7 +32,17 @@ pub(crate) struct AccessLog {
     pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
     /// How many of the requests get a line that were forwarded and have nothing else to tell. Default: 100%.
     pub(crate) sample: Option<Scalar<Sample>>,
+    /// The most lines per second of requests that the gateway refuses. Default: all.
+    pub(crate) max_refusals_per_second: Option<Scalar<Refusals>>,
 }
+
+bounded!(
+    /// Lines per second.
+    Refusals(u32),
+    (1..=1_000_000),
+    "a number of lines",
+    "a whole number from 1 to 1000000"
+);
 
 /// Which requests get a line.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,37 +106,6 @@ impl Value for AccessFormatText {
     }
 }
 
-/// A status, or all of a class; both ends are included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);
-
-impl Value for StatusRange {
-    const NAME: &'static str = "StatusRange";
-    const WHAT: &'static str = "a status or a class of them";
-    const ALLOWED: &'static str = "a status from 100 to 599, such as 404, or a class, such as 5xx";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        if let Some(class) = text.strip_suffix("xx").and_then(digits) {
-            let class = u16::try_from(class)
-                .ok()
-                .filter(|class| (1..=5).contains(class));
-            return class
-                .map(|class| Self(100 * class, 100 * class + 99))
-                .ok_or(Fault::Form);
-        }
-        let status = digits(text).and_then(|status| u16::try_from(status).ok());
-        let status = status.filter(|status| (100..=599).contains(status));
-        status.map(|status| Self(status, status)).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        let status = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
-        object(
-            json!({ "anyOf": [status, { "type": "string", "pattern": "^[1-5](xx|[0-9]{2})$" }] }),
-        )
-    }
-}
-
 /// A share, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample(pub(crate) u32);
@@ -169,7 +149,10 @@ pub(crate) fn access_log(
         LogFormat::Json => AccessFormatText::Json,
     });
     let sample = check.read_some(written.and_then(|access| access.sample.as_ref()));
+    let refusals =
+        check.read_some(written.and_then(|access| access.max_refusals_per_second.as_ref()));
     AccessLogSettings {
+        max_refusals_per_second: refusals.map(|Refusals(number)| number),
         file: written.and_then(|access| log_file(check, access)),
         format: access_format(check, written, format),
         filter: written.and_then(|access| access_filter(check, access)),

@@ -5,23 +5,27 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, json};
 use tidegate_upstream::{EjectPlan, HealthPlan};
 
 use crate::check::Check;
 use crate::shape::SingleOr;
-use crate::value::number::{Percent, bounded};
+use crate::value::answers::StatusRange;
+use crate::value::number::{Percent, bounded, object};
 use crate::value::{Fault, Scalar, Value};
 
 /// When a server that fails is left out.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Eject {
-    /// After so many failures in a row: no connection, no answer, or one of 500 and above. Default: 5.
+    /// The failures in a row: no connection, no answer in time, a cut answer, or a status of `status`. Default: 5.
     pub(crate) after: Option<Scalar<Times>>,
     /// For how long the first time; it doubles up to 32 times that while the server goes on failing. Default: 10s.
     pub(crate) r#for: Option<Scalar<Duration>>,
     /// The most servers that may be out, of all; one always stays. Default: 50%.
     pub(crate) at_most: Option<Scalar<Percent>>,
+    /// The statuses that are failures, such as 503 or 5xx. Default: 502, 503, 504.
+    pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
 }
 
 /// How servers are asked whether they are well: by a GET that is to be answered with 200 to 399.
@@ -55,10 +59,30 @@ pub(crate) struct NoEjection;
 impl Value for NoEjection {
     const NAME: &'static str = "NoEjection";
     const WHAT: &'static str = "an ejection setting";
-    const ALLOWED: &'static str = "none, or `{ after: …, for: …, at_most: … }`";
+    const ALLOWED: &'static str = "none, or `{ after: …, for: …, at_most: …, status: … }`";
 
     fn read(text: &str) -> Result<Self, Fault> {
         (text == "none").then_some(Self).ok_or(Fault::Form)
+    }
+}
+
+/// A status that is a failure of the server, or a class of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FailureStatus(StatusRange);
+
+impl Value for FailureStatus {
+    const NAME: &'static str = "FailureStatus";
+    const WHAT: &'static str = "a status that is a failure";
+    const ALLOWED: &'static str = "a status from 400 to 599, such as 503, or a class, 4xx or 5xx";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let range = StatusRange::read(text)?;
+        (range.0 >= 400).then_some(Self(range)).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let status = json!({ "type": "integer", "minimum": 400, "maximum": 599 });
+        object(json!({ "anyOf": [status, { "type": "string", "pattern": "^[45](xx|[0-9]{2})$" }] }))
     }
 }
 
@@ -103,11 +127,18 @@ pub(crate) fn eject(
                 after,
                 r#for,
                 at_most,
+                status,
             } = &block.value;
             let after = check.read_some(after.as_ref());
             let lasts = check.read_some(r#for.as_ref());
             let at_most = check.read_some(at_most.as_ref());
+            let statuses = status.as_ref().map(|statuses| {
+                let read = statuses.iter().filter_map(|scalar| check.read(scalar));
+                let ranges = read.map(|FailureStatus(StatusRange(from, to))| (from, to));
+                ranges.collect()
+            });
             Some(EjectPlan {
+                statuses: statuses.unwrap_or(usual.statuses),
                 after: after.map_or(usual.after, |Times(times)| times),
                 lasts: lasts.unwrap_or(usual.lasts),
                 at_most: at_most.map_or(usual.at_most, |Percent(percent)| percent),

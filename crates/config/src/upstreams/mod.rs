@@ -34,7 +34,7 @@ pub(crate) struct Upstream {
     pub(crate) balance: Option<Scalar<Balance>>,
     /// How often names are resolved; they are also when a connection fails. Default: 30s.
     pub(crate) resolve_every: Option<Scalar<Duration>>,
-    /// When a server that fails is left out: none, or `{ after, for, at_most }`. Default: the defaults of these.
+    /// When a server that fails is left out: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// How servers are asked whether they are well. Default: not.
     pub(crate) health: Option<Health>,

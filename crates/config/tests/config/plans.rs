@@ -299,7 +299,7 @@ fn the_access_log_is_on_or_off_or_has_settings() {
     }
     let access = access(
         "{ access: { file: access.log, format: \"$peer $${status}s\", sample: 0.1%,
-                     filter: { status: [404, 5xx], outcome: [limited], duration: 1s } } }",
+                     max_refusals_per_second: 50, filter: { status: [404, 5xx], outcome: [limited], duration: 1s } } }",
     );
     let field = AccessPiece::Field;
     let text = |text: &str| AccessPiece::Text(text.to_owned());
@@ -318,6 +318,7 @@ fn the_access_log_is_on_or_off_or_has_settings() {
             duration: Some(Duration::from_secs(1)),
         }),
         sample: 1_000,
+        max_refusals_per_second: Some(50),
     };
     assert_eq!(access, Some(expected));
 }

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use bytes::Bytes;
-use http::header::{HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{api_keys, problem};
 
@@ -107,7 +107,7 @@ impl<'a> Access<'a> {
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
             let found = by_bearer.or_else(by_browser);
-            let (token, session) = found.ok_or_else(|| Box::new(unauthorized()))?;
+            let (token, session) = found.ok_or_else(|| Box::new(unauthorized(headers)))?;
             return match reads || token.role == Role::Write {
                 true => Ok(Asker::Token(token, session)),
                 false => Err(Box::new(problem(
@@ -215,10 +215,14 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     verify_slices_are_equal(one, other).is_ok()
 }
 
-fn unauthorized() -> Response<Bytes> {
+fn unauthorized(headers: &HeaderMap) -> Response<Bytes> {
+    let error = match headers.contains_key(AUTHORIZATION) {
+        true => "admin_token_wrong",
+        false => "admin_token_needed",
+    };
     let mut response = problem(
         StatusCode::UNAUTHORIZED,
-        "admin_token_needed",
+        error,
         "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
     );
     // One header, because some clients read the first header only. `Basic` first, because Chromium reads the first challenge only.

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use tidegate_overrides::port::{Asked, Port, Question};
+use tidegate_server::AdminConnection;
 use tidegate_tower::problem;
 use tokio::time::timeout;
 
@@ -18,21 +19,37 @@ use crate::runtime::snapshot::Snapshot;
 /// How long a body may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Reads the body of a request. Until all of it has come, the connection gives way to other connections, such as a probe's.
+///
+/// # Errors
+///
+/// The body is too long, or does not come. The error is the answer.
+pub(super) async fn read(
+    asked: &Asked,
+    head: &Parts,
+    body: Incoming,
+    connection: &AdminConnection,
+) -> Result<Bytes, Box<Response<Bytes>>> {
+    let most = asked.max_body(&head.method);
+    connection.idle();
+    let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
+    connection.busy();
+    let Ok(Ok(body)) = read else {
+        let detail = format!("The body has more than {most} bytes, or did not come within 10 s.");
+        let refusal = problem(StatusCode::PAYLOAD_TOO_LARGE, "bad_body", &detail);
+        return Err(Box::new(refusal));
+    };
+    Ok(body.to_bytes())
+}
+
 /// Answers whoever may ask, and tells of what was changed, also if nobody waits for the answer any more.
 pub(super) async fn answer(
     asked: Asked,
     head: Parts,
-    body: Incoming,
+    body: Bytes,
     snapshot: Arc<Snapshot>,
     audit: Audit,
 ) -> Response<Bytes> {
-    let most = asked.max_body(&head.method);
-    let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
-    let Ok(Ok(body)) = read else {
-        let detail = format!("The body has more than {most} bytes, or did not come within 10 s.");
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "bad_body", &detail);
-    };
-    let body = body.to_bytes();
     to_its_end(async move { change(&asked, &head, body, &snapshot, &audit).await }).await
 }
 

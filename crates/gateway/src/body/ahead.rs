@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
+use tidegate_telemetry::Cut;
 use tidegate_upstream::{BodyState, BoxError, BufferMemory, Buffered};
 use tokio::task::AbortHandle;
 
@@ -39,6 +40,7 @@ struct Buffer {
     has_ended: bool,
     // Why it has ended too early.
     error: Option<BoxError>,
+    cut: Option<Cut>,
     // The bytes that have not come yet.
     rest: SizeHint,
     client: Option<Waker>,
@@ -74,6 +76,14 @@ impl ReadAhead {
         }
     }
 
+    /// The side that ended it, if this is dropped now.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        let buffer = self.buffer.lock();
+        let is_received = buffer.has_ended || buffer.rest.exact() == Some(0);
+        let is_taken = is_received && buffer.parts.is_empty();
+        buffer.cut.or_else(|| (!is_taken).then_some(Cut::Client))
+    }
+
     /// Whether it broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
@@ -99,7 +109,10 @@ fn poll_read(
         buffer.rest = body.size_hint();
         match frame {
             Some(Ok(frame)) => buffer.add(frame, memory),
-            Some(Err(error)) => buffer.end(Some(error)),
+            Some(Err(error)) => {
+                buffer.cut = body.cut();
+                buffer.end(Some(error));
+            }
             None => buffer.end(None),
         }
         if buffer.has_ended {
@@ -116,6 +129,7 @@ impl Buffer {
             is_short: false,
             has_ended: false,
             error: None,
+            cut: None,
             rest,
             client: None,
             upstream: None,

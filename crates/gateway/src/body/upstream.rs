@@ -7,12 +7,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::received::ReceivedBody;
 use tidegate_net::headers;
-use tidegate_upstream::{BodyState, BoxError, Lease};
+use tidegate_telemetry::Cut;
+use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report};
+
+/// The error of a call of gRPC that ends without its result.
+const NO_TRAILERS: &str = "the answer has no trailers";
 
 /// What an upstream streams.
 #[derive(Debug)]
@@ -20,6 +25,11 @@ pub(crate) struct UpstreamBody {
     inner: ReceivedBody,
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
+    // Notes the end; none: it has no use, or did so already.
+    report: Option<Report>,
+    // Whether it is whole only with trailers that have this field.
+    trailer: Option<HeaderName>,
+    cut: Option<Cut>,
     // Received before the head was passed on.
     first: Option<Box<Frame<Bytes>>>,
     // Of the request's body, if it has one.
@@ -31,16 +41,21 @@ pub(crate) struct UpstreamBody {
 
 impl UpstreamBody {
     /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `timeout` at
-    /// most.
+    /// most. If there is a `trailer`, the answer must end with it.
     pub(crate) fn new(
         inner: ReceivedBody,
-        lease: Lease,
+        place: (Lease, Option<Report>),
         body_state: Option<Arc<BodyState>>,
         timeout: Duration,
+        trailer: Option<HeaderName>,
     ) -> Self {
+        let (lease, report) = place;
         let mut body = Self {
             inner,
             lease: Some(lease),
+            report,
+            trailer,
+            cut: None,
             first: None,
             body_state,
             timeout,
@@ -72,7 +87,7 @@ impl UpstreamBody {
     }
 
     fn release_at_end(&mut self) {
-        if self.inner.is_end_stream() {
+        if self.trailer.is_none() && self.inner.is_end_stream() {
             self.release();
         }
     }
@@ -84,6 +99,39 @@ impl UpstreamBody {
         if let Some(lease) = self.lease.take() {
             lease.give_back(self.body_state.clone());
         }
+        self.report.take().into_iter().for_each(Report::succeeded);
+    }
+
+    /// Whether all of it came.
+    fn is_whole(&self) -> bool {
+        let is_received = || self.first.is_none() && self.inner.size_hint().exact() == Some(0);
+        self.cut.is_none() && (self.lease.is_none() || self.trailer.is_none() && is_received())
+    }
+
+    /// The side that ended it, if this is dropped now. A client that has left takes no more of it.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        let by_client = || (!self.is_whole()).then_some(Cut::Client);
+        self.cut.or_else(by_client)
+    }
+
+    /// Ends it before its end. The connection ends as well, or its stream.
+    fn break_off(&mut self, cut: Cut, error: BoxError) -> Option<Result<Frame<Bytes>, BoxError>> {
+        let phase = self.body_state.as_deref().map(BodyState::phase);
+        let is_broken_off = self
+            .body_state
+            .as_deref()
+            .is_some_and(BodyState::is_broken_off);
+        let cut = if is_broken_off { Cut::Client } else { cut };
+        self.cut = Some(cut);
+        self.lease = None;
+        // While the client may send, either side may be waiting for the other.
+        let is_open = cut == Cut::Timeout && phase == Some(BodyPhase::AwaitingClient);
+        let report = self
+            .report
+            .take()
+            .filter(|_| cut != Cut::Client && !is_open);
+        report.into_iter().for_each(Report::failed);
+        Some(Err(error))
     }
 
     /// The state of the request's body, if it has one.
@@ -130,6 +178,11 @@ impl Body for UpstreamBody {
                 match frame.trailers_mut() {
                     // Nobody asks for more after them.
                     Some(trailers) => {
+                        if let Some(trailer) = &self.trailer
+                            && !trailers.contains_key(trailer)
+                        {
+                            return Poll::Ready(self.break_off(Cut::Upstream, NO_TRAILERS.into()));
+                        }
                         headers::remove_hop_by_hop(trailers);
                         self.release();
                     }
@@ -137,19 +190,23 @@ impl Body for UpstreamBody {
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(self.break_off(Cut::Upstream, error)),
+            Poll::Ready(None) if self.trailer.is_some() && self.lease.is_some() => {
+                Poll::Ready(self.break_off(Cut::Upstream, NO_TRAILERS.into()))
+            }
             Poll::Ready(None) => {
                 self.release();
                 Poll::Ready(None)
             }
             Poll::Pending => self
                 .poll_silence(context)
-                .map(|()| Some(Err("the upstream fell silent".into()))),
+                .map(|()| self.break_off(Cut::Timeout, "the upstream fell silent".into())),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.inner.is_end_stream()
+        let is_owed = self.trailer.is_some() && self.lease.is_some();
+        self.first.is_none() && !is_owed && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -169,6 +226,9 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
+        // The end of an HTTP/2 stream may come after the last byte of a body with a length.
+        let report = self.report.take().filter(|_| self.is_whole());
+        report.into_iter().for_each(Report::succeeded);
         if let Some(body_state) = &self.body_state {
             body_state.set_talking(false);
         }

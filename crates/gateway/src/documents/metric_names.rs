@@ -7,6 +7,7 @@ use std::{fs, iter};
 
 use tidegate_server::Overload;
 use tidegate_store::{MemoryStore, Store};
+use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{Format, GatewayMetrics};
 use tidegate_tower::WaitQueues;
 
@@ -46,7 +47,13 @@ pub(super) fn shown() -> BTreeSet<String> {
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let store = Store::Memory(Arc::new(MemoryStore::default()));
     let overload = Overload::default();
-    let text = metrics.text(&store, iter::empty(), &overload, 0, Format::Text);
+    let text = metrics.text(
+        &store,
+        iter::empty(),
+        &overload,
+        &AccessLog::off(),
+        Format::Text,
+    );
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names = kinds.map(|line| line.split_once(' ').unwrap().0.to_owned());
     names.collect()

@@ -12,7 +12,6 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use prometheus_client::metrics::counter::Counter;
 use tidegate_tower::{Clients, LateEdits, Transmission, Unanswered, accept_readable};
 use tower::Service;
@@ -35,7 +34,9 @@ use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
 use tidegate_telemetry::metrics::RouteMetrics;
-use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Tunnel, Upstream};
+use tidegate_upstream::{
+    Answer, Attempts, BodyState, Report, RequestBody, Retries, Tunnel, Upstream,
+};
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]
@@ -178,13 +179,21 @@ impl Forwarding {
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
             address,
         };
-        let is_head = request.method() == Method::HEAD;
+        let method = request.method().clone();
         let sent = self.upstream.send(request, options, attempts).await;
-        let (response, lease) = sent.map_err(|error| explain(&error, options.body_state))?;
-        check(response.headers())?;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(response, lease, upgrade);
+        let answer = sent.map_err(|error| explain(&error, options.body_state))?;
+        if let Err(problem) = check(answer.response.headers()) {
+            answer.report.into_iter().for_each(Report::failed);
+            return Err(problem);
         }
+        if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(answer, upgrade);
+        }
+        let Answer {
+            response,
+            lease,
+            report,
+        } = answer;
         let (mut head, body) = response.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let upgrade = wanted_upgrade(&head);
@@ -204,11 +213,14 @@ impl Forwarding {
             body_state.set_talking(grpc::is_grpc(&head.headers));
         }
         let (is_shared, is_bounded) = (lease.is_shared(), lease.is_bounded());
+        // Over HTTP/1 there is no gRPC.
+        let trailer = is_shared.then(|| grpc::trailer(&method, &head)).flatten();
         let mut body = UpstreamBody::new(
             body,
-            lease,
+            (lease, report),
             body_state.cloned(),
             self.settings.timeouts.upstream.answer,
+            trailer,
         );
         if is_shared {
             // A client gets nothing of an answer that fails before its head is sent.
@@ -228,21 +240,22 @@ impl Forwarding {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
         }
-        if (is_head || has_no_body(head.status)) && !body.is_end_stream() {
+        if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
             body = Body::empty();
         }
         Ok(Response::from_parts(head, body))
     }
 
     /// Tells the client that the upstream agrees. An upstream must not switch to what the client did not ask for.
-    fn switch(
-        &self,
-        mut response: Response<Incoming>,
-        lease: Lease,
-        upgrade: Option<Upgrade>,
-    ) -> Result<Response<Body>, Problem> {
+    fn switch(&self, answer: Answer, upgrade: Option<Upgrade>) -> Result<Response<Body>, Problem> {
+        let Answer {
+            mut response,
+            lease,
+            report,
+        } = answer;
         let upgrade = upgrade.filter(|upgrade| upgrade.is_granted(response.headers()));
         let upgrade = upgrade.ok_or(UPSTREAM_FAILED)?;
+        report.into_iter().for_each(Report::succeeded);
         let upstream = hyper::upgrade::on(&mut response);
         remove_hop_by_hop(response.headers_mut());
         upgrade.write(response.headers_mut());

@@ -1,6 +1,7 @@
 //! What gRPC clients are told when a call does not go on: always 200, with a status of their own in place of trailers.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::Body;
@@ -24,6 +25,15 @@ pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
 /// Whether an answer is that to a call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(is_kind)
+}
+
+/// The field that the trailers of an answer must have: without its status a call has no result. None if the answer is not that to a
+/// call, has the status in its head, or has its trailers in its body (gRPC-Web).
+pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
+    let kind = head.headers.get(CONTENT_TYPE)?.as_bytes();
+    let is_call = method == Method::POST && head.status == StatusCode::OK && is_grpc(&head.headers);
+    let has_trailers = is_call && !kind.starts_with(b"application/grpc-web");
+    (has_trailers && !head.headers.contains_key(&GRPC_STATUS)).then_some(GRPC_STATUS)
 }
 
 fn is_kind(kind: &HeaderValue) -> bool {

@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use super::unread::Unread;
 use crate::body::{Body, read_on};
 use crate::outcome::ForwardOutcome;
-use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{OpenTunnel, RouteMetrics};
 use tidegate_telemetry::traces::Recording;
+use tidegate_telemetry::{Cut, RequestOutcome};
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
@@ -194,6 +194,17 @@ impl RequestEnd {
         drop(permit);
     }
 
+    /// The upstream's answer has ended before its end.
+    fn cut(&mut self, cut: Cut) {
+        if cut.error().is_some() {
+            self.outcome = RequestOutcome::Failed;
+        }
+        self.metrics.cut(cut);
+        if let Some(record) = &mut self.record {
+            record.cut(cut);
+        }
+    }
+
     /// The answer is cut off: its client takes it too slowly.
     pub(crate) fn too_slow(&mut self) {
         self.outcome = RequestOutcome::Slow;
@@ -286,8 +297,13 @@ impl Ended {
 }
 
 impl Drop for Ended {
-    /// If the client has left before the end of the body, the rest is read without it.
+    /// Notes the side that ended the body before its end. If that is the client, the rest is read without it.
     fn drop(&mut self) {
+        if let Some(end) = &mut self.end.0
+            && let Some(cut) = self.body.cut()
+        {
+            end.cut(cut);
+        }
         let Some(stop) = self.stop.take_if(|_| !self.is_over) else {
             return;
         };

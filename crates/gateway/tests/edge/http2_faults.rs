@@ -11,6 +11,8 @@ use tidegate_testkit::Client;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::bench::{ALL, LONG, gateway};
+use crate::frames::{END_HEADERS, END_STREAM, HEADERS, frame};
+use crate::raw_h2c::{RawH2c, STATUS_200};
 
 type Stranger = Connection<TcpStream, Bytes>;
 
@@ -172,4 +174,34 @@ async fn a_request_on_a_connection_that_breaks_is_sent_again_if_it_is_idempotent
     let strange = Strange::start(fate).await;
     assert_eq!(statuses(&strange, true, 3).await, [200, 502, 200]);
     assert_eq!(strange.counts(), (2, 3));
+}
+
+/// They end before the upstream's time does: nothing else would end them.
+#[tokio::test]
+async fn interim_answers_without_end_are_a_502() {
+    /// `:status 103`, as HPACK has it.
+    const EARLY_HINTS: &[u8] = b"\x08\x03103";
+    for (interim, status) in [(100, 200), (100_000, 502)] {
+        let upstream = RawH2c::start(move |kind, stream, _| {
+            if kind != HEADERS {
+                return Vec::new();
+            }
+            let mut answer = frame(HEADERS, END_HEADERS, stream, EARLY_HINTS).repeat(interim);
+            if status == 200 {
+                answer.extend(frame(
+                    HEADERS,
+                    END_HEADERS | END_STREAM,
+                    stream,
+                    &STATUS_200,
+                ));
+            }
+            answer
+        })
+        .await;
+        let gateway = gateway(&upstream.url, ALL).await;
+        let asked = tokio::time::timeout(LONG, async move {
+            Client::new(gateway.address).get("/").await.status
+        });
+        assert_eq!(asked.await.expect("it ends"), status);
+    }
 }

@@ -59,6 +59,26 @@ async fn idle_ones_of_many_addresses_give_way() {
     bench.stop().await;
 }
 
+/// Each waits for a body that does not come.
+#[tokio::test]
+async fn ones_that_owe_a_body_give_way() {
+    let bench = bench().await;
+    let mut waiting = Vec::new();
+    for _ in 0..MANY {
+        let mut client = RawClient::connect(bench.gateway.admin).await;
+        let put = "PUT /overrides/ip:192.0.2.1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\
+                   Expect: 100-continue\r\n\r\n";
+        client.send(put).await.unwrap();
+        // The gateway says that it reads the body now.
+        let answer = client.response_to_head(LONG).await.unwrap();
+        assert_eq!(answer.status(), 100);
+        waiting.push(client);
+        is_healthy(&bench).await;
+    }
+    drop(waiting);
+    bench.stop().await;
+}
+
 /// Nobody needs the place, and it is closed all the same.
 #[tokio::test]
 async fn one_that_asks_nothing_is_closed_soon() {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::Method;
 use tidegate_testkit::{Answer, Client, Upstream};
 
-use crate::kit::{page, send};
+use crate::kit::{page, sample, send};
 use crate::support::{GatewayProcess, TestGateway};
 
 const TOKEN: &str = "k7-Vq+0pE/2s=hunter2";
@@ -147,6 +147,58 @@ async fn the_token_is_in_no_line_of_the_log() {
     let output = gateway.process.output();
     assert!(
         !output.iter().any(|line| line.contains("hunter2")),
+        "{output:?}"
+    );
+}
+
+/// Guessing leaves a line for each address, now and then, and a count. A browser that has not asked its user yet leaves a count.
+#[tokio::test]
+async fn wrong_tokens_are_counted_and_logged() {
+    let admin = format!("{{ address: \"127.0.0.1:0\", token: \"{TOKEN}\" }}");
+    let yaml = yaml();
+    let mut gateway = GatewayProcess::start_with(&admin, "level: info", &yaml).await;
+    let path = "/config";
+    for number in 0..50 {
+        let wrong = format!("Bearer wrong{number}");
+        let answer = ask(
+            gateway.admin,
+            &Method::GET,
+            path,
+            &[("authorization", &wrong)],
+        )
+        .await;
+        assert_eq!(answer.status, 401);
+        assert!(answer.text().contains("admin_token_wrong"), "{answer:?}");
+    }
+    for _ in 0..3 {
+        let answer = ask(gateway.admin, &Method::GET, path, &[]).await;
+        assert!(answer.text().contains("admin_token_needed"), "{answer:?}");
+    }
+    let foreign = ask(
+        gateway.admin,
+        &Method::GET,
+        "/healthz",
+        &[("host", "evil.example")],
+    )
+    .await;
+    assert_eq!(foreign.status, 403);
+    for (error, count) in [
+        ("admin_token_wrong", 50),
+        ("admin_token_needed", 3),
+        ("foreign_host", 1),
+    ] {
+        let name = format!("tidegate_admin_requests_refused_total{{error=\"{error}\"}}");
+        assert_eq!(sample(gateway.admin, &name).await, count, "{error}");
+    }
+    gateway.process.signal("TERM");
+    gateway.process.wait(crate::kit::LONG).await;
+    let output = gateway.process.output();
+    let is_refusal = |line: &&String| line.contains("the admin port refused");
+    let lines: Vec<_> = output.iter().filter(is_refusal).collect();
+    assert_eq!(lines.len(), 1, "{output:?}");
+    assert!(lines[0].contains(r#""from":"127.0.0.1""#), "{lines:?}");
+    assert!(
+        !output.iter().any(|line| line.contains("wrong1")),
         "{output:?}"
     );
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tidegate_testkit::{Action, Client, RawUpstream, Upstream, When, body};
+use tokio::task::JoinSet;
 
 use crate::group::{answering, becomes, counts, gateway, metric, written, yaml};
 
@@ -13,14 +14,14 @@ const OUT: &str = "state=\"ejected\"";
 const IN: &str = "state=\"healthy\"";
 
 #[tokio::test]
-async fn a_server_that_answers_500_is_left_out() {
-    let (good, bad) = (Upstream::ok(), answering(500));
+async fn a_server_that_answers_503_is_left_out() {
+    let (good, bad) = (Upstream::ok(), answering(503));
     let upstream = "eject: { after: 3, for: 1h }";
     let gateway = gateway(&[bad.url(), good.url()], upstream, "").await;
     let client = Client::new(gateway.address);
     let mut failed = 0;
     for _ in 0..20 {
-        failed += usize::from(client.get("/").await.status == 500);
+        failed += usize::from(client.get("/").await.status == 503);
     }
     assert_eq!((failed, bad.count()), (3, 3));
     assert_eq!(metric(&gateway, "servers", OUT).await, 1);
@@ -37,7 +38,7 @@ async fn only_failures_in_a_row_count() {
         async move {
             let mut answer = http::Response::new(body::full("answer"));
             if turn % 3 != 2 {
-                *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             }
             answer
         }
@@ -55,7 +56,7 @@ async fn only_failures_in_a_row_count() {
 
 #[tokio::test]
 async fn it_is_tried_again_when_its_time_is_over() {
-    let status = Arc::new(AtomicU16::new(500));
+    let status = Arc::new(AtomicU16::new(503));
     let answers = status.clone();
     let uneven = Upstream::start(move |_| {
         let status = answers.load(Ordering::Relaxed);
@@ -86,30 +87,128 @@ async fn it_is_tried_again_when_its_time_is_over() {
 #[tokio::test]
 async fn never_are_all_left_out() {
     for (at_most, out) in [("1%", 1), ("50%", 2), ("100%", 3)] {
-        let servers = [500; 4].map(answering);
+        let servers = [503, 503, 503, 200].map(answering);
         let urls = servers.each_ref().map(Upstream::url);
         let upstream = format!("eject: {{ after: 1, for: 1h, at_most: {at_most} }}");
         let gateway = gateway(&urls, &upstream, "").await;
         let client = Client::new(gateway.address);
         for _ in 0..20 {
-            assert_eq!(client.get("/").await.status, 500);
+            client.get("/").await;
         }
         assert_eq!(metric(&gateway, "servers", OUT).await, out, "{at_most}");
         assert_eq!(metric(&gateway, "servers", IN).await, 4 - out, "{at_most}");
     }
 }
 
+/// Where all servers fail alike, nothing is won without one of them.
+#[tokio::test]
+async fn none_is_left_out_where_all_fail() {
+    let servers = [503; 4].map(answering);
+    let urls = servers.each_ref().map(Upstream::url);
+    let gateway = gateway(&urls, "eject: { after: 3, for: 1h, at_most: 100% }", "").await;
+    let client = Client::new(gateway.address);
+    for _ in 0..40 {
+        assert_eq!(client.get("/").await.status, 503);
+    }
+    assert_eq!(metric(&gateway, "servers", OUT).await, 0);
+}
+
+/// An error of the server, as opposed to that of a gateway, is often one of the request.
+#[tokio::test]
+async fn an_answer_of_500_counts_where_it_is_listed() {
+    for (status, counts) in [("", 0), (", status: [5xx]", 1), (", status: [500, 503]", 1)] {
+        let (good, bad) = (Upstream::ok(), answering(500));
+        let upstream = format!("eject: {{ after: 3, for: 1h{status} }}");
+        let gateway = gateway(&[bad.url(), good.url()], &upstream, "").await;
+        let client = Client::new(gateway.address);
+        for _ in 0..20 {
+            client.get("/").await;
+        }
+        assert_eq!(
+            metric(&gateway, "ejections_total", "").await,
+            counts,
+            "{status}"
+        );
+    }
+}
+
+/// A server that answers `/bad` with this status, `/slow` never, and all else with 200.
+fn with_bad_paths(status: u16) -> Upstream {
+    Upstream::start(move |request| async move {
+        let mut answer = http::Response::new(body::full("answer"));
+        match request.uri().path() {
+            "/bad" => *answer.status_mut() = StatusCode::from_u16(status).unwrap(),
+            "/slow" => std::future::pending().await,
+            _ => {}
+        }
+        answer
+    })
+}
+
+/// A client that asks for a path that fails everywhere has no server left out, however it times its requests.
+#[tokio::test]
+async fn requests_that_fail_everywhere_eject_no_server() {
+    for status in [500, 503, 504] {
+        let servers = [status; 4].map(with_bad_paths);
+        let urls = servers.each_ref().map(Upstream::url);
+        let gateway = gateway(&urls, "eject: { for: 1h, status: [5xx] }", "").await;
+        let client = Client::new(gateway.address);
+        for good in [0, 1, 2, 5] {
+            for _ in 0..40 {
+                for _ in 0..7 {
+                    assert_eq!(client.get("/bad").await.status, status);
+                }
+                for _ in 0..good {
+                    assert_eq!(client.get("/").await.status, 200);
+                }
+            }
+        }
+        assert_eq!(metric(&gateway, "ejections_total", "").await, 0, "{status}");
+    }
+}
+
+/// The same in bursts, beside the requests of others.
+#[tokio::test]
+async fn bursts_of_requests_that_fail_everywhere_eject_no_server() {
+    let servers = [503; 4].map(with_bad_paths);
+    let urls = servers.each_ref().map(Upstream::url);
+    let gateway = gateway(&urls, "eject: { for: 1h }", "timeouts: { upstream: 200ms }").await;
+    let address = gateway.address;
+    let mut others = JoinSet::new();
+    for _ in 0..4 {
+        others.spawn(async move {
+            let client = Client::new(address);
+            loop {
+                client.get("/").await;
+            }
+        });
+    }
+    let clients: Vec<_> = (0..24).map(|_| Arc::new(Client::new(address))).collect();
+    for path in ["/bad", "/slow"] {
+        for _ in 0..20 {
+            let mut burst = JoinSet::new();
+            for client in clients.clone() {
+                burst.spawn(async move { client.get(path).await.status });
+            }
+            for status in burst.join_all().await {
+                assert!(status.is_server_error(), "{status}");
+            }
+        }
+        assert_eq!(metric(&gateway, "ejections_total", "").await, 0, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn none_is_left_out_of_one_or_where_nobody_wants_it() {
-    let alone = answering(500);
+    let alone = answering(503);
     let first = gateway(&[alone.url()], "eject: { after: 1, for: 1h }", "").await;
-    let pair = [answering(500), answering(500)];
+    let pair = [answering(503), answering(503)];
     let urls = pair.each_ref().map(Upstream::url);
     let second = gateway(&urls, "eject: none", "").await;
     for gateway in [&first, &second] {
         let client = Client::new(gateway.address);
         for _ in 0..20 {
-            assert_eq!(client.get("/").await.status, 500);
+            assert_eq!(client.get("/").await.status, 503);
         }
         assert_eq!(metric(gateway, "ejections_total", "").await, 0);
     }
@@ -119,7 +218,7 @@ async fn none_is_left_out_of_one_or_where_nobody_wants_it() {
 /// What is known of servers outlives a reload that leaves their upstream as it is, and no other.
 #[tokio::test]
 async fn a_reload_forgets_no_ejection() {
-    let (good, bad) = (Upstream::ok(), answering(500));
+    let (good, bad) = (Upstream::ok(), answering(503));
     let servers = format!("\"{}\", \"{}\"", bad.url(), good.url());
     let upstream = "eject: { after: 1, for: 1h }";
     let gateway = written(&servers, upstream, "").await;

@@ -1,4 +1,4 @@
-//! One of three servers refuses connections, is killed, hangs, or answers 500. Counted are how many requests fail, and for how
+//! One of three servers refuses connections, is killed, hangs, or answers 503. Counted are how many requests fail, and for how
 //! long, one after the other, and from many clients at once.
 
 use std::net::SocketAddr;
@@ -62,9 +62,9 @@ async fn a_server_that_hangs_fails_five_requests() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_500_fails_five_requests() {
-    let bad = answering(500);
-    assert_eq!(share("500", bad.url()).await, (5, 0));
+async fn a_server_that_answers_503_fails_five_requests() {
+    let bad = answering(503);
+    assert_eq!(share("503", bad.url()).await, (5, 0));
 }
 
 /// At most what was under way when it died fails; here one request at a time, and between two of them.
@@ -163,7 +163,7 @@ async fn nobody_of_many_notices_a_server_that_refuses_connections() {
 #[tokio::test]
 async fn of_many_at_once_only_those_fail_that_it_had() {
     const MOST: usize = EJECT + CLIENTS - 1;
-    for (name, bad) in [("hung", hanging()), ("500", answering(500))] {
+    for (name, bad) in [("hung", hanging()), ("503", answering(503))] {
         let (failed, later) = share_at_once(name, bad.url(), async || {}).await;
         assert!((EJECT..=MOST).contains(&failed), "{name}: {failed}");
         assert_eq!(later, 0, "{name}");

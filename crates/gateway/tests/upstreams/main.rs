@@ -17,6 +17,7 @@ mod group;
 mod balance;
 mod bounds;
 mod checks;
+mod cut;
 mod edits;
 mod ejection;
 mod faults;

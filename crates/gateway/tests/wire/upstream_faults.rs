@@ -177,6 +177,25 @@ async fn an_upstream_that_breaks_off_before_its_answer_is_a_502() {
     }
 }
 
+/// They end before the upstream's time does: nothing else would end them.
+#[tokio::test]
+async fn interim_answers_without_end_are_a_502() {
+    for interim in ["100 Continue", "103 Early Hints\r\nLink: </a.css>"] {
+        let interim = format!("HTTP/1.1 {interim}\r\n\r\n");
+        let some = interim.repeat(100);
+        let whole = first(move || vec![Action::send(format!("{some}{OK}"))]);
+        let lab = Lab::around(whole, ALL).await;
+        let mut client = lab.connect().await;
+        client.send(GET).await.unwrap();
+        assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+
+        let script = [Action::Repeat(interim.into())];
+        let lab = Lab::around(first(move || script.to_vec()), ALL).await;
+        let answer = fails_once(&lab, 502).await;
+        assert!(answer.text().contains("upstream_failed"), "{answer:?}");
+    }
+}
+
 /// Half an answer, in each framing.
 const HALVES: [&str; 4] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",

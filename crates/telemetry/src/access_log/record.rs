@@ -14,7 +14,7 @@ use super::head::{HeadFields, Texts};
 use super::selection::RequestSummary;
 use super::settings::AccessField;
 use super::value::{Limits, Value};
-use crate::outcome::{Forwarded, RequestOutcome};
+use crate::outcome::{Cut, Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
 /// The longest name of a route, plan or limit, in bytes. What is longer is cut.
@@ -38,6 +38,7 @@ pub struct Record {
     forwarded: Option<Forwarded>,
     status: Option<StatusCode>,
     error: Option<&'static str>,
+    cut: Option<Cut>,
     outcome: RequestOutcome,
     bytes_out: u64,
     took: Duration,
@@ -66,6 +67,7 @@ impl Record {
             forwarded: None,
             status: None,
             error: None,
+            cut: None,
             outcome: RequestOutcome::Abandoned,
             bytes_out: 0,
             took: Duration::ZERO,
@@ -137,6 +139,19 @@ impl Record {
         self.error = Some(error);
     }
 
+    /// Notes that the answer ended before its end.
+    pub const fn cut(&mut self, cut: Cut) {
+        self.cut = Some(cut);
+        if cut.error().is_some() {
+            self.error = cut.error();
+        }
+    }
+
+    /// The error of an answer that its upstream broke off.
+    pub fn cut_by_upstream(&self) -> Option<&'static str> {
+        self.cut.and_then(Cut::error)
+    }
+
     /// So many bytes of the answer's body were handed on.
     pub const fn sent(&mut self, bytes: u64) {
         self.bytes_out += bytes;
@@ -201,6 +216,9 @@ impl Fields for Record {
             AccessField::Status => Value::Number(self.status().into()),
             AccessField::Outcome => Value::Word(self.outcome.label()),
             AccessField::Error => self.error.map_or(Value::Missing, Value::Word),
+            AccessField::Cut => self
+                .cut
+                .map_or(Value::Missing, |cut| Value::Word(cut.label())),
             AccessField::Route => self
                 .route
                 .as_ref()

@@ -1,9 +1,11 @@
 //! Which requests get a line.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::settings::{AccessFilter, AccessLogSettings};
 use crate::outcome::RequestOutcome;
+use crate::per_second::PerSecond;
 use crate::random;
 
 /// Chooses requests by outcome, status and duration, and some of the others at random.
@@ -12,6 +14,9 @@ pub(super) struct Selection {
     filter: Option<Filter>,
     /// How many of a million.
     sample: u32,
+    /// Of refusals.
+    bound: Option<PerSecond>,
+    unwritten: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -36,12 +41,19 @@ impl Selection {
         Self {
             filter: settings.filter.as_ref().map(Filter::new),
             sample: settings.sample,
+            bound: settings.max_refusals_per_second.map(PerSecond::new),
+            unwritten: AtomicU64::new(0),
         }
+    }
+
+    /// Requests without a line because of the bound on refusals.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.unwritten.load(Ordering::Relaxed)
     }
 
     /// Whether a request gets a line.
     pub(super) fn takes(&self, ended: impl FnOnce() -> RequestSummary) -> bool {
-        if self.filter.is_none() && self.sample == AccessLogSettings::ALL {
+        if self.filter.is_none() && self.sample == AccessLogSettings::ALL && self.bound.is_none() {
             return true;
         }
         let ended = ended();
@@ -50,6 +62,13 @@ impl Selection {
             .as_ref()
             .is_some_and(|filter| !filter.takes(ended))
         {
+            return false;
+        }
+        if ended.outcome.is_refusal()
+            && let Some(bound) = &self.bound
+            && !bound.takes()
+        {
+            self.unwritten.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         // Of a server's error or an observed refusal there is something to tell.
@@ -87,6 +106,8 @@ mod tests {
         Selection {
             filter: filter.as_ref().map(Filter::new),
             sample,
+            bound: None,
+            unwritten: AtomicU64::new(0),
         }
     }
 
@@ -118,6 +139,27 @@ mod tests {
             let taken = selection.takes(|| ended(outcome, status, ms));
             assert_eq!(taken, is_taken, "{outcome:?} {status} {ms}");
         }
+    }
+
+    /// A flood of refusals takes no place of the lines of other requests.
+    #[test]
+    fn refusals_are_bounded_and_nothing_else() {
+        let mut selection = selection(None, AccessLogSettings::ALL);
+        selection.bound = Some(PerSecond::new(0));
+        for outcome in RequestOutcome::ALL {
+            let taken = selection.takes(|| ended(outcome, 404, 0));
+            let is_refusal = matches!(
+                outcome,
+                RequestOutcome::Limited
+                    | RequestOutcome::Dropped
+                    | RequestOutcome::Denied
+                    | RequestOutcome::Unavailable
+                    | RequestOutcome::Rejected
+                    | RequestOutcome::Shed
+            );
+            assert_eq!(taken, !is_refusal, "{outcome:?}");
+        }
+        assert_eq!(selection.unwritten(), 6);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct AccessLogSettings {
     pub filter: Option<AccessFilter>,
     /// How many of a million requests get a line that were forwarded and have nothing else to tell.
     pub sample: u32,
+    /// The most lines per second of requests that the gateway refused; none: all.
+    pub max_refusals_per_second: Option<u32>,
 }
 
 impl AccessLogSettings {
@@ -154,6 +156,7 @@ fields! {
     Status "status" true,
     Outcome "outcome" true,
     Error "error" true,
+    Cut "cut" true,
     Route "route" true,
     Peer "peer" true,
     PeerPort "peer_port" false,

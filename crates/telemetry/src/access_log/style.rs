@@ -1,5 +1,7 @@
 //! How values are quoted and escaped, so that they stay within their field.
 
+use tidegate_status::{shown_json, shown_text};
+
 /// How values are quoted and escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -57,11 +59,13 @@ pub(super) fn escape(out: &mut Vec<u8>, style: Style, bytes: &[u8]) {
         Style::Json => {
             let text = String::from_utf8_lossy(bytes);
             let quoted = serde_json::Value::from(text).to_string();
-            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+            let shown = shown_json(&quoted[1..quoted.len() - 1]);
+            out.extend_from_slice(shown.as_bytes());
         }
         Style::Text => {
             let quoted = format!("{:?}", String::from_utf8_lossy(bytes));
-            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+            let shown = shown_text(&quoted[1..quoted.len() - 1]);
+            out.extend_from_slice(shown.as_bytes());
         }
         Style::Plain | Style::OneWord => {
             for byte in bytes {

@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
 use tidegate_net::text::cut;
+use tidegate_status::{shown_json, shown_text};
 
 /// How many bytes may be queued. As many again may be in the hands of the thread that writes.
 const CAPACITY: usize = 2 * 1024 * 1024;
@@ -208,6 +209,17 @@ impl<'a> MakeWriter<'a> for Lines {
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let length = line.len();
+        // Parts of a line may come from clients, from Redis or from servers. Most lines are plain ASCII.
+        let is_plain = line.iter().all(|byte| *byte < 0x7f);
+        let shown = (!is_plain).then(|| {
+            let line = String::from_utf8_lossy(line);
+            match self.0.0.overlong {
+                Overlong::Cut => shown_text(&line).into_owned(),
+                Overlong::Quote => shown_json(&line),
+            }
+        });
+        let line = shown.as_ref().map_or(line, |line| line.as_bytes());
         if line.len() > LONGEST {
             let text = String::from_utf8_lossy(&line[..KEPT]);
             let text = cut(&text, KEPT - 1);
@@ -226,7 +238,7 @@ impl Write for Line<'_> {
         } else {
             self.0.push(line, Source::Log);
         }
-        Ok(line.len())
+        Ok(length)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -13,10 +13,10 @@ use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 use super::clients::NumberedLimit;
 use super::requests::{RequestTotals, RouteRequests};
 use super::{
-    BodyCostMetrics, ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics,
-    RouteLabels, StoreMetrics, UnknownPlans,
+    BodyCostMetrics, ClientMetrics, CutAnswers, DecisionLabels, Durations, Exemplars,
+    GatewayMetrics, RouteLabels, StoreMetrics, UnknownPlans,
 };
-use crate::outcome::{RequestOutcome, StatusClass};
+use crate::outcome::{Cut, RequestOutcome, StatusClass};
 
 /// The handles of one route.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub struct RouteMetrics {
     exemplars: Exemplars,
     upstream: Durations,
     tunnels: Gauge,
+    cut_answers: CutAnswers,
     exempt: Counter,
     limits: Vec<LimitCounters>,
     clients: Arc<ClientMetrics>,
@@ -91,6 +92,7 @@ impl RouteMetrics {
             exemplars: gateway.exemplars.clone(),
             upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
+            cut_answers: gateway.cut_answers.clone(),
             exempt: gateway.exempt.get_or_create_owned(&route()),
             limits: limits.collect(),
             clients: gateway.clients.clone(),
@@ -119,6 +121,11 @@ impl RouteMetrics {
     /// An upstream answered after this time.
     pub fn forwarded(&self, took: Duration) {
         self.upstream.observe(took);
+    }
+
+    /// Counts an answer of an upstream that ended before its end.
+    pub fn cut(&self, cut: Cut) {
+        self.cut_answers.add(&self.name, cut);
     }
 
     /// A tunnel that is open until what this returns is dropped.

@@ -18,7 +18,7 @@ impl TraceFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "traces",
-            "Recorded traces, by whether the collector took them",
+            "Sampled traces, by whether they were recorded and the collector took them",
             self.traces.clone(),
         );
         registry.register(
@@ -36,6 +36,7 @@ impl TraceFamilies {
             failed: counter("failed"),
             refused_spans: self.refused_spans.clone(),
             dropped: counter("dropped"),
+            beyond: counter("over_bound"),
         }
     }
 }

@@ -13,4 +13,6 @@ pub struct TraceMetrics {
     pub refused_spans: Counter,
     /// There was no room for them in the queue.
     pub dropped: Counter,
+    /// Requests that were sampled, and not recorded because of the bound per second.
+    pub beyond: Counter,
 }

@@ -14,7 +14,7 @@ pub struct TraceSettings {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// How many of a million requests are traced for which no trusted peer has decided that.
     pub sample: u32,
-    /// How many of these are traced per second at most.
+    /// The most requests that are recorded per second, also on behalf of trusted peers.
     pub max_per_second: u32,
     /// How long the collector may take to answer.
     pub timeout: Duration,

@@ -76,6 +76,7 @@ const OF_LOG: &[(&str, AccessField)] = &[
     ("tidegate.request_id", AccessField::Id),
     ("tidegate.route", AccessField::Route),
     ("tidegate.outcome", AccessField::Outcome),
+    ("tidegate.cut", AccessField::Cut),
     ("tidegate.limit", AccessField::Limit),
     ("tidegate.decided_by", AccessField::DecidedBy),
     ("tidegate.plan", AccessField::Plan),
@@ -258,6 +259,8 @@ fn server(out: &mut Message, writer: &Writer, record: &Record, beginning: &Reque
             // What a client did wrong is no error of the gateway.
             if status.is_server_error() {
                 failed(span, status.as_str());
+            } else if let Some(error) = record.cut_by_upstream() {
+                failed(span, error);
             }
         }
     });

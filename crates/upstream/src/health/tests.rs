@@ -8,9 +8,16 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const EJECT: EjectPlan = EjectPlan {
     after: 3,
+    statuses: Vec::new(),
     lasts: SECOND,
     at_most: 50,
 };
+
+/// Fails a request during which no server served anything.
+fn fail(health: &Health) {
+    let (here, by_all) = (health.served(), 0);
+    health.failed(Served { here, by_all });
+}
 
 fn checks() -> HealthPlan {
     HealthPlan {
@@ -32,7 +39,9 @@ fn each_ejection_in_a_row_is_twice_as_long() {
         now = health.ejected_until().unwrap();
         health.end_ejection(&EJECT, now);
         assert_eq!(health.ejected_until(), None);
-        assert_eq!(health.failed(), EJECT.after, "one failure is enough");
+        assert!(!health.fails(&EJECT, 2));
+        fail(&health);
+        assert!(health.fails(&EJECT, 2), "one failure is enough");
     }
     // It was well for as long as it had been out.
     now += 32 * SECOND;
@@ -42,9 +51,70 @@ fn each_ejection_in_a_row_is_twice_as_long() {
 #[test]
 fn a_success_forgets_failures() {
     let health = Health::default();
-    assert_eq!((health.failed(), health.failed()), (1, 2));
+    fail(&health);
+    fail(&health);
+    assert_eq!(health.failures(), 2);
     health.succeeded();
-    assert_eq!(health.failed(), 1);
+    fail(&health);
+    assert_eq!(health.failures(), 1);
+}
+
+/// Requests that fail in the same moment everywhere say nothing of one server.
+#[test]
+fn a_row_of_failures_counts_when_others_have_served_meanwhile() {
+    let health = Health::default();
+    let by_all = 100;
+    for _ in 0..9 {
+        health.failed(Served { here: 0, by_all });
+        assert!(!health.fails(&EJECT, 101));
+    }
+    assert!(health.fails(&EJECT, 102));
+    let impatient = EjectPlan { after: 1, ..EJECT };
+    assert!(health.fails(&impatient, 100));
+}
+
+/// A slow request that fails beside others that are served is no failure of the server.
+#[test]
+fn a_failure_does_not_count_if_another_request_was_served_meanwhile() {
+    let health = Health::default();
+    let before = Served::default();
+    health.succeeded();
+    for _ in 0..9 {
+        health.failed(before);
+    }
+    assert_eq!(health.failures(), 0);
+}
+
+#[test]
+fn half_of_the_last_requests_are_too_many_failures() {
+    let health = Health::default();
+    let failures = |of: u32| {
+        for number in 0..2 * of {
+            match number % 2 {
+                0 => fail(&health),
+                _ => health.succeeded(),
+            }
+        }
+    };
+    failures(31);
+    assert!(!health.fails(&EJECT, 0));
+    failures(1);
+    assert!(health.fails(&EJECT, 0));
+    let patient = EjectPlan { after: 40, ..EJECT };
+    assert!(!health.fails(&patient, 0));
+}
+
+#[test]
+fn a_server_is_compared_with_another() {
+    let (one, other) = (Health::default(), Health::default());
+    (0..5).for_each(|_| fail(&one));
+    assert!(one.fails_more_than(&other));
+    fail(&other);
+    assert!(one.fails_more_than(&other));
+    fail(&other);
+    assert!(!one.fails_more_than(&other));
+    (0..64).for_each(|_| other.succeeded());
+    assert!(one.fails_more_than(&other), "its failures are forgotten");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use super::Server;
 use crate::body::{BodyState, RequestBody};
 use crate::connection_limit::ConnectionPermit;
+use crate::interim::Unanswered;
 use crate::stream_limit::StreamLimit;
 use tidegate_net::descriptors::{UpstreamDescriptor, is_our_shortage};
 
@@ -65,6 +66,7 @@ impl From<hyper::Error> for ConnectError {
 pub(crate) struct Connection {
     pub(crate) sender: http1::SendRequest<RequestBody>,
     pub(crate) driver: AbortHandle,
+    pub(crate) unanswered: Arc<Unanswered>,
     pub(crate) _descriptor: UpstreamDescriptor,
 }
 
@@ -281,11 +283,15 @@ impl Lease {
         match &mut self.way {
             Way::Own(connection, ..) => {
                 let request = to_http1(request);
-                connection.sender.try_send_request(request).await
+                connection.unanswered.begin();
+                let answer = connection.sender.try_send_request(request).await;
+                connection.unanswered.end();
+                answer
             }
             Way::Shared(Stream { shared, .. }) => {
                 let request = to_http2(request, server);
                 let mut sender = shared.sender.clone();
+                shared.limit.heads.request();
                 let answer = sender.try_send_request(request).await;
                 if answer.is_ok() {
                     shared.limit.answered();

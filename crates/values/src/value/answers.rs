@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
+use crate::value::number::{digits, object};
 use crate::value::{Fault, Value};
 
 /// Which headers tell of limits, in a word.
@@ -65,6 +66,37 @@ impl Value for RejectStatus {
     fn schema() -> Map<String, serde_json::Value> {
         let schema = json!({ "type": "integer", "minimum": 400, "maximum": 599 });
         schema.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// A status, or all of a class; both ends are included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusRange(pub u16, pub u16);
+
+impl Value for StatusRange {
+    const NAME: &'static str = "StatusRange";
+    const WHAT: &'static str = "a status or a class of them";
+    const ALLOWED: &'static str = "a status from 100 to 599, such as 404, or a class, such as 5xx";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if let Some(class) = text.strip_suffix("xx").and_then(digits) {
+            let class = u16::try_from(class)
+                .ok()
+                .filter(|class| (1..=5).contains(class));
+            return class
+                .map(|class| Self(100 * class, 100 * class + 99))
+                .ok_or(Fault::Form);
+        }
+        let status = digits(text).and_then(|status| u16::try_from(status).ok());
+        let status = status.filter(|status| (100..=599).contains(status));
+        status.map(|status| Self(status, status)).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let status = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
+        object(
+            json!({ "anyOf": [status, { "type": "string", "pattern": "^[1-5](xx|[0-9]{2})$" }] }),
+        )
     }
 }
 

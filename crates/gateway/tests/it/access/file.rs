@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tidegate_config::{DenyFile, KeyFile};
 use tidegate_server::Overload;
 use tidegate_store::Store;
+use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{Format, GatewayMetrics};
 use tidegate_tower::api_keys::ApiKeys;
 use tidegate_tower::{ClientPlans, NetworkFile, WaitQueues};
@@ -154,7 +155,13 @@ async fn a_file_that_broke_since_the_start_is_told() {
     let also = tokio::spawn(tidegate_keys::key_files::watch(vec![keys], metrics.clone()));
     until("both files are refused", async || {
         let (store, overload) = (Store::Memory(Default::default()), Overload::default());
-        let text = metrics.text(&store, std::iter::empty(), &overload, 0, Format::Text);
+        let text = metrics.text(
+            &store,
+            std::iter::empty(),
+            &overload,
+            &AccessLog::off(),
+            Format::Text,
+        );
         let of_keys = "tidegate_key_file_reads_total{outcome=\"refused\"}";
         [REFUSED, of_keys]
             .iter()

@@ -128,6 +128,20 @@ fn the_end_does_not_wait_for_a_log_that_is_not_read() {
     assert_eq!(bench.drained(), "one\n");
 }
 
+/// A terminal acts on these, and a reader does not see them.
+#[test]
+fn what_is_not_seen_in_a_line_is_escaped() {
+    for (overlong, expected) in [
+        (Overlong::Cut, r"a \u{9b}31m \u{202e} ü"),
+        (Overlong::Quote, r"a \u009b31m \u202e ü"),
+    ] {
+        let bench = stuck(overlong);
+        let line = "a \u{9b}31m \u{202e} ü\n".as_bytes();
+        bench.lines.make_writer().write_all(line).unwrap();
+        assert_eq!(bench.drained().trim_end(), expected);
+    }
+}
+
 #[test]
 fn a_line_that_is_too_long_is_cut_and_stays_what_it_was() {
     let long = format!("{}\n", "ü".repeat(LONGEST));

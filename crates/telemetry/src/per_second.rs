@@ -1,34 +1,30 @@
-//! Which requests are traced for which no trusted peer has decided that.
+//! A bound on the number of events per second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::random;
-
-/// Takes some of many, and not more than so many per second.
+/// A bound on events per second. To ask it takes no lock.
 #[derive(Debug)]
-pub(super) struct Sampler {
-    /// How many of a million.
-    share: u32,
+pub(crate) struct PerSecond {
     most: u32,
     since: Instant,
-    /// The second, counted from `since`, and how many were taken in it.
+    /// The second, counted from `since`, and how many events were taken in it.
     taken: AtomicU64,
 }
 
-impl Sampler {
-    pub(super) fn new(share: u32, most: u32) -> Self {
+impl PerSecond {
+    /// A bound of `most` events.
+    pub(crate) fn new(most: u32) -> Self {
         Self {
-            share,
             most,
             since: Instant::now(),
             taken: AtomicU64::new(0),
         }
     }
 
-    /// Whether this one is taken.
-    pub(super) fn takes(&self) -> bool {
-        random::happens(self.share) && self.takes_at(self.since.elapsed().as_secs())
+    /// Returns whether one more event is within the bound, and counts it if so.
+    pub(crate) fn takes(&self) -> bool {
+        self.takes_at(self.since.elapsed().as_secs())
     }
 
     fn takes_at(&self, second: u64) -> bool {
@@ -53,8 +49,8 @@ mod tests {
 
     #[test]
     fn not_more_than_so_many_per_second() {
-        let sampler = Sampler::new(1_000_000, 3);
-        let taken = |second| (0..10).filter(|_| sampler.takes_at(second)).count();
+        let bound = PerSecond::new(3);
+        let taken = |second| (0..10).filter(|_| bound.takes_at(second)).count();
         assert_eq!((taken(0), taken(0), taken(1), taken(7)), (3, 0, 3, 3));
     }
 }
