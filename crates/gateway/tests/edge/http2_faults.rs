@@ -10,7 +10,7 @@ use http::{Request, Response};
 use tidegate_testkit::Client;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::bench::{ALL, LONG, gateway};
+use crate::bench::{ALL, LONG, gateway, metric, through};
 use crate::frames::{END_HEADERS, END_STREAM, HEADERS, frame};
 use crate::raw_h2c::{RawH2c, STATUS_200};
 
@@ -204,4 +204,26 @@ async fn interim_answers_without_end_are_a_502() {
         });
         assert_eq!(asked.await.expect("it ends"), status);
     }
+}
+
+/// It asks again on a fresh one.
+#[tokio::test]
+async fn a_health_check_that_meets_a_broken_connection_does_not_fail() {
+    let strange = Strange::start(|_, n| match n {
+        0 => Fate::Answered,
+        _ => Fate::Broken,
+    })
+    .await;
+    let health = "health: { path: /, every: 20ms, unhealthy_after: 1 }";
+    let gateway = through(&strange.url, health).await;
+    let checks = async |outcome| {
+        let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
+        metric(&gateway, &format!("tidegate_upstream_checks_total{labels}")).await
+    };
+    while checks("passed").await < 6 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(checks("failed").await, 0);
+    // Each connection but the first was met by a check that failed on the one before.
+    assert!(strange.counts().0 >= 3);
 }
