@@ -38,8 +38,9 @@ use metrics_page::MetricsPage;
 use page::{Answer, Page};
 use refusals::Refusals;
 use tidegate_net::session::Sessions;
+use tidegate_net::tcp;
 use tidegate_overrides::port::Asked;
-use tidegate_server::{AdminConnection, AdminConnections, bound_unsent};
+use tidegate_server::{AdminConnection, AdminConnections};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 use tidegate_tower::ProblemError;
@@ -88,7 +89,7 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 // A client that does not read its stream is found out soon.
-                bound_unsent(&socket);
+                tcp::set_options(&socket);
                 connections.open(peer.ip(), |connection| {
                     let served = serve_connection(socket, peer, connection, admin.clone());
                     // A probe that goes away is no event.

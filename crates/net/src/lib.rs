@@ -1,5 +1,5 @@
 //! Reads what HTTP servers and proxies write on the wire and in files: hosts, paths, patterns, origins, the PROXY protocol,
-//! certificates.
+//! certificates. Sets and reads the options of TCP sockets.
 //!
 //! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
 //! no HTTP server or client.
@@ -18,6 +18,7 @@ pub mod pattern;
 pub mod proxy_protocol;
 pub mod route_index;
 pub mod session;
+pub mod tcp;
 pub mod text;
 pub mod tls;
 pub mod tree;

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+/// The number of times that progress is judged while a client may be behind.
+const LOOKS: u32 = 8;
+
 /// The least rate at which a client must send the body of a request and take its answer.
 ///
 /// Only the time counts in which the gateway waits for the client.
@@ -25,7 +28,7 @@ impl Default for LeastRate {
     fn default() -> Self {
         Self {
             rate: NonZeroU64::MIN.saturating_add(239),
-            after: Duration::from_secs(20),
+            after: Duration::from_secs(60),
         }
     }
 }
@@ -62,6 +65,11 @@ impl Pace {
     /// How much longer the gateway waits for the client.
     pub fn left(&self, least: LeastRate) -> Duration {
         least.after.saturating_sub(self.behind)
+    }
+
+    /// Returns how long to wait for the client before its progress is judged.
+    pub fn look(&self, least: LeastRate) -> Duration {
+        self.left(least).min(least.after / LOOKS)
     }
 }
 
@@ -120,25 +128,26 @@ mod tests {
     #[test]
     fn the_least_rate_is_enough_for_ever() {
         assert_eq!(turns(SECOND, 240), 1_000);
-        assert_eq!(turns(19 * SECOND, 19 * 240), 1_000);
+        assert_eq!(turns(59 * SECOND, 59 * 240), 1_000);
         assert_eq!(turns(SECOND / 10, 24), 1_000);
     }
 
     #[test]
     fn less_is_enough_for_a_while() {
-        assert_eq!(turns(SECOND, 0), 19);
-        assert_eq!(turns(5 * SECOND, 10), 4, "10 bytes every 5 s");
-        assert_eq!(turns(SECOND, 120), 38, "half the rate");
-        assert_eq!(turns(40 * SECOND, 1), 0, "a byte every 40 s");
+        assert_eq!(turns(SECOND, 0), 59);
+        assert_eq!(turns(5 * SECOND, 10), 12, "10 bytes every 5 s");
+        assert_eq!(turns(SECOND, 120), 118, "half the rate");
+        assert_eq!(turns(70 * SECOND, 1), 0, "a byte every 70 s");
     }
 
     #[test]
     fn a_fast_start_buys_nothing() {
         let mut pace = Pace::default();
         pace.moved(1 << 30, least());
-        pace.waited(20 * SECOND);
+        pace.waited(60 * SECOND);
         assert!(pace.left(least()).is_zero());
+        assert!(pace.look(least()).is_zero());
         pace.moved(1 << 30, least());
-        assert_eq!(pace.left(least()), 20 * SECOND);
+        assert_eq!(pace.left(least()), 60 * SECOND);
     }
 }

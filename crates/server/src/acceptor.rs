@@ -138,7 +138,7 @@ impl<S: Service> Acceptor<S> {
         };
         let timeouts = settings.timeouts;
         let activity = Activity::new(timeouts.header, timeouts.idle);
-        let stream = ClientStream::new(socket, activity.clone(), timeouts.idle, permit);
+        let stream = ClientStream::new(socket, activity.clone(), permit);
         // The first bytes say who the peer is and what is spoken. They have a deadline.
         let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
         let limit = HandshakeLimit {

@@ -1,5 +1,7 @@
 //! What a connection is doing, and until when it may go on doing it.
 
+mod progress;
+
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,6 +12,8 @@ use tokio::time::Instant;
 
 use crate::frames::Allowance;
 use crate::heads::Heads;
+
+pub(crate) use progress::Wait;
 
 /// After this time without a request an HTTP/1 connection keeps nothing but its socket. Most clients send their next request
 /// sooner; to begin anew costs about as much as a request.
@@ -33,9 +37,12 @@ pub(crate) struct Activity {
     write_stalls: AtomicBool,
     // Of HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
     in_body: AtomicU64,
-    // Of HTTP/1: the least rate of the answer, as bytes per second (0: none) and milliseconds.
+    // The least rate of the answer, or of all answers together, as bytes per second and milliseconds.
     least_rate: AtomicU64,
     least_after: AtomicU64,
+    // Whether a look at the socket is due, and the bytes that the client had acknowledged at the last one.
+    asks: AtomicBool,
+    acknowledged: AtomicU64,
     too_slow: AtomicBool,
     closed: AtomicBool,
     watches_heads: AtomicBool,
@@ -53,6 +60,10 @@ const BODY_IS_READ: u64 = 1;
 /// The rest of the body is not read. Its end was not seen.
 const BODY_IS_LEFT: u64 = 2;
 const BODY_STATE: u64 = 3;
+
+/// There is no least rate, or no answer yet.
+const NO_RATE: u64 = 0;
+const NO_ANSWER: u64 = u64::MAX;
 
 /// What the watchdog does next.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,8 +88,10 @@ impl Activity {
             requests: AtomicUsize::new(0),
             write_stalls: AtomicBool::new(false),
             in_body: AtomicU64::new(NO_BODY),
-            least_rate: AtomicU64::new(0),
+            least_rate: AtomicU64::new(NO_ANSWER),
             least_after: AtomicU64::new(0),
+            asks: AtomicBool::new(false),
+            acknowledged: AtomicU64::new(0),
             too_slow: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             watches_heads: AtomicBool::new(true),
@@ -225,18 +238,25 @@ impl Activity {
         in_body || self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// The least rate at which the client must take the answer that comes next; of HTTP/1.
+    /// The least rate at which the client must take the answer that comes next. In HTTP/2 it holds for the connection, and the lowest
+    /// of all its answers counts. Each answer is held to its own rate beside it.
     pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
-        let rate = least.map_or(0, |least| least.rate.get());
-        self.least_after.store(after, Ordering::Relaxed);
-        self.least_rate.store(rate, Ordering::Relaxed);
+        let rate = least.map_or(NO_RATE, |least| least.rate.get());
+        if self.watches_heads.load(Ordering::Relaxed) {
+            self.least_after.store(after, Ordering::Relaxed);
+            self.least_rate.store(rate, Ordering::Relaxed);
+        } else {
+            self.least_after.fetch_max(after, Ordering::Relaxed);
+            self.least_rate.fetch_min(rate, Ordering::Relaxed);
+        }
     }
 
     /// The least rate of the answer; a tunnel has none.
     pub(crate) fn least_rate(&self) -> Option<LeastRate> {
-        let rate = NonZeroU64::new(self.least_rate.load(Ordering::Relaxed))?;
+        let rate = self.least_rate.load(Ordering::Relaxed);
+        let rate = NonZeroU64::new(rate).filter(|rate| rate.get() != NO_ANSWER)?;
         let after = Duration::from_millis(self.least_after.load(Ordering::Relaxed));
         (!self.is_tunnel()).then_some(LeastRate { rate, after })
     }

@@ -1,5 +1,8 @@
-//! The client's socket as hyper sees it. Bytes that were read to detect the protocol come first, and reads are noted. A client that
-//! takes nothing for too long is cut off. A client that is still sending after its answer gets the time to read the answer.
+//! The client's socket as hyper sees it. The first bytes are those that the detection of the protocol has read. A client that is still
+//! sending after its answer gets the time to read the answer.
+//!
+//! A client that takes its answer too slowly is cut off. The system reports room in a socket in large steps, of up to a third of a
+//! grown buffer. So bytes that the client has acknowledged count as taken. They are read from the system only while a write waits.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,16 +12,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use tidegate_net::pace::{Pace, Timer};
+use tidegate_net::pace::{LeastRate, Pace, Timer};
+use tidegate_net::tcp::{self, Sent};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::activity::Activity;
+use crate::activity::{Activity, Wait};
 use crate::connection_limit::ConnectionPermit;
 use crate::drain::LAST_CALL;
 
-/// The time in which a client may still send after its last answer. While the server drains, a silent client has [`LAST_CALL`].
+/// The time in which a client may still send after its last answer. It begins again while the client takes the answer. While the server
+/// drains, a silent client has [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
 /// The most bytes that are read and dropped meanwhile. The upload of a client that goes on comes to a halt then.
 const MOST_DROPPED: usize = 64 * 1024 * 1024;
@@ -29,11 +34,10 @@ pub(crate) struct ClientStream {
     inner: TcpStream,
     first: Bytes,
     activity: Arc<Activity>,
-    timeout: Duration,
     // Counts the connection until the socket is closed.
     _permit: Arc<ConnectionPermit>,
-    // Since when a write has waited for the client to take something.
-    stalled: Option<Instant>,
+    // A write that waits for the client to take something.
+    stalled: Option<Wait>,
     timer: Timer,
     pace: Pace,
     // The gateway has closed its side.
@@ -51,19 +55,34 @@ struct Lingering {
     left: usize,
 }
 
+impl Lingering {
+    fn new() -> Self {
+        let heard = Instant::now();
+        Self {
+            ends: heard + LINGER,
+            heard,
+            left: MOST_DROPPED,
+        }
+    }
+
+    /// Gives the client [`LINGER`] again.
+    fn prolong(&mut self) {
+        self.heard = Instant::now();
+        self.ends = self.heard + LINGER;
+    }
+}
+
 impl ClientStream {
-    /// A stream over `inner` that fails when a write stalls for `timeout`.
+    /// A stream over `inner` that fails when the client takes too little of an answer.
     pub(crate) const fn new(
         inner: TcpStream,
         activity: Arc<Activity>,
-        timeout: Duration,
         permit: Arc<ConnectionPermit>,
     ) -> Self {
         Self {
             inner,
             first: Bytes::new(),
             activity,
-            timeout,
             _permit: permit,
             stalled: None,
             timer: Timer::new(),
@@ -104,8 +123,8 @@ impl ClientStream {
                 self.activity.write_stalls(false);
             }
             if let (Ok(bytes), Some(least)) = (&written, self.activity.least_rate()) {
-                if let Some(since) = stalled {
-                    self.pace.waited(since.elapsed());
+                if let Some(wait) = stalled {
+                    self.pace.waited(wait.since.elapsed());
                 }
                 self.pace.moved(*bytes as u64, least);
             }
@@ -117,28 +136,47 @@ impl ClientStream {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Ready when the client has taken nothing, or too little, for as long as it may.
+    /// Ready when the client is as far behind the least rate as it may be.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let since = *self.stalled.get_or_insert_with(Instant::now);
-        let left = self.activity.least_rate();
-        let left = left.map_or(self.timeout, |least| self.pace.left(least));
-        self.timer.poll(since + left.min(self.timeout), context)
+        loop {
+            let wait = *self.stalled.get_or_insert_with(|| self.activity.wait());
+            let Some(least) = self.activity.least_rate() else {
+                return Poll::Pending;
+            };
+            let look = wait.since + self.pace.look(least);
+            ready!(self.timer.poll(look, context));
+            self.look();
+            let now = self.activity.wait();
+            self.pace.waited(now.since - wait.since);
+            self.pace.moved(now.acknowledged - wait.acknowledged, least);
+            self.stalled = Some(now);
+            if self.pace.left(least).is_zero() {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Reads the state of the socket, and notes how many bytes the client has acknowledged.
+    fn look(&self) -> Option<Sent> {
+        let sent = tcp::sent(&self.inner)?;
+        self.activity.sent(sent);
+        Some(sent)
+    }
+
+    /// Whether more bytes wait for the client, and it has kept to the usual least rate since the last look.
+    fn is_taking(&self) -> bool {
+        let before = self.activity.wait().acknowledged;
+        let least = LINGER.as_secs() * LeastRate::default().rate.get();
+        self.look()
+            .is_some_and(|sent| sent.is_waiting && sent.acknowledged >= before + least)
     }
 
     /// Reads and drops what still comes, until the client closes too or [`LINGER`] is over. A socket that is closed with bytes
     /// unread resets the connection, and the reset may overtake the answer. The client of a refused upload would not learn why.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
-        let lingering = self.lingering.get_or_insert_with(|| {
-            let heard = Instant::now();
-            let ends = heard + LINGER;
-            Lingering {
-                ends,
-                heard,
-                left: MOST_DROPPED,
-            }
-        });
         loop {
+            let lingering = self.lingering.get_or_insert_with(Lingering::new);
             let mut buffer = ReadBuf::uninit(&mut scratch);
             let read = match lingering.left {
                 0 => Poll::Pending,
@@ -157,7 +195,11 @@ impl ClientStream {
                 false => lingering.ends,
             };
             if self.timer.poll(ends, context).is_ready() {
-                return Poll::Ready(());
+                if !self.is_taking() {
+                    return Poll::Ready(());
+                }
+                self.lingering.iter_mut().for_each(Lingering::prolong);
+                continue;
             }
             if read.is_pending() {
                 return Poll::Pending;
@@ -192,6 +234,9 @@ impl AsyncRead for ClientStream {
     ) -> Poll<io::Result<()>> {
         if read_first(&mut self.first, buffer) {
             return Poll::Ready(Ok(()));
+        }
+        if self.activity.is_asked() && self.look().is_some_and(|sent| sent.is_gone) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(context, buffer);

@@ -52,8 +52,10 @@ where
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut told: Option<Waker> = None;
+    // The watchdog first looks at a new connection: no byte has been sent.
+    let mut asked = true;
     poll_fn(|context| {
-        loop {
+        'polls: loop {
             if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
                 return Poll::Ready(Driven::Over(ended));
             }
@@ -78,6 +80,12 @@ where
                     .poll(context)
                     .is_ready()
                 {
+                    // The socket answers while the connection is polled.
+                    asked = !asked;
+                    if asked {
+                        activity.ask();
+                        continue 'polls;
+                    }
                     match activity.watch() {
                         Watch::Until(next) => {
                             watchdog.as_mut().reset(next);

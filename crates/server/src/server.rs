@@ -10,13 +10,13 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::Response;
 use parking_lot::Mutex;
+use tidegate_net::tcp;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::acceptor::Acceptor;
-use crate::bound_unsent;
 use crate::connection_limit::ConnectionLimit;
 use crate::drain::stop_asked;
 use crate::metrics::ServerMetrics;
@@ -77,7 +77,7 @@ impl<S: Service> Server<S> {
     /// Accepts connections from now on.
     pub fn listen(&self, listener: Listener) {
         let Listener { name, socket } = listener;
-        bound_unsent(&socket);
+        tcp::set_options(&socket);
         let acceptor = Acceptor {
             service: self.parts.service.clone(),
             metrics: self.parts.metrics.clone(),

@@ -28,7 +28,7 @@ pub struct Settings {
 pub struct Timeouts {
     /// For the head of a request, and for what comes before the first one.
     pub header: Duration,
-    /// Between two requests, and for the next part of an answer.
+    /// Between two requests.
     pub idle: Duration,
 }
 

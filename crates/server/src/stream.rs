@@ -2,12 +2,14 @@
 //!
 //! A client of HTTP/2 can stop one answer and go on with the others, so the connection's writes do not show which answer waits. It
 //! shows in that hyper does not ask for the next part of an answer after one was offered.
+//!
+//! On a slow line an answer also waits for its turn, behind bytes that were queued before. While the client acknowledges them, each
+//! request has an equal share in its progress. An answer that has not moved when its turn has come is stopped by its client.
 
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -15,9 +17,8 @@ use hyper::rt::Executor;
 use pin_project_lite::pin_project;
 use prometheus_client::metrics::counter::Counter;
 use tidegate_net::pace::{LeastRate, Pace, Timer};
-use tokio::time::Instant;
 
-use crate::activity::Activity;
+use crate::activity::{Activity, Wait};
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
@@ -28,6 +29,11 @@ const PART: usize = 16 * 1024;
 const LEAST_PART: u64 = 256;
 const SMALL_PARTS: u32 = 64;
 
+/// The bytes of one answer that may wait for the client.
+pub(crate) const MAX_UNSENT: usize = 64 * 1024;
+/// The bytes of all answers of a connection that may be in the socket and on the line.
+const IN_SOCKET: u64 = 256 * 1024;
+
 tokio::task_local! {
     /// The answer of this task's request.
     static SENDING: Sending;
@@ -37,10 +43,15 @@ tokio::task_local! {
 #[derive(Default)]
 struct Sending {
     offered: Cell<bool>,
-    // Since when it is waited for, if it did not take the part at once.
-    since: Cell<Option<Instant>>,
-    // How long it may be waited for.
-    allowed: Cell<Duration>,
+    // The wait for it, if it did not take the part at once.
+    wait: Cell<Option<Wait>>,
+    // The bytes of the connection that the client has acknowledged when the part's turn has come.
+    turn: Cell<u64>,
+    // The least rate of the answer, and how far the client is behind.
+    least: Cell<Option<LeastRate>>,
+    pace: Cell<Pace>,
+    // Whether it was waited for until its progress was judged.
+    is_slow: Cell<bool>,
     cut: Cell<bool>,
     unread: Cell<Option<Arc<Unread>>>,
 }
@@ -50,10 +61,10 @@ pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
 
-/// Runs requests, and gives up those whose client takes nothing of the answer for `timeout`, or less than it must.
+/// Runs requests, and gives up those whose client takes less of the answer than it must.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
-    pub(crate) timeout: Duration,
+    pub(crate) activity: Arc<Activity>,
     /// Counts answers that are given up.
     pub(crate) cuts: Counter,
 }
@@ -65,7 +76,7 @@ where
     fn execute(&self, stream: F) {
         let stream = Stream {
             stream: Some(stream),
-            timeout: self.timeout,
+            activity: self.activity.clone(),
             cuts: self.cuts.clone(),
             timer: Timer::default(),
             discarding: None,
@@ -79,7 +90,7 @@ pin_project! {
         // None when the answer is sent.
         #[pin]
         stream: Option<F>,
-        timeout: Duration,
+        activity: Arc<Activity>,
         cuts: Counter,
         timer: Timer,
         // Reads the rest of the request's body, if there is any.
@@ -96,7 +107,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {
             if stream.poll(context).is_pending() {
-                ready!(poll_late(this.timer, *this.timeout, context));
+                ready!(poll_late(this.timer, this.activity, context));
                 SENDING.with(|sending| sending.cut.set(true));
                 this.cuts.inc();
                 return Poll::Ready(());
@@ -114,20 +125,36 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
     }
 }
 
-/// Ready when the gateway has waited for the client for `timeout`.
-fn poll_late(timer: &mut Timer, timeout: Duration, context: &mut Context<'_>) -> Poll<()> {
-    let deadline = SENDING.with(|sending| {
-        if !sending.offered.get() {
-            return None;
+/// Ready when the client is as far behind the least rate as it may be.
+fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) -> Poll<()> {
+    SENDING.with(|sending| {
+        let Some(least) = sending.least.get().filter(|_| sending.offered.get()) else {
+            return Poll::Pending;
+        };
+        let mut pace = sending.pace.get();
+        loop {
+            let wait = sending.wait.get().unwrap_or_else(|| {
+                let wait = activity.wait();
+                let queued = activity.requests() * MAX_UNSENT as u64 + IN_SOCKET;
+                sending.turn.set(wait.acknowledged + queued);
+                wait
+            });
+            sending.wait.set(Some(wait));
+            ready!(timer.poll(wait.since + pace.look(least), context));
+            let now = activity.wait();
+            pace.waited(now.since - wait.since);
+            if now.acknowledged <= sending.turn.get() {
+                let acknowledged = now.acknowledged - wait.acknowledged;
+                pace.moved(acknowledged / activity.requests(), least);
+            }
+            sending.pace.set(pace);
+            sending.wait.set(Some(now));
+            sending.is_slow.set(true);
+            if pace.left(least).is_zero() {
+                return Poll::Ready(());
+            }
         }
-        let since = sending.since.get().unwrap_or_else(Instant::now);
-        sending.since.set(Some(since));
-        Some(since + sending.allowed.get().min(timeout))
-    });
-    match deadline {
-        Some(deadline) => timer.poll(deadline, context),
-        None => Poll::Pending,
-    }
+    })
 }
 
 /// An answer that notes what is offered and what is taken.
@@ -139,7 +166,6 @@ pub(crate) struct Offered<B: ResponseBody> {
     rest: Bytes,
     offered: usize,
     least: Option<LeastRate>,
-    pace: Pace,
     // How many parts are to be small.
     small: u32,
 }
@@ -153,7 +179,6 @@ impl<B: ResponseBody> Offered<B> {
             activity,
             rest: Bytes::new(),
             offered: 0,
-            pace: Pace::new(),
             // Where the window is small from the start, that is seen at the first part.
             small: 1,
         }
@@ -164,16 +189,17 @@ impl<B: ResponseBody> Offered<B> {
         if sending.offered.replace(false) {
             self.activity.allowance.add_part(self.offered);
         }
-        let waited = sending.since.take();
+        let wait = sending.wait.take();
         let Some(least) = self.least else { return };
-        if let Some(since) = waited {
-            let waited = since.elapsed();
-            self.pace.waited(waited);
-            if waited > least.after / 8 {
-                self.small = SMALL_PARTS;
-            }
+        let mut pace = sending.pace.get();
+        if let Some(wait) = wait {
+            pace.waited(wait.since.elapsed());
         }
-        self.pace.moved(self.offered as u64, least);
+        if sending.is_slow.take() {
+            self.small = SMALL_PARTS;
+        }
+        pace.moved(self.offered as u64, least);
+        sending.pace.set(pace);
     }
 
     /// How much is offered at once: so much that the least rate is enough to take it in half of the time there is.
@@ -189,8 +215,7 @@ impl<B: ResponseBody> Offered<B> {
 
     fn offer(&mut self, frame: Frame<Bytes>, sending: &Sending) -> Frame<Bytes> {
         sending.offered.set(true);
-        let left = self.least.map(|least| self.pace.left(least));
-        sending.allowed.set(left.unwrap_or(Duration::MAX));
+        sending.least.set(self.least);
         match frame.into_data() {
             Ok(mut data) => {
                 let part = self.part();

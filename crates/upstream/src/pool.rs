@@ -254,6 +254,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
+                    // The connection may be dead. Further requests would wait for the same time.
+                    lease.retire();
                     self.background.failed(server, before);
                     return Err(SendError::Silent.into());
                 }

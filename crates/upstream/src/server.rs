@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderValue, Request};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -28,6 +28,7 @@ use super::settings::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use super::watched::Watched;
 use tidegate_net::descriptors::UpstreamDescriptor;
+use tidegate_net::tcp;
 use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
 
@@ -43,9 +44,6 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 /// ignored. Without this, hyper would count what comes for them as an error of the server. Such an error must end no connection:
 /// clients choose what is reset.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
-
-/// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
-const PING_EVERY: Duration = Duration::from_secs(20);
 
 /// The longest idle time of a connection whose server closes its connections after each answer.
 const EARLY: Duration = Duration::from_secs(1);
@@ -270,6 +268,7 @@ impl Server {
         };
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
+        tcp::set_options(&socket);
         match &self.plan.speaks {
             Speaks::Http1 => self.http1(socket, descriptor).await,
             Speaks::Http2 => self.http2(socket, descriptor).await,
@@ -327,9 +326,6 @@ impl Server {
         let stream = Watched::new(stream, SettingsWatch::new(limit.clone()));
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_WINDOW as usize)

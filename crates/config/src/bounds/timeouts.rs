@@ -25,13 +25,13 @@ pub(crate) struct WrittenTimeouts {
     pub(crate) connect: Option<Scalar<Duration>>,
     /// For the head of the upstream's answer. Default: 60s.
     pub(crate) upstream: Option<Scalar<Duration>>,
-    /// For the next request on a connection. Default: 75s.
+    /// For the next request on a connection, and the next part of a request body. Default: 75s.
     pub(crate) idle: Option<Scalar<Duration>>,
     /// For the next byte in a tunnel, either way. Default: 5m.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
     /// For requests in flight to end when the gateway stops: a duration, or none for no bound. Default: 30s.
     pub(crate) drain: Option<Scalar<Drain>>,
-    /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 20s }`.
+    /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 60s }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct WrittenTimeouts {
 pub(crate) struct Slow {
     /// In bytes per second. Default: 240B/s.
     pub(crate) rate: Option<Scalar<ByteRate>>,
-    /// How far a client may fall behind that before it is cut off. Default: 20s.
+    /// The longest that a client may be behind that rate before it is cut off. Default: 60s.
     pub(crate) after: Option<Scalar<Duration>>,
 }
 

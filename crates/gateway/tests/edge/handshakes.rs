@@ -115,7 +115,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
         http::Response::new(body)
     });
     let papers = Papers::new();
-    let yaml = format!("timeouts: {{ idle: 300ms }}\n{ALL}");
+    let yaml = format!("timeouts: {{ slow: {{ after: 300ms }} }}\n{ALL}");
     let gateway = papers.gateway(upstream.url(), "", &yaml).await;
     let config = papers.authority.client(&HTTP1);
     let mut stream = handshake(gateway.address, config, "localhost")

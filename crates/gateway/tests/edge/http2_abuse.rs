@@ -7,7 +7,7 @@ use crate::bench::LONG;
 use crate::frames::{ENHANCE_YOUR_CALM, HEADERS, frame, headers};
 use crate::hostile::{BOMBS, Flood, MIB, Target, WHOLE, bomb, largest_head};
 
-const IMPATIENT: &str = "idle: 2s";
+const IMPATIENT: &str = "idle: 2s, slow: { after: 2s }";
 
 #[tokio::test]
 async fn h1_requests_that_are_taken_back_at_once() {

@@ -169,7 +169,7 @@ async fn h6_figures() {
         scene.end(&what).await;
         assert!(peak / CONNECTIONS < 8 * MIB);
         // From the last answer on, which may have taken a while itself.
-        assert!(reaped < Duration::from_secs(35), "{reaped:?}");
+        assert!(reaped < Duration::from_secs(75), "{reaped:?}");
     }
 }
 

@@ -28,7 +28,7 @@ upstreams: { it: { servers: [UPSTREAM], max_connections: 2 } }
 routes: [{ name: all, path: /**, upstream: it }]";
 
 /// The sum of some lines of the metrics, by what they begin with.
-async fn metric(gateway: &TestGateway, line: &str) -> u64 {
+pub(crate) async fn metric(gateway: &TestGateway, line: &str) -> u64 {
     let page = Client::fresh(gateway.admin).get("/metrics").await;
     let found = page.text().lines().filter_map(|found| {
         let (_, value) = found.strip_prefix(line)?.rsplit_once(' ')?;
@@ -38,7 +38,7 @@ async fn metric(gateway: &TestGateway, line: &str) -> u64 {
 }
 
 /// Waits until all that was cut off is counted: so many parts of this kind.
-async fn counted(gateway: &TestGateway, part: &str, count: u64) {
+pub(crate) async fn counted(gateway: &TestGateway, part: &str, count: u64) {
     let cut = format!("tidegate_slow_clients_total{{part=\"{part}\"}}");
     let slow = "tidegate_requests_total{route=\"all\",outcome=\"slow\"";
     let deadline = Instant::now() + LONG;
@@ -169,7 +169,7 @@ async fn endless() -> (Upstream, TestGateway, Arc<Notify>) {
 }
 
 /// Connects with room for little that is not read.
-async fn narrow(address: SocketAddr) -> TcpStream {
+pub(crate) async fn narrow(address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(address).await.unwrap()

@@ -32,6 +32,7 @@ mod least_rate;
 mod rests;
 mod sizes;
 mod slow_clients;
+mod slow_lines;
 mod times;
 
 // What passes through.

@@ -93,7 +93,8 @@ async fn endless() -> (Upstream, TestGateway, Arc<Notify>) {
         });
         async { Response::new(body) }
     });
-    let gateway = gateway(upstream.url(), &impatient()).await;
+    let yaml = format!("timeouts: {{ slow: {{ after: 1s }} }}\n{ALL}");
+    let gateway = gateway(upstream.url(), &yaml).await;
     (upstream, gateway, given_up)
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use tidegate_net::tcp::Sent;
 
 const HEADER: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(75);
@@ -123,4 +124,51 @@ async fn an_idle_connection_ends() {
     drop(activity.request(false));
     tokio::time::advance(Duration::from_secs(76)).await;
     assert_eq!(activity.watch(), Watch::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_client_takes_the_last_answer_is_not_idle() {
+    let activity = Activity::new(HEADER, IDLE);
+    activity.multiplexes();
+    drop(activity.request(false));
+    let sent = |acknowledged, is_waiting| Sent {
+        acknowledged,
+        is_waiting,
+        is_gone: false,
+    };
+    for bytes in 1..=3 {
+        tokio::time::advance(IDLE - HEADER).await;
+        activity.sent(sent(bytes, true));
+    }
+    tokio::time::advance(IDLE - HEADER).await;
+    assert!(matches!(activity.watch(), Watch::Until(_)));
+    activity.sent(sent(3, true));
+    activity.sent(sent(4, false));
+    tokio::time::advance(HEADER).await;
+    assert_eq!(
+        activity.watch(),
+        Watch::Expired,
+        "it takes no more, or has all"
+    );
+}
+
+#[tokio::test]
+async fn answers_of_one_connection_have_the_lowest_rate_of_all() {
+    let least = |rate, seconds| LeastRate {
+        rate: NonZeroU64::new(rate).unwrap(),
+        after: Duration::from_secs(seconds),
+    };
+    let activity = Activity::new(HEADER, IDLE);
+    activity.answers_at(Some(least(100, 9)));
+    activity.answers_at(Some(least(200, 3)));
+    assert_eq!(activity.least_rate(), Some(least(200, 3)), "HTTP/1");
+    let activity = Activity::new(HEADER, IDLE);
+    activity.multiplexes();
+    assert_eq!(activity.least_rate(), None, "no answer yet");
+    activity.answers_at(Some(least(100, 3)));
+    activity.answers_at(Some(least(200, 9)));
+    assert_eq!(activity.least_rate(), Some(least(100, 9)));
+    activity.answers_at(None);
+    activity.answers_at(Some(least(200, 9)));
+    assert_eq!(activity.least_rate(), None);
 }

@@ -9,7 +9,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 
 use super::Connection;
 use super::unparsed::is_clients_fault;
@@ -17,8 +17,8 @@ use crate::charging::{Charge, Charging};
 use crate::client_body::Unread;
 use crate::client_io::ClientIo;
 use crate::drive::{Driven, End, drive};
-use crate::service::{Dropped, Service};
-use crate::stream::{self, Offered, Streams};
+use crate::service::{Dropped, ResponseBody as _, Service};
+use crate::stream::{self, MAX_UNSENT, Offered, Streams};
 
 /// How many requests one connection may have open.
 const MAX_STREAMS: u32 = 100;
@@ -32,12 +32,6 @@ const MAX_MADE_RESETS: usize = 1_024;
 /// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// How much of one answer may wait for the client, in bytes.
-const MAX_UNSENT: usize = 64 * 1024;
-/// How long one answer may wait for the client. A client that stops a hundred answers holds as many upstream connections.
-const LONGEST_STALL: Duration = Duration::from_secs(25);
-/// How often a silent client is pinged, and how long it may take to answer.
-const PING_EVERY: Duration = Duration::from_secs(20);
 
 impl<S: Service> Connection<S> {
     /// Serves requests until the connection ends.
@@ -57,24 +51,22 @@ impl<S: Service> Connection<S> {
                 }
                 unread.into_iter().for_each(stream::leave_to);
                 let answer = answer.await?;
+                this.activity.answers_at(answer.body().least_rate());
                 Ok::<_, Dropped>(answer.map(|body| Offered::new(body, this.activity.clone())))
             }
         });
         let mut builder = http2::Builder::new(Streams {
-            timeout: self.idle.min(LONGEST_STALL),
+            activity: self.activity.clone(),
             cuts: self.metrics.slow_answers.clone(),
         });
         builder
-            .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADER_LIST)
             .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
             .max_local_error_reset_streams(MAX_MADE_RESETS)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(MAX_UNSENT)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY);
+            .max_send_buf_size(MAX_UNSENT);
         let connection = builder.serve_connection(TokioIo::new(io), service);
         // The client learns which of its requests are served, so none that comes later is lost.
         let end = End {

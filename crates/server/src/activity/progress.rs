@@ -1,0 +1,51 @@
+//! How far the client has taken what was sent.
+
+use std::sync::atomic::Ordering;
+
+use tidegate_net::tcp::Sent;
+use tokio::time::Instant;
+
+use super::Activity;
+
+/// A wait for the client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) since: Instant,
+    /// The bytes that the client had acknowledged at the last look at the socket before.
+    pub(crate) acknowledged: u64,
+}
+
+impl Activity {
+    /// Requests a look at the socket when the connection is next polled.
+    pub(crate) fn ask(&self) {
+        self.asks.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a look at the socket is due. A second call returns false.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asks.load(Ordering::Relaxed) && self.asks.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes the state of the socket. While the client still takes bytes that were sent, the connection is not idle.
+    pub(crate) fn sent(&self, sent: Sent) {
+        let before = self
+            .acknowledged
+            .fetch_max(sent.acknowledged, Ordering::Relaxed);
+        if sent.is_waiting && sent.acknowledged > before && !self.is_busy() {
+            self.note_idle();
+        }
+    }
+
+    /// Begins to wait for the client.
+    pub(crate) fn wait(&self) -> Wait {
+        Wait {
+            since: Instant::now(),
+            acknowledged: self.acknowledged.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the number of requests under way, for one of them.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed).max(1) as u64
+    }
+}
