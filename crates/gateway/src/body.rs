@@ -94,9 +94,12 @@ impl Body {
         }
     }
 
-    /// The least rate at which the client must take it.
-    pub(crate) const fn least_rate(&self) -> Option<LeastRate> {
-        self.slow
+    /// The least rate at which the client must take it; `own` if it is a few bytes of ours.
+    pub(crate) const fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate> {
+        match &self.content {
+            Content::Whole(_) => own,
+            Content::Upstream(_) | Content::Ahead(_) | Content::Tunnel(_) => self.slow,
+        }
     }
 
     /// The side that ended an upstream's answer, if this is dropped now; none if it is whole, or no upstream's.
@@ -122,7 +125,7 @@ impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self {
             content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            slow: Some(LeastRate::default()),
+            slow: None,
             counted: None,
         }
     }

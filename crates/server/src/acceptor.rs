@@ -177,6 +177,7 @@ impl<S: Service> Acceptor<S> {
                     metrics: self.metrics.clone(),
                     activity,
                     idle: timeouts.idle,
+                    slow: timeouts.slow,
                     pressure,
                     offenders: self.offenders.clone(),
                 };

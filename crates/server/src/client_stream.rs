@@ -51,7 +51,7 @@ struct Lingering {
     ends: Instant,
     // When something came last.
     heard: Instant,
-    // How many bytes may still be dropped.
+    // The bytes that may still be dropped.
     left: usize,
 }
 

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tidegate_net::pace::LeastRate;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
@@ -34,6 +35,7 @@ pub(crate) struct Connection<S> {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) idle: Duration,
+    pub(crate) slow: Option<LeastRate>,
     pub(crate) pressure: watch::Receiver<Pressure>,
     pub(crate) offenders: Arc<Offenders>,
 }

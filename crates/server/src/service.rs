@@ -62,8 +62,8 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
 /// The body of an answer.
 pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-    /// The least rate at which the client must take it; none: any.
-    fn least_rate(&self) -> Option<LeastRate>;
+    /// The least rate at which the client must take it; none: any. `own` is that of answers of the gateway's own.
+    fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate>;
 
     /// It is cut off, because the client takes it too slowly.
     fn cut(&mut self);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::ServerTls;
 
 /// What holds for all client connections.
@@ -30,6 +31,8 @@ pub struct Timeouts {
     pub header: Duration,
     /// Between two requests.
     pub idle: Duration,
+    /// The least rate at which it must take an answer of the gateway's own; none: any.
+    pub slow: Option<LeastRate>,
 }
 
 /// Identifies a listener in all configurations: its address as written, and its number among those with the same address. Several

@@ -171,11 +171,11 @@ pub(crate) struct Offered<B: ResponseBody> {
 }
 
 impl<B: ResponseBody> Offered<B> {
-    /// To be sent by a task of [`Streams`].
-    pub(crate) fn new(answer: B, activity: Arc<Activity>) -> Self {
+    /// To be sent by a task of [`Streams`], and taken at this rate.
+    pub(crate) const fn new(answer: B, least: Option<LeastRate>, activity: Arc<Activity>) -> Self {
         Self {
-            least: answer.least_rate(),
             answer,
+            least,
             activity,
             rest: Bytes::new(),
             offered: 0,

@@ -332,8 +332,8 @@ impl Drop for LateEnd {
 }
 
 impl ResponseBody for Ended {
-    fn least_rate(&self) -> Option<LeastRate> {
-        self.body.least_rate()
+    fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate> {
+        self.body.least_rate(own)
     }
 
     fn cut(&mut self) {

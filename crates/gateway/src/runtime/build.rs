@@ -118,6 +118,7 @@ impl Runtime {
             timeouts: Timeouts {
                 header: plan.timeouts.header,
                 idle: plan.timeouts.idle,
+                slow: plan.timeouts.slow,
             },
             drain: plan.timeouts.drain,
         };

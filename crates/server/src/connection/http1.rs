@@ -32,7 +32,8 @@ impl<S: Service> Connection<S> {
             let answer = this.call(request, None);
             async move {
                 let mut response = answer.await?;
-                this.activity.answers_at(response.body().least_rate());
+                this.activity
+                    .answers_at(response.body().least_rate(this.slow));
                 if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);

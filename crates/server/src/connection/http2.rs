@@ -51,8 +51,10 @@ impl<S: Service> Connection<S> {
                 }
                 unread.into_iter().for_each(stream::leave_to);
                 let answer = answer.await?;
-                this.activity.answers_at(answer.body().least_rate());
-                Ok::<_, Dropped>(answer.map(|body| Offered::new(body, this.activity.clone())))
+                let least = answer.body().least_rate(this.slow);
+                let activity = this.activity.clone();
+                activity.answers_at(least);
+                Ok::<_, Dropped>(answer.map(|body| Offered::new(body, least, activity)))
             }
         });
         let mut builder = http2::Builder::new(Streams {
