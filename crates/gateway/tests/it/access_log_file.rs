@@ -202,7 +202,7 @@ async fn each_json_line_is_an_object_whatever_clients_send() {
     let (lines, _folder, file) = logged.stop().await;
     let objects = objects(&lines);
     assert_eq!(objects.len(), heads.len());
-    assert_eq!(objects[1]["path"], "/\"quoted\"");
+    assert_eq!(objects[1]["path"], "/%22quoted%22");
     assert_eq!(objects[1]["user_agent"], "\" 200 12 \"-\" \"forged");
     assert_eq!(objects[1]["referer"], "https://b/\"");
     assert_eq!(objects[8]["path"], "-");
