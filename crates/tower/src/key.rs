@@ -18,7 +18,7 @@ use tidegate_store::{Key, Origin, PerCharge};
 use self::cookie::cookie;
 use self::spelling::folds_to;
 use crate::address;
-use crate::query::names;
+use crate::query::{is_split, names};
 use crate::{Caller, Client, PathValues, Per, Policy, QueryValue, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
@@ -75,6 +75,7 @@ impl Hasher {
     pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
         let is_chosen = |per: &Per| match per {
             Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
+            Per::ApiKey => matches!(caller.api_key, Some(Client::UnlistedKey(_))),
             per => per.is_chosen(),
         };
         let is_chosen = rule.per.iter().any(is_chosen);
@@ -248,7 +249,7 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     let is_named = |found: &Vec<u8>| folds_to(found.trim_ascii(), name);
     match QueryValue::of(query, name) {
         QueryValue::One(value) => {
-            let is_alone = names(query).filter(is_named).nth(1).is_none();
+            let is_alone = names(query).filter(is_named).nth(1).is_none() && !is_split(query, name);
             Some(value).filter(|value| is_alone && !value.is_empty())
         }
         QueryValue::Missing | QueryValue::Several => None,

@@ -54,6 +54,17 @@ pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
+/// Whether a server that splits at `;` reads only a part of a value under `name`.
+pub(crate) fn is_split(query: &str, name: &str) -> bool {
+    let mut parameters = query.as_bytes().split(|byte| *byte == b'&');
+    parameters.any(|parameter| {
+        let equals = parameter.iter().position(|byte| *byte == b'=');
+        equals.is_some_and(|end| {
+            decoded(&parameter[..end]).eq(name.bytes()) && parameter[end..].contains(&b';')
+        })
+    })
+}
+
 /// Decodes escapes, and blanks that are written as `+`.
 pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;

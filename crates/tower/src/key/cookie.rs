@@ -10,36 +10,52 @@ use http::header::COOKIE;
 
 use super::spelling::{folds_to, percent_decoded};
 
-/// The value of the cookie `name`; none if it is missing, empty, or there with two values.
+/// The value of the cookie `name`; none if it is missing, empty, there with two values, or read in parts by some servers.
 pub(super) fn cookie<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let lines = || request.headers().get_all(COOKIE).iter();
-    let mut values = lines().flat_map(|line| values(line.as_bytes(), name));
+    let raw = || lines().flat_map(|line| values(line.as_bytes(), name));
+    if !raw().all(is_whole) {
+        return None;
+    }
+    let mut values = raw().map(|value| percent_decoded(unquoted(value)));
     let value = values.next()?;
     let others = values.try_fold(0, |count, other| (other == value).then_some(count + 1))?;
     let named: usize = lines().map(|line| count_named(line.as_bytes(), name)).sum();
     (named == others + 1 && !value.is_empty()).then_some(value)
 }
 
-/// The values of the pairs with this name (RFC 6265, 4.2.1).
-fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = Cow<'a, [u8]>> {
+/// The values of the pairs with this name as they are written (RFC 6265, 4.2.1).
+fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     line.split(|byte| *byte == b';').filter_map(move |pair| {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let is_named = pair[..equals].trim_ascii() == name.as_bytes();
-        is_named.then(|| percent_decoded(unquoted(pair[equals + 1..].trim_ascii())))
+        is_named.then(|| pair[equals + 1..].trim_ascii())
     })
 }
 
-/// How often some server may find the name before a `=`.
+/// How often some server may find the name before a `=`. The time is linear in the line, since clients write it.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
-    let is_named = |at: &usize| {
-        let Some((found, after)) = line[*at..].split_at_checked(name.len()) else {
+    let is_named = |before: &[u8]| {
+        let Some(start) = before.len().checked_sub(name.len()) else {
             return false;
         };
-        let begins = *at == 0 || ends_other(&line[at - 1]);
-        begins && after.trim_ascii_start().starts_with(b"=") && folds_to(found, name)
+        let begins = start == 0 || ends_other(&before[start - 1]);
+        begins && folds_to(&before[start..], name)
     };
-    (0..line.len()).filter(is_named).count()
+    let equals = (0..line.len()).filter(|at| line[*at] == b'=');
+    equals
+        .filter(|at| is_named(line[..*at].trim_ascii_end()))
+        .count()
+}
+
+/// Whether all servers take the whole value: some end it at a blank, a comma or a quote (RFC 6265, 4.1.1, allows none of these).
+fn is_whole(value: &[u8]) -> bool {
+    let inner = value
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""));
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'"');
+    !inner.unwrap_or(value).iter().any(ends)
 }
 
 /// A quoted value without its quotes and escapes (RFC 2109, as Python's `http.cookies` reads it).

@@ -192,6 +192,7 @@ fn a_parameter_counts_under_its_one_value_however_it_is_spelled() {
         "index=b&Index=a",
         "index=b;index=a",
         "index=b&%20index=a",
+        "index=a;x=1",
         "q=x;index=a&index=b",
     ] {
         assert_eq!(of(none), missing, "{none}");
@@ -237,6 +238,12 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
         "session=y; a=1, session=x",
         "session=y; a=\"1\"session=x",
         "session=y; a=\"; session = x\"",
+        // Some servers end a value at these.
+        "session=x 1",
+        "session=x\t1",
+        "session=x,1",
+        "session=x\"1",
+        "session=\"x,1\"",
     ] {
         assert_eq!(of(other.as_bytes()), none, "{other}");
     }
@@ -249,6 +256,9 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
             "{other}"
         );
     }
+    // A search that is quadratic in the blanks would not end.
+    let blanks = format!("a;{}; session=x", " ".repeat(2_000_000));
+    assert_eq!(of(blanks.as_bytes()), plain);
     let mut two_lines = with_header(COOKIE, Some(b"a=1"));
     two_lines
         .headers_mut()
