@@ -109,7 +109,6 @@ impl Upstream {
         options: SendOptions<'_>,
         attempts: &mut Attempts,
     ) -> Result<Answer, SendError> {
-        let started = Instant::now();
         let retries = options.retries.filter(|_| is_safe(request));
         let mut left = retries.map_or(0, |retries| retries.plan.attempts);
         if let Some(retries) = options.retries {
@@ -120,6 +119,8 @@ impl Upstream {
         {
             return Err(SendError::Unread(error));
         }
+        // The time in which the client sends is none of the upstream's.
+        let started = Instant::now();
         let mut tried = Vec::new();
         let mut servers = self.background.servers(options.timeouts.connect).await;
         let mut error = None;
@@ -205,6 +206,8 @@ impl Upstream {
         let mut again = AGAIN;
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
+            // The fresh connection is kept later, in the place of an older one.
+            server.close_oldest();
             wanted.fresh();
         }
         if options.own_host {
@@ -254,8 +257,11 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead. Further requests would wait for the same time.
-                    lease.retire();
+                    // The connection may be dead. Further requests would wait for the same time. A short time of one attempt
+                    // says less: its last attempt has all that is left.
+                    if options.retries.and_then(|it| it.plan.timeout) != Some(timeout) {
+                        lease.retire();
+                    }
                     self.background.failed(server, before);
                     return Err(SendError::Silent.into());
                 }

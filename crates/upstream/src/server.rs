@@ -142,6 +142,11 @@ impl Server {
         self.idle.keep(connection, body);
     }
 
+    /// Closes the connection that has been idle for longest, if there is one.
+    pub(crate) fn close_oldest(&self) {
+        self.idle.close_first();
+    }
+
     /// Notes that a kept connection turned out to be closed, after it had been idle for this long.
     pub(crate) fn closed(&self, idle: Duration) {
         if idle < EARLY {
@@ -230,15 +235,16 @@ impl Server {
     pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
         let mut is_short = false;
         let mut kept = self.kept_shared(&Wanted::any(Offer::Any));
+        let mut asked_on = None;
         let asked = async {
             loop {
                 let is_kept = kept.is_some();
-                let mut lease = match kept.take() {
-                    Some(lease) => lease,
+                let lease = match kept.take() {
+                    Some(lease) => asked_on.insert(lease),
                     None => {
                         let connected = self.connect(Offer::Any).await;
                         is_short = connected.as_ref().is_err_and(ConnectError::is_our_shortage);
-                        connected.ok()?
+                        asked_on.insert(connected.ok()?)
                     }
                 };
                 let mut request = Request::new(RequestBody::Empty);
@@ -253,7 +259,14 @@ impl Server {
                 }
             }
         };
-        let status = timeout(plan.timeout, asked).await.ok().flatten();
+        let asked = timeout(plan.timeout, asked).await;
+        if asked.is_err()
+            && let Some(lease) = asked_on
+        {
+            // The connection may be dead. The next check takes a fresh one.
+            lease.retire();
+        }
+        let status = asked.ok().flatten();
         let passed = status.is_some_and(|status| status.is_success() || status.is_redirection());
         (!is_short).then_some(passed)
     }

@@ -21,6 +21,9 @@ use super::upstream::UpstreamBody;
 /// The most bytes of one answer that wait for its client, without the part in which this bound lies.
 const MAX_AHEAD: usize = 64 * 1024;
 
+/// The bytes that each part takes beside its data.
+const PER_PART: usize = 64;
+
 /// An answer on its way from the upstream to a client, with a buffer between.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
@@ -35,6 +38,8 @@ pub(crate) struct ReadAhead {
 struct Buffer {
     parts: VecDeque<Part>,
     bytes: usize,
+    // The same with `PER_PART`.
+    held: usize,
     // Without memory for the last part, the next one is read when this one has been taken.
     is_short: bool,
     has_ended: bool,
@@ -126,6 +131,7 @@ impl Buffer {
         Self {
             parts: VecDeque::new(),
             bytes: 0,
+            held: 0,
             is_short: false,
             has_ended: false,
             error: None,
@@ -138,7 +144,7 @@ impl Buffer {
 
     /// Whether the next part may be read; if not, the reader is woken when it may.
     fn has_room(&mut self, context: &Context<'_>) -> bool {
-        let may_hold = self.bytes < MAX_AHEAD && !self.is_short;
+        let may_hold = self.held < MAX_AHEAD && !self.is_short;
         let has_room = may_hold || self.parts.is_empty();
         self.upstream = (!has_room).then(|| context.waker().clone());
         has_room
@@ -146,9 +152,10 @@ impl Buffer {
 
     fn add(&mut self, frame: Frame<Bytes>, memory: &Arc<BufferMemory>) {
         let bytes = frame.data_ref().map_or(0, Bytes::len);
-        let memory = memory.take(bytes);
+        let memory = memory.take(bytes + PER_PART);
         self.is_short = memory.is_none();
         self.bytes += bytes;
+        self.held += bytes + PER_PART;
         self.parts.push_back(Part {
             frame,
             _memory: memory,
@@ -168,7 +175,9 @@ impl Buffer {
 
     fn take(&mut self) -> Option<Frame<Bytes>> {
         let Part { frame, .. } = self.parts.pop_front()?;
-        self.bytes -= frame.data_ref().map_or(0, Bytes::len);
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        self.bytes -= bytes;
+        self.held -= bytes + PER_PART;
         self.upstream.take().into_iter().for_each(Waker::wake);
         Some(frame)
     }

@@ -299,9 +299,10 @@ impl Ended {
 impl Drop for Ended {
     /// Notes the side that ended the body before its end. If that is the client, the rest is read without it.
     fn drop(&mut self) {
-        if let Some(end) = &mut self.end.0
-            && let Some(cut) = self.body.cut()
-        {
+        let Some(cut) = self.body.cut() else {
+            return;
+        };
+        if let Some(end) = &mut self.end.0 {
             end.cut(cut);
         }
         let Some(stop) = self.stop.take_if(|_| !self.is_over) else {

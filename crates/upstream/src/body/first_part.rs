@@ -16,13 +16,19 @@ use http_body::{Body, Frame, SizeHint};
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, StreamingBody};
 
-/// The most that is read, in bytes, and the rest of the frame in which this bound lies.
+/// The most that is read, in bytes with [`PER_FRAME`], and the rest of the frame in which this bound lies.
 const MAX_FIRST: usize = 16 * 1024;
+
+/// The bytes that each frame takes beside its data.
+const PER_FRAME: usize = 64;
 
 /// A body whose first part was read.
 struct FirstPart {
     frames: VecDeque<Frame<Bytes>>,
     bytes: usize,
+    // The bound on what is read, and how much of it is used.
+    most: usize,
+    held: usize,
     rest: StreamingBody,
     has_ended: bool,
     memory: Option<Buffered>,
@@ -43,7 +49,8 @@ pub(crate) async fn read(
     let Some(length) = body.size_hint().exact() else {
         return Ok(());
     };
-    let most = usize::try_from(length).unwrap_or(MAX_FIRST).min(MAX_FIRST);
+    let length = usize::try_from(length).unwrap_or(MAX_FIRST);
+    let most = length.saturating_add(PER_FRAME).min(MAX_FIRST);
     let Some(memory) = memory.take(most) else {
         return Ok(());
     };
@@ -53,6 +60,8 @@ pub(crate) async fn read(
     let mut body = FirstPart {
         frames: VecDeque::new(),
         bytes: 0,
+        most,
+        held: 0,
         rest,
         has_ended: false,
         memory: Some(memory),
@@ -64,12 +73,14 @@ pub(crate) async fn read(
 
 impl FirstPart {
     fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        while self.bytes < MAX_FIRST && !self.rest.is_end_stream() {
+        while self.held < self.most && !self.rest.is_end_stream() {
             let Some(frame) = ready!(Pin::new(&mut self.rest).poll_frame(context)?) else {
                 self.has_ended = true;
                 break;
             };
-            self.bytes += frame.data_ref().map_or(0, Bytes::len);
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            self.bytes += bytes;
+            self.held += bytes + PER_FRAME;
             self.frames.push_back(frame);
         }
         Poll::Ready(Ok(()))

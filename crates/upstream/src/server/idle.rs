@@ -94,6 +94,13 @@ impl IdleConnections {
         None
     }
 
+    /// Closes the connection that has been idle for longest, if there is one.
+    pub(crate) fn close_first(&self) {
+        let mut list = self.list.lock();
+        let is_any = !list.is_empty();
+        list.drain(..usize::from(is_any));
+    }
+
     /// Closes the connection that has been idle for longest, to whichever server; whether there was one.
     pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
