@@ -94,6 +94,8 @@ impl Health {
         {
             return is_ready;
         }
+        // The client may leave while the store is asked. The next check waits all the same.
+        *known = Some((Instant::now(), known.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;
         let is_ready = ready.is_ok();

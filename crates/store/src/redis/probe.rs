@@ -18,6 +18,8 @@ use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
 /// The time for which the result of a probe holds.
 const HOLDS_FOR: Duration = Duration::from_secs(1);
+/// The time for which a good answer holds after the last call of each server has failed.
+const DOUBTED_FOR: Duration = Duration::from_millis(100);
 /// The shortest time for all decisions of a probe.
 const SHORTEST: Duration = Duration::from_millis(250);
 /// The lease of holds of a probe, in us.
@@ -83,12 +85,19 @@ impl RedisStore {
         self.access.secret.check()?;
         self.connected()?;
         let mut last = self.last_probe.0.lock().await;
-        if let Some((at, result)) = &*last
-            && at.elapsed() < HOLDS_FOR
-            && !(result.is_ok() && self.fails())
-        {
-            return result.clone();
+        if let Some((at, result)) = &*last {
+            let holds_for = match result.is_ok() && self.fails() {
+                true => DOUBTED_FOR,
+                false => HOLDS_FOR,
+            };
+            if at.elapsed() < holds_for {
+                return result.clone();
+            }
         }
+        // The caller may leave during the probe. The next probe waits all the same.
+        let known = last.take().map(|(_, result)| result);
+        let known = known.unwrap_or(Err(StoreError::Timeout));
+        *last = Some((Instant::now(), known));
         let probes = probes(limits);
         let bound = self.access.timeout.max(SHORTEST);
         let result = timeout(bound, self.probe_any(&probes)).await;
@@ -173,6 +182,11 @@ impl RedisStore {
                     origin: None,
                 };
                 if let Err(error) = self.probe_limit(&charge).await {
+                    let in_flight = &shard.in_flight;
+                    if error == StoreError::NotAsked && !in_flight.is_open() && !in_flight.fails() {
+                        // Too many calls of this gateway are under way. Redis decides them.
+                        return Ok(());
+                    }
                     let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();
                     let cause = shard.in_flight.failure().filter(|_| is_open);
                     return Err(cause.unwrap_or(error));

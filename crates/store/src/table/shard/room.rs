@@ -32,6 +32,11 @@ impl Shard {
             let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
                 break;
             };
+            // The stride may be a multiple of the length.
+            let hand = match hand == self.hand {
+                true => (hand + 1) % self.entries.len(),
+                false => hand,
+            };
             self.hand = hand;
             let Some((key, entry)) = self.entries.get_index(hand) else {
                 break;
