@@ -18,7 +18,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::activity::Activity;
 use crate::client_stream::{ClientStream, put_before, read_first};
-use crate::frames::{FrameReader, SHUTDOWN_ACK};
+use crate::drain::LAST_CALL;
+use crate::frames::FrameReader;
 use crate::request_lines::RequestLines;
 use transport::Transport;
 
@@ -85,6 +86,8 @@ struct Http2Watch {
     activity: Arc<Activity>,
     // A write has come after the last flush. Otherwise the last frame is whole.
     unflushed: bool,
+    // The rest of an acknowledgement, to be read before all others.
+    ack: Bytes,
 }
 
 impl ClientIo {
@@ -121,6 +124,7 @@ impl ClientIo {
             frames: FrameReader::default(),
             activity,
             unflushed: false,
+            ack: Bytes::new(),
         });
     }
 
@@ -173,19 +177,18 @@ impl ClientIo {
         if !activity.is_last_call_over() {
             return Poll::Pending;
         }
-        let is_quiet = activity.is_quiet();
+        let (is_quiet, quiet_for) = (activity.is_quiet(), activity.quiet_for());
         match &mut self.watch {
             Watch::Http2(http2) if http2.frames.is_between_frames() => {
-                if buffer.remaining() < SHUTDOWN_ACK.len() {
+                let Some(ack) = http2.frames.shutdown_ack() else {
                     return Poll::Pending;
-                }
-                match http2.frames.shutdown_ack() {
-                    Some(ack) => buffer.put_slice(ack),
-                    None => return Poll::Pending,
-                }
+                };
+                http2.ack = Bytes::from_static(ack);
+                read_first(&mut http2.ack, buffer);
                 Poll::Ready(Ok(()))
             }
-            _ if is_quiet => Poll::Ready(Ok(())),
+            // The last answer may still be on its way to the transport.
+            _ if is_quiet && quiet_for >= LAST_CALL => Poll::Ready(Ok(())),
             _ => Poll::Pending,
         }
     }
@@ -261,6 +264,11 @@ impl AsyncRead for ClientIo {
         {
             return Poll::Ready(Ok(()));
         }
+        if let Watch::Http2(http2) = &mut this.watch
+            && read_first(&mut http2.ack, buffer)
+        {
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
         if let Watch::Http1(http1) = &mut this.watch {
             http1.escape(buffer, before);
@@ -269,6 +277,9 @@ impl AsyncRead for ClientIo {
             let heads = &http2.activity.heads;
             let bytes = &buffer.filled()[before..];
             heads.came(http2.frames.read(bytes));
+            if !http2.activity.drains() {
+                http2.frames.forget_shutdown_ack();
+            }
             if http2.frames.is_flooded(&http2.activity.allowance) {
                 return Poll::Ready(Err(this.end_flood(context)));
             }

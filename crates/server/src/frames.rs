@@ -18,7 +18,7 @@ const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 /// The acknowledgement of the PING that the HTTP/2 library sends with its first GOAWAY frame.
-pub(crate) const SHUTDOWN_ACK: [u8; 17] = [
+const SHUTDOWN_ACK: [u8; 17] = [
     0, 0, 8, PING, ACK, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
 ];
 
@@ -117,6 +117,11 @@ impl FrameReader {
     /// Whether another frame may come next: no frame and no head is incomplete.
     pub(crate) const fn is_between_frames(&self) -> bool {
         self.skip == 0 && self.length == 0 && !self.in_block
+    }
+
+    /// Drops an acknowledgement that came before the PING of a shutdown was sent.
+    pub(crate) const fn forget_shutdown_ack(&mut self) {
+        self.has_shutdown_ack = false;
     }
 
     /// The acknowledgement of the PING of a shutdown, once, unless the client has sent it.

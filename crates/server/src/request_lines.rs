@@ -19,7 +19,7 @@ pub(crate) struct RequestLines {
 /// The part of a request line that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
-    /// Empty lines before it.
+    /// Its first character, behind empty lines.
     #[default]
     Start,
     Method,
@@ -42,9 +42,6 @@ impl RequestLines {
             Part::Start => bytes.iter().position(|byte| !is_line_end(*byte))?,
             _ => 0,
         };
-        if self.part == Part::Start {
-            self.part = Part::Method;
-        }
         let length = memchr(b'\n', &bytes[start..]);
         let end = length.map_or(bytes.len(), |length| start + length);
         let line = &bytes[start..end];
@@ -70,12 +67,12 @@ impl RequestLines {
     /// Follows the line by one byte.
     fn pass(&mut self, byte: u8) {
         self.part = match (self.part, byte) {
-            (Part::Method, b' ') => Part::Target,
-            // The methods that are in use have letters and hyphens only.
+            // Methods with other characters are not in use, or are refused. The rest of a header line has them nearly always.
+            (Part::Start | Part::Method, b'A'..=b'Z') => Part::Method,
             (Part::Method, b'-') => Part::Method,
-            (Part::Method, byte) if byte.is_ascii_alphabetic() => Part::Method,
-            (Part::Target, b'/') => Part::Path,
-            (Part::Target, byte) if byte.is_ascii_alphabetic() => Part::Path,
+            (Part::Method, b' ') => Part::Target,
+            // A path, or a whole URL with its scheme.
+            (Part::Target, b'/' | b'h' | b'H') => Part::Path,
             (Part::Path, b'?') => Part::Query,
             (Part::Path | Part::Query, byte) if byte != b' ' => self.part,
             _ => Part::Rest,
@@ -144,6 +141,9 @@ mod tests {
             "GET / HTTP/1.1\"\r\n",
             // The end of a head that began behind another request.
             "X: \"a/b\" /\"<#\r\n\r\n",
+            " boundary=\"x\"\r\n",
+            "ookie n=\"v\"\r\n",
+            "post /\"\r\n",
             "abc \"/x\"\r\n",
             "G\"T /\" HTTP/1.1\r\n",
             "\u{1}\u{2} /\"\r\n",

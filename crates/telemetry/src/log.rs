@@ -22,6 +22,8 @@ use tidegate_net::text::cut;
 const FLUSH: Duration = Duration::from_secs(2);
 /// Lets the lines pass that say who changed what.
 const AUDIT: &str = "audit=info";
+/// The HTTP/2 library warns of each acknowledgement of a PING that comes late. Clients could fill the log.
+const LATE_PINGS: &str = "h2::proto::ping_pong=error";
 /// The longest text of a panic, in bytes.
 const MAX_PANIC: usize = 4 * 1024;
 
@@ -91,6 +93,7 @@ impl Log {
         if level != "off" {
             // Who changed what is written at every level.
             filter = filter.add_directive(AUDIT.parse()?);
+            filter = filter.add_directive(LATE_PINGS.parse()?);
         }
         let overlong = match format {
             LogFormat::Text => Overlong::Cut,
