@@ -33,6 +33,10 @@ pub(crate) struct Body {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most answers come from an upstream, and a box would be an allocation for each"
+)]
 enum Content {
     Whole(Option<Bytes>),
     Upstream(UpstreamBody),

@@ -1,5 +1,7 @@
 //! Certificates and keys that OpenSSL makes and TLS here does not take: each is refused with its cause.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::path::Path;
 
 use tidegate_net::tls::{CertificateFiles, ServerFiles, ServerTls};

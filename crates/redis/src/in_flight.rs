@@ -167,11 +167,10 @@ impl InFlightLimit {
     /// with the first decision that fails.
     fn log(&self, change: Option<Change>, error: Option<&CallError>) {
         match (change, error) {
-            (_, Some(error @ CallError::Refused(_))) => {
-                if self.complaints.is_due(error) {
-                    tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
-                }
+            (_, Some(error @ CallError::Refused(_))) if self.complaints.is_due(error) => {
+                tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
             }
+            (_, Some(CallError::Refused(_))) => {}
             (Some(Change::Opened), Some(error)) => {
                 tracing::warn!(%error, "Redis does not answer decisions in time; each limit follows its on_failure");
             }

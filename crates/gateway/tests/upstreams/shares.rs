@@ -1,6 +1,7 @@
 //! Places of an upstream, of which no client can hold all, and which nobody holds who only sends or reads slowly.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, Request, Response};
 use tidegate_testkit::{Client, RawClient, Upstream, body};
@@ -117,6 +118,26 @@ async fn waits(gateway: &TestGateway, number: u64) {
 /// The head of an upload, and the part of the body that comes.
 fn upload(framing: &str, part: &str) -> String {
     format!("POST /upload HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{part}")
+}
+
+/// The upstream has its whole time, however long the client takes for the first part.
+#[tokio::test]
+async fn the_time_of_a_slow_first_part_is_not_the_upstreams() {
+    let server = Upstream::ok();
+    let gateway = gateway(
+        &[server.url()],
+        "max_connections: 1",
+        "timeouts: { upstream: 200ms }",
+    )
+    .await;
+    let mut client = RawClient::connect(gateway.address).await;
+    client
+        .send(upload("Content-Length: 8", "part"))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    client.send("part").await.unwrap();
+    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
 }
 
 #[tokio::test]

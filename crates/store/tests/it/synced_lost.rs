@@ -27,7 +27,7 @@ async fn two(server: &RedisServer, client: u64) -> (Gateway, Gateway) {
 
 async fn has_lost_all(server: &RedisServer, gateway: &Gateway) {
     server.restart().await;
-    wait_for("a connection", async || ready(&gateway).await.ok()).await;
+    wait_for("a connection", async || ready(gateway).await.ok()).await;
 }
 
 /// Nobody else can tell what a gateway counted that has ended: Redis has lost it, as it loses what exact limits counted.

@@ -113,7 +113,7 @@ async fn connect(url: &str, tls: &Tls) -> RedisStore {
 
 /// Says that TLS fails and how, now or as soon as the first attempt is over.
 async fn refuses(store: &RedisStore, expected: &str) {
-    let error = wait_for("a failed handshake", async || match ready(&store).await {
+    let error = wait_for("a failed handshake", async || match ready(store).await {
         Err(StoreError::Disconnected | StoreError::Unreachable(_)) => None,
         Err(error) => Some(error),
         Ok(()) => panic!("this must not connect"),

@@ -33,7 +33,7 @@ fn request(per: &Per, value: &str) -> Request<()> {
 fn bench(per: &Per) -> Bench {
     let policy = Policy {
         route: "route".into(),
-        rules: [rule("chosen", 1, &[per.clone()])].into(),
+        rules: [rule("chosen", 1, std::slice::from_ref(per))].into(),
         always: 0,
         access: None,
         answers: Answers::default(),
