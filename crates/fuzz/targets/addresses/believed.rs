@@ -41,8 +41,12 @@ impl Believed {
     /// The entries of all lines that may carry an origin, from left to right.
     pub(crate) fn entries<'a>(&self, lines: &Lines<'a>) -> Vec<&'a [u8]> {
         let entries_of = |line: &&'a [u8]| match self {
-            Self::XForwardedFor => line.split(|byte| *byte == b',').collect(),
-            Self::Forwarded => outside_quotes(line, b','),
+            Self::XForwardedFor => line.split(|byte| *byte == b',').collect::<Vec<_>>(),
+            // Empty elements are skipped (RFC 9110, 5.6.1).
+            Self::Forwarded => outside_quotes(line, b',')
+                .into_iter()
+                .filter(|element| !element.trim_ascii().is_empty())
+                .collect(),
         };
         self.lines(lines).iter().flat_map(entries_of).collect()
     }

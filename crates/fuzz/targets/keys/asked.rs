@@ -223,18 +223,72 @@ impl<'a> Asked<'a> {
         Some(value.as_bytes().trim_ascii()).filter(|value| !value.is_empty())
     }
 
-    /// The first cookie called `session`, unless it is empty.
+    /// The value of the cookie `session`, if all servers read one and the same.
     pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
-        let lines: Vec<_> = self.request.headers().get_all(COOKIE).iter().collect();
-        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
-        for pair in lines.join(&b';').split(|byte| *byte == b';') {
-            let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let name = halves.next().unwrap_or_default().trim_ascii();
-            if let (b"session", Some(value)) = (name, halves.next()) {
-                let value = value.trim_ascii().to_vec();
-                return Some(value).filter(|value| !value.is_empty());
+        let (mut named, mut values) = (0, Vec::new());
+        for line in self.request.headers().get_all(COOKIE) {
+            let line = line.as_bytes();
+            for at in (0..line.len()).filter(|at| line[*at] == b'=') {
+                let before = line[..at].trim_ascii_end().to_ascii_lowercase();
+                let begins = |before: &[u8]| before.last().is_none_or(|it| b" \t;,\"".contains(it));
+                named += usize::from(before.strip_suffix(b"session").is_some_and(begins));
+            }
+            for pair in line.split(|byte| *byte == b';') {
+                let mut halves = pair.splitn(2, |byte| *byte == b'=');
+                let name = halves.next().unwrap_or_default().trim_ascii();
+                if let (b"session", Some(value)) = (name, halves.next()) {
+                    values.push(plain(value.trim_ascii())?);
+                }
             }
         }
-        None
+        let is_alone = named == values.len();
+        values.dedup();
+        let value = values.pop().filter(|value| !value.is_empty());
+        value.filter(|_| is_alone && values.is_empty())
     }
+}
+
+/// A cookie's value without quotes and escapes; none if some servers read a part of it.
+fn plain(value: &[u8]) -> Option<Vec<u8>> {
+    let is_quoted = value.len() >= 2 && value.starts_with(b"\"") && value.ends_with(b"\"");
+    let mut rest = if is_quoted {
+        &value[1..value.len() - 1]
+    } else {
+        value
+    };
+    if rest.iter().any(|byte| b" \t,\"".contains(byte)) {
+        return None;
+    }
+    let mut text = Vec::new();
+    while let [first, after @ ..] = rest {
+        let octal = after
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = octal.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let octal = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let (byte, taken) = match (is_quoted && *first == b'\\', octal, after.first()) {
+            (true, Some(byte), _) => (byte, 3),
+            (true, None, Some(escaped)) => (*escaped, 1),
+            _ => (*first, 0),
+        };
+        text.push(byte);
+        rest = &after[taken..];
+    }
+    let mut decoded = Vec::new();
+    let mut rest = text.as_slice();
+    while let [first, after @ ..] = rest {
+        let hex = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let hex = hex.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = hex.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (byte, taken) = match (first, hex) {
+            (b'%', Some(byte)) => (byte, 2),
+            (b'+', _) => (b' ', 0),
+            _ => (*first, 0),
+        };
+        decoded.push(byte);
+        rest = &after[taken..];
+    }
+    Some(decoded)
 }
