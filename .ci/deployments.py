@@ -125,7 +125,7 @@ def updates_lose_nothing(deployment):
     must(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0, "a pod goes before another is there")
     pod = deployment["spec"]["template"]["spec"]
     before = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    drain = int(found(r"const DRAIN: Duration = Duration::from_secs\((\d+)\)", read("crates/server/src/server.rs")))
+    drain = int(found(r"drain: Some\(Duration::from_secs\((\d+)\)\)", read("crates/config/src/bounds/timeouts.rs")))
     grace = pod["terminationGracePeriodSeconds"]
     must(grace >= before + drain + 5, f"{grace} s are too short for {before} s of preStop and {drain} s of draining")
 
