@@ -12,7 +12,7 @@ use memchr::{memchr, memchr2, memchr3};
 #[derive(Debug, Default)]
 pub(crate) struct RequestLines {
     part: Part,
-    /// How many heads had begun when the last request line ended.
+    /// The number of heads that had begun when the last request line ended.
     ended: Option<usize>,
 }
 

@@ -156,7 +156,7 @@ impl Health {
     pub(crate) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
         self.past.lock().back = Some(now);
         self.failures.store(plan.after - 1, Ordering::Relaxed);
-        // Failures before the ejection count no more, but as many as these.
+        // The failures before the ejection are replaced by one less than `after`.
         let known = plan.after.saturating_sub(1).min(u64::BITS - 1);
         self.recent.store((1 << known) - 1, Ordering::Relaxed);
         self.ejected.store(false, Ordering::Relaxed);

@@ -257,8 +257,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead. Further requests would wait for the same time. A short time of one attempt
-                    // says less: its last attempt has all that is left.
+                    // The connection may be dead, and further requests would wait for the same time. The bound of one attempt
+                    // is too short to show that. The last attempt has all of the remaining time.
                     if options.retries.and_then(|it| it.plan.timeout) != Some(timeout) {
                         lease.retire();
                     }

@@ -94,7 +94,7 @@ impl Health {
         {
             return is_ready;
         }
-        // The client may leave while the store is asked. The next check waits all the same.
+        // The client may leave before the store answers. The time stands already, so the next check asks no sooner.
         *known = Some((Instant::now(), known.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;

@@ -79,7 +79,7 @@ impl Authorities {
     }
 }
 
-/// A verifier that also accepts certificates that themselves are listed.
+/// A verifier that also accepts a certificate that is listed itself. It checks no extended key usage of such a certificate.
 #[derive(Debug)]
 struct Listed<V: ?Sized> {
     listed: Arc<[CertificateDer<'static>]>,

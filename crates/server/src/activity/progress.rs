@@ -1,4 +1,4 @@
-//! How far the client has taken what was sent.
+//! The progress of a client: the bytes of answers that it has acknowledged.
 
 use std::sync::atomic::Ordering;
 

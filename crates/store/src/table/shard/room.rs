@@ -82,7 +82,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused newcomer flushes nobody.
+    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused new key takes no place.
     pub(super) fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
         match leaving {
             None => self.promised -= 1,
