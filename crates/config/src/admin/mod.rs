@@ -11,7 +11,7 @@ use tidegate_tower::api_keys;
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
-use crate::listeners::{LOCALHOST, TakenAddress, is_any, take};
+use crate::listeners::{LOCALHOST, TakenAddress, is_any, overlap, take};
 use crate::secret::{Secret, short};
 use crate::shape::SingleOr;
 use crate::value::client::KeyHash;
@@ -150,7 +150,10 @@ pub(crate) fn admin(
     let hosts = hosts.into_iter().flatten();
     let hosts = hosts.filter_map(|host| check.read(host)).collect();
     let address = match address {
-        None => ADMIN,
+        None => {
+            free_of_listeners(check, taken);
+            ADMIN
+        }
         Some(scalar) => {
             let address = check.read(scalar)?;
             take(check, taken, address, scalar.place);
@@ -163,6 +166,17 @@ pub(crate) fn admin(
         tokens,
         hosts,
     })
+}
+
+/// Refuses a listener at the address that the admin port has by default.
+fn free_of_listeners(check: &mut Check<'_>, taken: &[TakenAddress]) {
+    let listener = taken.iter().find(|(address, _)| overlap(*address, ADMIN));
+    if let Some((_, place)) = listener {
+        let problem = Problem::new(*place, "this address is that of the admin port");
+        check.refuse(problem.note(format!(
+            "the admin port is {ADMIN} by default; `admin` gives it another address"
+        )));
+    }
 }
 
 /// The tokens of a list, each with a name and a hash that no other has.

@@ -109,21 +109,34 @@ fn listener_plan(
     Some(ListenerPlan { tls, ..plain? })
 }
 
-/// Takes an address, which must not be taken already; port 0 is any that is free.
+/// Whether only one of two addresses can be listened on. Port 0 is any that is free. `0.0.0.0` takes the port of all IPv4 addresses,
+/// `[::]` of all addresses.
+pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let takes = |all: SocketAddr, one: SocketAddr| {
+        is_any(all) && (all.is_ipv6() || all.is_ipv4() == one.ip().to_canonical().is_ipv4())
+    };
+    let is_same = one.ip() == other.ip() || takes(one, other) || takes(other, one);
+    one.port() != 0 && one.port() == other.port() && is_same
+}
+
+/// Takes an address, which must not be taken already.
 pub(crate) fn take(
     check: &mut Check<'_>,
     taken: &mut Vec<TakenAddress>,
     address: SocketAddr,
     place: Option<Place>,
 ) {
-    let same = |(other, _): &&TakenAddress| *other == address && address.port() != 0;
-    if let Some((_, first)) = taken.iter().find(same) {
+    let same = |(other, _): &&TakenAddress| overlap(*other, address);
+    if let Some((other, first)) = taken.iter().find(same) {
         let whose = match first {
             Some(first) => format!("the first is at {}", check.source.at(*first)),
             None => "it is what `listen` is by default".into(),
         };
-        let problem = Problem::new(place, "this address is used twice").note(whose);
-        check.refuse(problem);
+        let message = match *other == address {
+            true => "this address is used twice".to_owned(),
+            false => format!("this address and {other} have the same port"),
+        };
+        check.refuse(Problem::new(place, message).note(whose));
     }
     taken.push((address, place));
 }

@@ -35,6 +35,11 @@ impl Value for Server {
                 "`{text}` has no scheme: write http://{text}"
             )));
         }
+        if text.contains([' ', ',']) {
+            return Err(Fault::Because(
+                "a URL has no blanks and no commas: several servers, and their weights, are an entry under `upstreams`",
+            ));
+        }
         let uri: Uri = text.parse().map_err(|_| no_host(text))?;
         let parts = uri.into_parts();
         let scheme = match parts.scheme.as_ref().map(Scheme::as_str) {
