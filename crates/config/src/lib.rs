@@ -15,6 +15,7 @@ mod bounds;
 mod clients;
 mod file;
 mod fixed;
+mod hints;
 mod limits;
 mod listeners;
 mod log;
@@ -29,7 +30,7 @@ mod tracing;
 mod upstreams;
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
 pub use access::networks::{DenyFile, load_networks};
@@ -86,8 +87,11 @@ fn load_after(
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|error| {
-        let problem = Problem::new(None, unreadable(&error))
-            .note("a configuration is one YAML file; `-c FILE` names another");
+        let note = match error.kind() {
+            ErrorKind::NotFound => "`-c FILE` names another; `tidegate init` writes one",
+            _ => "a configuration is one YAML file; `-c FILE` names another",
+        };
+        let problem = Problem::new(None, unreadable(&error)).note(note);
         Source::new(&name, "").refuse(vec![problem])
     })?;
     match std::str::from_utf8(&bytes) {
@@ -127,7 +131,8 @@ fn parse_after(
         let problem = Problem::new(None, "this file is too long").note("the longest is 16 MB");
         return Err(source.refuse(vec![problem]));
     }
-    let file = tidegate_yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    let file = tidegate_yaml::read(&source, hints::unknown_key)
+        .map_err(|problem| source.refuse(vec![problem]))?;
     file::check(&file, &source, &env, before)
 }
 
@@ -146,7 +151,7 @@ pub fn load_keys(
     let text = read_text(path).map_err(refuse)?;
     // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
-    let keys: Vec<_> = tidegate_yaml::read(&source).map_err(|problem| {
+    let keys: Vec<_> = tidegate_yaml::read(&source, hints::unknown_key).map_err(|problem| {
         let problem = Problem::new(problem.place(), "this is not a list of keys");
         let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
         source.refuse(vec![problem.note(form)])

@@ -10,14 +10,33 @@ use crate::report::{Place, Problem, Source};
 
 mod indent;
 
-/// Reads a text as written.
+/// Reads a text as written. `hint` returns a note on an unknown key, if there is one, from the keys that are allowed in its place.
 ///
 /// # Errors
 ///
 /// The first mistake that YAML or the type of the file finds.
-pub fn read<T: DeserializeOwned>(source: &Source<'_>) -> Result<T, Problem> {
-    serde_saphyr::from_str_with_options(source.text(), options())
-        .map_err(|error| hidden(&error, source).unwrap_or_else(|| problem(&error, source)))
+pub fn read<T: DeserializeOwned>(
+    source: &Source<'_>,
+    hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
+) -> Result<T, Problem> {
+    serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
+        let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
+        match unknown_key(&error).and_then(|(key, allowed)| hint(key, allowed)) {
+            Some(note) => found.note(note),
+            None => found,
+        }
+    })
+}
+
+/// Returns the unknown key that an error is about, and the keys that are allowed in its place.
+fn unknown_key(error: &Error) -> Option<(&str, &[&'static str])> {
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => unknown_key(error),
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => Some((field, expected)),
+        _ => None,
+    }
 }
 
 /// A mistake that the library's error hides behind another.

@@ -16,6 +16,7 @@ use crate::check::Check;
 use crate::limits::WrittenLimit;
 use crate::limits::cost::WrittenCost;
 use crate::shape::SingleOr;
+use crate::value::answers::StatusRange;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
@@ -40,7 +41,7 @@ pub(crate) struct Delay {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
-    /// Those whose answer has one of these statuses, 200 to 599.
+    /// Those whose answer has one of these statuses, 200 to 599, or of these classes, such as 4xx.
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 
@@ -74,24 +75,24 @@ impl Value for ActionWord {
     }
 }
 
-/// The status of an answer.
+/// The statuses of answers: one, or all of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Status(pub(crate) StatusCode);
+pub(crate) struct Status(StatusRange);
 
 impl Value for Status {
     const NAME: &'static str = "Status";
     const WHAT: &'static str = "the status of an answer";
-    const ALLOWED: &'static str = "a whole number from 200 to 599, such as 401";
+    const ALLOWED: &'static str = "a status from 200 to 599, such as 401, or a class, such as 4xx";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let status = text.parse::<StatusCode>().ok();
-        let status = status.filter(|status| (200..600).contains(&status.as_u16()));
-        status.map(Self).ok_or(Fault::Form)
+        let range = StatusRange::read(text)?;
+        (range.0 >= 200).then_some(Self(range)).ok_or(Fault::Form)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let schema = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
-        schema.as_object().cloned().unwrap_or_default()
+        let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
+        let class = json!({ "type": "string", "pattern": "^[2-5](xx|[0-9]{2})$" });
+        Map::from_iter([("anyOf".to_owned(), json!([status, class]))])
     }
 }
 
@@ -181,14 +182,17 @@ pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[
     let written = &limit.count.as_ref()?.value.status;
     let mut statuses = Vec::new();
     for scalar in &written.value {
-        let Some(Status(status)) = check.read(scalar) else {
+        let Some(Status(StatusRange(first, last))) = check.read(scalar) else {
             continue;
         };
-        if statuses.contains(&status) {
+        let range = (first..=last).filter_map(|status| StatusCode::from_u16(status).ok());
+        let before = statuses.len();
+        statuses.extend(range);
+        let (earlier, these) = statuses.split_at(before);
+        if these.iter().any(|status| earlier.contains(status)) {
             let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
             check.refuse(problem);
         }
-        statuses.push(status);
     }
     if written.value.is_empty() {
         let problem = Problem::new(written.place, "an empty list counts no request");

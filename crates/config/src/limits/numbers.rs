@@ -39,6 +39,12 @@ pub(crate) fn fit(
         QuotaError::Zero(what) if !matches!(what, "window" | "rate") => count.place,
         _ => time,
     };
-    check.refuse(Problem::new(place, error.to_string()));
+    let problem = Problem::new(place, error.to_string());
+    check.refuse(match error {
+        QuotaError::Zero("capacity" | "limit") => {
+            problem.note("to refuse clients altogether, list them under `deny`")
+        }
+        _ => problem,
+    });
     None
 }

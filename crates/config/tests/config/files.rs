@@ -6,7 +6,7 @@ use super::*;
 fn a_missing_file_is_named() {
     let error = config::load(Path::new("tests/broken/none.yml"), env).unwrap_err();
     let expected = "error: tests/broken/none.yml: cannot be read: there is no such file\
-        \n = a configuration is one YAML file; `-c FILE` names another";
+        \n = `-c FILE` names another; `tidegate init` writes one";
     assert_eq!(error.to_string(), expected);
     assert!(config::load(Path::new("tests/broken"), env).is_err());
 }

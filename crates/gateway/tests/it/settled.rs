@@ -132,7 +132,7 @@ fn held() -> (Upstream, watch::Sender<bool>) {
 async fn whoever_only_reservations_stand_in_the_way_of_waits_in_order_and_not_for_ever() {
     on_both_stores(async |store| {
         let (upstream, release) = held();
-        let limit = "fixed_window: { limit: 1, window: 31d }, count: { status: [401] }";
+        let limit = "fixed_window: { limit: 1, window: 31d }, count: { status: [4xx] }";
         let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
         let (address, admin) = (gateway.address, gateway.admin);
         let first = ask(address, "/first");

@@ -1,0 +1,73 @@
+//! Notes on unknown keys that other proxies have, or that stand elsewhere here.
+
+/// A key, a key that is allowed in its place, and the note.
+const NOTES: [(&[&str], &str, &str); 9] = [
+    (
+        &["tls", "ssl", "https"],
+        "listen",
+        "TLS belongs to an address: `listen: { address: \"0.0.0.0:443\", tls: { cert: FILE, key: FILE } }`",
+    ),
+    (
+        &["port", "bind", "address", "host", "server", "http"],
+        "listen",
+        "`listen` has the address and the port, such as `listen: 0.0.0.0:8080`",
+    ),
+    (
+        &["redis"],
+        "store",
+        "Redis is a store: `store: { redis: { url: \"redis://127.0.0.1:6379\" } }`",
+    ),
+    (
+        &["upstream", "backend", "proxy_pass", "service", "target"],
+        "routes",
+        "a route has an upstream: `routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\" }]`",
+    ),
+    (
+        &["rate", "rate_limit", "rate_limits", "ratelimit"],
+        "limits",
+        "a limit has a name: `limits: { per-client: { token_bucket: { capacity: 20, refill: 10/s } } }`, and a route lists it",
+    ),
+    (
+        &["log_level", "logging", "access_log"],
+        "log",
+        "the log is `log: { level: info, format: json, access: … }`",
+    ),
+    (
+        &["allow", "allowlist", "whitelist"],
+        "exempt",
+        "`exempt` lists clients without limits, `deny` clients that are refused",
+    ),
+    (
+        &["read", "write", "send", "client", "body"],
+        "slow",
+        "`header` bounds a request's head, `slow` a client that sends or reads too slowly, `upstream` the wait for an answer",
+    ),
+    (
+        &["keepalive", "keep_alive"],
+        "idle",
+        "`idle` bounds how long a connection without a request stays open",
+    ),
+];
+
+/// Returns a note on an unknown key where these keys are allowed.
+pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
+    let fits = |(keys, place, _): &&(&[&str], &str, &str)| {
+        keys.iter().any(|other| other.eq_ignore_ascii_case(key)) && allowed.contains(place)
+    };
+    NOTES.iter().find(fits).map(|(_, _, note)| *note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unknown_key;
+
+    #[test]
+    fn a_note_depends_on_the_place_of_the_key() {
+        let note = |key, allowed: &[&str]| unknown_key(key, allowed).unwrap_or_default();
+        assert!(note("TLS", &["listen", "admin"]).contains("listen: {"));
+        assert!(note("read", &["header", "slow"]).contains("`slow`"));
+        for (key, place) in [("tls", "path"), ("read", "listen"), ("lisen", "listen")] {
+            assert_eq!(unknown_key(key, &[place]), None, "{key} at {place}");
+        }
+    }
+}
