@@ -19,6 +19,10 @@ const OWN: usize = 24;
 /// most so many.
 const RESERVED_PART: usize = 8;
 const MOST_RESERVED: usize = 128;
+/// The connections of clients, unless the configuration sets another number.
+pub const DEFAULT_CONNECTIONS: usize = 10_000;
+/// The least number of these that must fit without a warning.
+const LEAST_CONNECTIONS: usize = 1_000;
 /// How often the log says that there are none left.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
@@ -62,9 +66,11 @@ impl Shares {
         }
     }
 
-    /// What is to be said if fewer than `wanted` clients fit.
-    pub fn misfit(&self, wanted: usize) -> Option<String> {
-        let limit = self.limit.filter(|_| self.clients < wanted)?;
+    /// Returns a warning if fewer clients fit than `max_connections`. None: the configuration does not set it, so most systems fit.
+    pub fn misfit(&self, max_connections: Option<usize>) -> Option<String> {
+        let least = max_connections.unwrap_or(LEAST_CONNECTIONS);
+        let limit = self.limit.filter(|_| self.clients < least)?;
+        let wanted = max_connections.unwrap_or(DEFAULT_CONNECTIONS);
         let Self { clients, .. } = self;
         Some(format!(
             "max_connections is {wanted}, but with {limit} file descriptors only {clients} connections fit, as each may \
@@ -202,10 +208,18 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said() {
         let shares = Shares::of(Some(1024), OWN);
-        assert_eq!(shares.misfit(436), None);
-        let said = shares.misfit(437).unwrap();
+        assert_eq!(shares.misfit(Some(436)), None);
+        let said = shares.misfit(Some(437)).unwrap();
         assert!(said.contains("437") && said.contains("1024") && said.contains("436"));
-        assert_eq!(Shares::of(None, OWN).misfit(1_000_000), None);
+        assert_eq!(Shares::of(None, OWN).misfit(Some(1_000_000)), None);
+        assert!(
+            shares
+                .misfit(None)
+                .unwrap()
+                .contains("max_connections is 10000")
+        );
+        // Half of what is common, which is enough for a number that the configuration does not set.
+        assert_eq!(Shares::of(Some(20_000), OWN).misfit(None), None);
     }
 
     #[test]

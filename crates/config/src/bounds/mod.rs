@@ -55,15 +55,7 @@ impl Value for MemoryLimit {
     }
 }
 
-pub(crate) fn max_connections(
-    check: &mut Check<'_>,
-    written: Option<&Scalar<Connections>>,
-) -> usize {
-    let written = check.read_some(written);
-    written.map_or(10_000, |Connections(number)| number)
-}
-
-pub(crate) fn max_connections_per_ip(
+pub(crate) fn connections(
     check: &mut Check<'_>,
     written: Option<&Scalar<Connections>>,
 ) -> Option<usize> {

@@ -253,11 +253,8 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         limits,
         routes,
         timeouts,
-        max_connections: bounds::max_connections(check, file.max_connections.as_ref()),
-        max_connections_per_ip: bounds::max_connections_per_ip(
-            check,
-            file.max_connections_per_ip.as_ref(),
-        ),
+        max_connections: bounds::connections(check, file.max_connections.as_ref()),
+        max_connections_per_ip: bounds::connections(check, file.max_connections_per_ip.as_ref()),
         max_memory: bounds::max_memory(check, file.max_memory.as_ref()),
         log,
         tracing: tracing::tracing(check, file.tracing.as_ref()),

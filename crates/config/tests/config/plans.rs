@@ -114,7 +114,7 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(plan.admin.address, "127.0.0.1:9901".parse().unwrap());
     assert!(plan.admin.token.is_none());
     assert!(matches!(plan.store, StorePlan::Memory));
-    assert_eq!(plan.max_connections, 10_000);
+    assert_eq!(plan.max_connections, None);
     assert_eq!((plan.max_connections_per_ip, plan.max_memory), (None, None));
     assert_eq!(plan.timeouts, config::Timeouts::default());
     assert_eq!(
@@ -164,7 +164,7 @@ fn variables_are_filled_in_wherever_values_stand_and_quoted_or_not() {
     let plan = plan(&with(text));
     assert_eq!(
         (plan.listen[0].address.port(), plan.max_connections),
-        (5, 5)
+        (5, Some(5))
     );
     assert_eq!(plan.secret.as_ref().unwrap().expose(), SECRET);
     assert!(!format!("{plan:?}").contains(SECRET));

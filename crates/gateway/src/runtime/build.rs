@@ -23,6 +23,7 @@ use crate::stack::{Enforcement, Route, Stack};
 use tidegate_config::Plan;
 use tidegate_config::routes::RoutePlan;
 use tidegate_keys::jwks::Jwks;
+use tidegate_net::descriptors::DEFAULT_CONNECTIONS;
 use tidegate_overrides::LiveOverrides;
 use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
 use tidegate_telemetry::RequestIds;
@@ -112,7 +113,7 @@ impl Runtime {
         let protections = plan.listen.into_iter().map(|listener| listener.tls);
         let server = Settings {
             listeners: names.into_iter().zip(protections).collect(),
-            max_connections: plan.max_connections,
+            max_connections: plan.max_connections.unwrap_or(DEFAULT_CONNECTIONS),
             max_connections_per_ip: plan.max_connections_per_ip,
             proxy_protocol: plan.proxy_protocol,
             timeouts: Timeouts {
