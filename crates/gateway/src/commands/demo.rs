@@ -35,7 +35,7 @@ async fn demo() -> Result<(), Failure> {
     plan.log.access = None;
     let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     let gateway = Gateway::start(plan).await.map_err(|error| match error {
-        StartError::Bind(..) => Failure::usage(format!(
+        StartError::Bind(..) => Failure::failed(format!(
             "{error}; TIDEGATE_LISTEN and TIDEGATE_ADMIN name other addresses, such as 127.0.0.1:0"
         )),
         error => Failure::usage(error),

@@ -65,7 +65,11 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
     let inherited = Inherited::take().map_err(Failure::usage)?;
     let gateway = Gateway::start_with(plan, inherited).await;
-    let gateway = gateway.map_err(Failure::usage)?;
+    let gateway = gateway.map_err(|error| match error.is_about_configuration() {
+        true => Failure::usage(error),
+        // A service manager starts the gateway again.
+        false => Failure::failed(error),
+    })?;
     announce(&gateway).map_err(Failure::failed)?;
     // Its ports are open: who comes now waits for a moment at most.
     systemd::ready();

@@ -30,6 +30,13 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+impl StartError {
+    /// Whether the configuration must be changed first. A start that fails for another reason may succeed later.
+    pub(crate) const fn is_about_configuration(&self) -> bool {
+        matches!(self, Self::Unnamed(_) | Self::Store(_))
+    }
+}
+
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

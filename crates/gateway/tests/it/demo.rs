@@ -141,7 +141,7 @@ async fn a_port_in_use_is_told_with_the_way_to_another() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let (_folder, mut process) = demo(&address.to_string());
-    assert_eq!(process.wait(LONG).await.code(), Some(2));
+    assert_eq!(process.wait(LONG).await.code(), Some(1));
     let line = process.wait_for_line("error: ", LONG).await;
     assert!(
         line.contains(&address.to_string()) && line.contains("in use"),
