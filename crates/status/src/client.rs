@@ -58,7 +58,7 @@ pub struct Standing {
     /// When all of it will be back, in epoch seconds, rounded up. For places that requests hold, it is when the last one lapses
     /// that is not renewed.
     pub reset: u64,
-    /// Whether a request that costs 1 would be allowed.
+    /// Whether a request would be allowed. It costs 1 if the cost differs from request to request.
     pub allowed: bool,
     /// Whether the limit only observes, and refuses nobody.
     #[serde(default)]

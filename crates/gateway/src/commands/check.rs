@@ -31,9 +31,11 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (mut plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend(too_many_connections(&plan));
-    if options.running {
-        warnings.extend(changes_of_reload(&plan)?);
-    }
+    let running = match options.running {
+        true => Some(changes_of_reload(&plan)?),
+        false => None,
+    };
+    warnings.extend(running.iter().flatten().cloned());
     let mut report = String::new();
     for warning in &warnings {
         // Writing to a String cannot fail.
@@ -47,6 +49,13 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         counted(plan.limits.len(), "limit"),
         counted(warnings.len(), "warning"),
     );
+    if running.is_some_and(|changes| changes.is_empty()) {
+        let _ = writeln!(
+            report,
+            "the gateway at {} would take it by a reload, and keep every limit and override",
+            plan.admin.address
+        );
+    }
     if options.connect {
         let tried = connect::try_all(&mut plan)?;
         for one in &tried {

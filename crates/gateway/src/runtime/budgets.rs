@@ -209,7 +209,12 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: own.limit,
             key: own.key,
-            cost: 1,
+            // A reservation must fit, or the cost of each request.
+            cost: own
+                .rule
+                .cost
+                .at_first()
+                .map_or(1, |cost| cost.min(own.limit.quota().capacity())),
             origin: None,
         })
         .collect()

@@ -89,6 +89,34 @@ routes:
 const ALPHA: (&str, &str) = ("x-api-key", "alpha-key");
 
 #[tokio::test]
+async fn a_client_may_go_on_if_the_cost_of_a_request_fits() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&format!(
+            "
+{store}
+limits:
+  tokens: {{ fixed_window: {{ limit: 5, window: 31d }}, cost: {{ response_header: X-Cost, reserve: 3 }} }}
+  exports: {{ fixed_window: {{ limit: 5, window: 31d }}, cost: 3 }}
+routes:
+  - {{ path: /**, upstream: UPSTREAM, limits: [tokens, exports] }}
+"
+        ))
+        .await;
+        let allowed = async || {
+            let shown = show(&bench, "127.0.0.1").await;
+            let limits = shown["limits"].as_array().unwrap();
+            let of = |limit: &Value| (limit["remaining"].as_u64(), limit["allowed"] == true);
+            limits.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(allowed().await, [(Some(5), true), (Some(5), true)]);
+        assert_eq!(ask(&bench.client, "/", &[]).await.status, 200);
+        assert_eq!(allowed().await, [(Some(2), false), (Some(2), false)]);
+        bench.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn it_says_what_the_headers_say_and_charges_nothing() {
     on_both_stores(async |store| {
         let bench = bench(store).await;

@@ -53,7 +53,12 @@ async fn a_changed_window_is_said_before_the_reload_and_after() {
 
     let next = folder.path().join("next.yaml");
     std::fs::write(&next, config(&admin.to_string(), DAY)).unwrap();
-    assert!(check(&next).ends_with("0 warnings\n"), "{}", check(&next));
+    let said = check(&next);
+    let takes = format!("the gateway at {admin} would take it by a reload");
+    assert!(
+        said.contains("0 warnings\n") && said.contains(&takes),
+        "{said}"
+    );
     std::fs::write(&next, config(&admin.to_string(), HALF)).unwrap();
     let said = check(&next);
     let why = "limit `daily` anew, so that clients have its full quota again: \

@@ -12,7 +12,9 @@ use crate::plan::ClientPlan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownClient {
     /// It is not written as clients are.
-    #[error("a client is written api_key:NAME, user_id:ID, client_cert:NAME or ip:ADDRESS")]
+    #[error(
+        "a client is written api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS or an address"
+    )]
     Form,
     /// What follows `ip:` is no address.
     #[error("what follows ip: is not an IPv4 or IPv6 address")]
@@ -43,6 +45,12 @@ impl Caller {
 
     /// As [`named`](Self::named), without the plans of members.
     fn called(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
+        if let Ok(address) = name.parse() {
+            return Ok(Self::at(
+                address::network(address, 128),
+                clients.ipv6_prefix,
+            ));
+        }
         let (kind, value) = name.split_once(':').ok_or(UnknownClient::Form)?;
         if value.is_empty() {
             return Err(UnknownClient::Form);

@@ -79,6 +79,8 @@ fn a_name_counts_where_requests_of_the_client_do() {
         ("api_key:acme", vec![(KEY, "acme-key")], 3),
         ("user_id:42", vec![(USER, "42")], 3),
         ("ip:203.0.113.7", vec![], 7),
+        ("203.0.113.7", vec![], 7),
+        ("2001:db8::ffff:1", vec![], 7),
         ("ip:2001:db8::ffff:1", vec![], 7),
         ("ip:::ffff:203.0.113.7", vec![], 7),
     ] {
