@@ -33,9 +33,15 @@ const NOTES: [(&[&str], &str, &str); 9] = [
         "the log is `log: { level: info, format: json, access: … }`",
     ),
     (
-        &["allow", "allowlist", "whitelist"],
+        &[
+            "allowlist",
+            "whitelist",
+            "denylist",
+            "blocklist",
+            "blacklist",
+        ],
         "exempt",
-        "`exempt` lists clients without limits, `deny` clients that are refused",
+        "`allow` lists the only clients that are let through, `deny` those that are refused, `exempt` those without limits",
     ),
     (
         &["read", "write", "send", "client", "body"],

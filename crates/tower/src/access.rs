@@ -1,6 +1,7 @@
-//! Who is refused, and who is charged to nothing: what `deny`, `require` and `exempt` say of a request's caller.
+//! Who is refused, and who is charged to nothing: what `deny`, `require`, `allow` and `exempt` say of a request's caller.
 //!
-//! `deny` is asked first, `require` second, `exempt` last. So a client that is listed twice gets what is stricter.
+//! `deny` is asked first, then `require`, `allow` and `exempt`. So a client that is listed twice gets what is stricter. An `allow` list
+//! without names is decided with `deny`, by the address alone.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +17,35 @@ use crate::{Caller, Credentials};
 pub struct AccessLists {
     /// Clients whose requests are answered with 403.
     pub deny: ClientList,
+    /// The only clients whose requests are not answered with 403; none: all clients.
+    pub allow: Option<AllowList>,
     /// Clients that are charged to nothing: of the gateway to no limit at all, of a route to none that the route lists.
     pub exempt: ClientList,
     /// What a request must show.
     pub require: Option<Required>,
+}
+
+/// The only clients that are let through.
+#[derive(Clone, Debug)]
+pub struct AllowList {
+    list: ClientList,
+    itself: ListEntry,
+}
+
+impl AllowList {
+    /// A list that is written at `place`.
+    pub fn new(list: ClientList, place: impl Into<Arc<str>>) -> Self {
+        let itself = ListEntry::of_allow_list(place.into());
+        Self { list, itself }
+    }
+
+    fn has(&self, caller: &Caller) -> bool {
+        let by_address = caller.origin.and_then(|origin| self.list.address(origin));
+        by_address.is_some()
+            || caller
+                .names()
+                .any(|name| name.listed_in(&self.list).is_some())
+    }
 }
 
 /// What one limit says of callers.
@@ -40,6 +66,7 @@ pub struct Preflight;
 pub struct Access {
     deny: Vec<ClientList>,
     deny_file: Option<NetworkFile>,
+    allow: Vec<AllowList>,
     require: Option<Required>,
     exempt: Exempt,
     has_exempt: bool,
@@ -85,12 +112,18 @@ impl Access {
         let access = Self {
             deny: not_empty(deny),
             deny_file: deny_file.cloned(),
+            allow: [&gateway.allow, &route.allow]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
             require: route.require,
             has_exempt: !limits.is_empty() && exempt.lists().any(|list| !list.is_empty()),
             exempt,
         };
         let says = !access.deny.is_empty()
             || access.deny_file.is_some()
+            || !access.allow.is_empty()
             || access.require.is_some()
             || access.has_exempt;
         says.then(|| Arc::new(access))
@@ -100,7 +133,16 @@ impl Access {
     pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
         let listed = self.deny.iter().find_map(|list| list.address(address));
         let in_file = || self.deny_file.as_ref()?.address(address);
-        listed.cloned().or_else(in_file)
+        let lacks =
+            |allow: &&AllowList| !allow.list.has_names() && allow.list.address(address).is_none();
+        let not_allowed = || Some(self.allow.iter().find(lacks)?.itself.clone());
+        listed.cloned().or_else(in_file).or_else(not_allowed)
+    }
+
+    /// The `allow` list that has neither the caller's address nor a name that the caller has shown.
+    fn lacks(&self, caller: &Caller) -> Option<&ListEntry> {
+        let lacking = self.allow.iter().find(|allow| !allow.has(caller));
+        lacking.map(|allow| &allow.itself)
     }
 
     /// The entry that denies a caller by name: by any that the caller has shown to have.
@@ -130,13 +172,16 @@ impl Access {
     /// Whether it takes a caller's names to know what becomes of a request.
     pub fn needs_names(&self) -> bool {
         let exempt = self.exempt.lists().filter(|_| self.has_exempt);
-        let mut by_list = self.deny.iter().chain(exempt);
+        let allowed = self.allow.iter().map(|allow| &allow.list);
+        let mut by_list = self.deny.iter().chain(exempt).chain(allowed);
         self.require.is_some() || by_list.any(ClientList::has_names)
     }
 
     /// Whether it takes a caller's address to know what becomes of a request under the rule with this index.
     pub fn needs_address(&self, index: usize) -> bool {
-        let mut lists = self.deny.iter().chain(self.exempt.of_rule(index));
+        let allowed = self.allow.iter().map(|allow| &allow.list);
+        let listed = self.deny.iter().chain(allowed);
+        let mut lists = listed.chain(self.exempt.of_rule(index));
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 
@@ -149,12 +194,20 @@ impl Access {
         if let Some(entry) = self.denies_name(caller) {
             return Some(Box::new(AccessVerdict::Denied(entry.clone())));
         }
+        let is_preflight = || request.extensions().get::<Preflight>().is_some();
         if let Some(required) = self.require
             && caller.refused.is_none()
             && !required.is_shown_by(caller)
-            && request.extensions().get::<Preflight>().is_none()
+            && !is_preflight()
         {
             caller.refuse(Credentials::Missing(required));
+        }
+        // Who lacks credentials gets 401, and may be in the list with them.
+        if caller.refused.is_none()
+            && let Some(entry) = self.lacks(caller)
+            && !is_preflight()
+        {
+            return Some(Box::new(AccessVerdict::Denied(entry.clone())));
         }
         if !self.has_exempt {
             return None;

@@ -11,7 +11,7 @@ use crate::networks::NetworkTable;
 /// An entry of a list, for people: what it stands for, and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEntry {
-    /// Such as `10.0.0.0/8` or `api_key:monitor`.
+    /// Such as `10.0.0.0/8` or `api_key:monitor`; `allow` for an `allow` list that lacks the client.
     pub text: Arc<str>,
     /// Its file and line, such as `gateway.yaml:12:10`; `override` if it was set at run time.
     pub place: Arc<str>,
@@ -19,6 +19,8 @@ pub struct ListEntry {
 
 impl ListEntry {
     const OVERRIDE: &'static str = "override";
+    /// The text of a whole list. An entry is a network, or has a `:`.
+    const ALLOW: &'static str = "allow";
 
     /// What an override says of a client.
     pub(crate) fn of_override(text: Arc<str>) -> Self {
@@ -26,6 +28,17 @@ impl ListEntry {
             text,
             place: Self::OVERRIDE.into(),
         }
+    }
+
+    /// An `allow` list in which a client is not.
+    pub(crate) fn of_allow_list(place: Arc<str>) -> Self {
+        let text = Self::ALLOW.into();
+        Self { text, place }
+    }
+
+    /// Whether it is an `allow` list in which a client is not.
+    pub fn is_allow_list(&self) -> bool {
+        &*self.text == Self::ALLOW
     }
 
     /// Whether it was set at run time.

@@ -45,7 +45,7 @@ mod wait_queues;
 mod waiting;
 
 pub use accept_encoding::accept_readable;
-pub use access::{Access, AccessLists, AccessVerdict, Exemption, LimitLists, Preflight};
+pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists, Preflight};
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};

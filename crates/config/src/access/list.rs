@@ -1,4 +1,4 @@
-//! Lists of networks and clients: the values of `exempt`, `deny` and `members`.
+//! Lists of networks and clients: the values of `exempt`, `deny`, `allow` and `members`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::value::client::ListedText;
 pub(crate) enum Purpose {
     Exempt,
     Deny,
+    Allow,
     Members,
 }
 
@@ -245,6 +246,10 @@ fn everyone(check: &mut Check<'_>, place: Option<Place>, purpose: Purpose) {
         Purpose::Deny => (
             "this denies every address",
             "`exempt` does not admit a client that is denied",
+        ),
+        Purpose::Allow => (
+            "this allows every address",
+            "no client is left out: list the networks that are let through",
         ),
         Purpose::Members => (
             "every address is a member of this plan",

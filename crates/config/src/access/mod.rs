@@ -1,12 +1,12 @@
-//! Who is refused, and who is charged to nothing (`deny`, `deny_file`, `exempt`, `require`).
+//! Who is refused, and who is charged to nothing (`deny`, `deny_file`, `allow`, `exempt`, `require`).
 
 pub(crate) mod list;
 pub(crate) mod networks;
 
 use std::sync::Arc;
 
-use tidegate_tower::{Access, AccessLists, LimitLists, Policy, Required, Rule};
-use tidegate_yaml::Problem;
+use tidegate_tower::{Access, AccessLists, AllowList, LimitLists, Policy, Required, Rule};
+use tidegate_yaml::{Problem, Spanned};
 
 use crate::access::list::{KnownClients, Purpose, client_list};
 use crate::access::networks::{DenyFile, deny_file};
@@ -39,6 +39,7 @@ choice!(
 pub(crate) struct WrittenAccess<'f> {
     pub(crate) exempt: Option<&'f [Scalar<ListedText>]>,
     pub(crate) deny: Option<&'f [Scalar<ListedText>]>,
+    pub(crate) allow: Option<&'f Spanned<Vec<Scalar<ListedText>>>>,
     pub(crate) require: Option<&'f Scalar<RequireWord>>,
 }
 
@@ -71,11 +72,28 @@ pub(crate) fn access_lists(
     AccessLists {
         exempt: client_list(check, written.exempt, known, Purpose::Exempt),
         deny: client_list(check, written.deny, known, Purpose::Deny),
+        allow: written.allow.map(|list| allow_list(check, list, known)),
         require: match written.require {
             Some(scalar) => require(check, scalar, known),
             None => of_file,
         },
     }
+}
+
+/// Reads the only clients that are let through.
+fn allow_list(
+    check: &mut Check<'_>,
+    written: &Spanned<Vec<Scalar<ListedText>>>,
+    known: &KnownClients,
+) -> AllowList {
+    if written.value.is_empty() {
+        let problem = Problem::new(written.place, "this list is empty");
+        check.refuse(problem.note("every client would get 403; without `allow` none does"));
+    }
+    let list = client_list(check, Some(&written.value), known, Purpose::Allow);
+    let name = check.source.name().to_owned();
+    let place = written.place.map_or(name, |place| check.source.at(place));
+    AllowList::new(list, place)
 }
 
 /// Reads what a limit says of callers.

@@ -69,6 +69,8 @@ pub(crate) struct File {
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
     /// A file with more networks and addresses, one a line; reread when it changes. Default: none.
     pub(crate) deny_file: Option<Scalar<FilePath>>,
+    /// The only networks, addresses and clients that are let through; 403 for others, before any limit. Default: all.
+    pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are charged to no limit. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
     /// With `store: memory`, the file in which overrides that are set at run time are kept. Default: none; they end with the process.
@@ -126,6 +128,7 @@ impl File {
         WrittenAccess {
             exempt: self.exempt.as_deref(),
             deny: self.deny.as_deref(),
+            allow: self.allow.as_ref(),
             require: self.require.as_ref(),
         }
     }

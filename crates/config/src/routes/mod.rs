@@ -87,6 +87,8 @@ pub(crate) struct Route {
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
     /// Networks, addresses and clients that are answered with 403, beside those of the file. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
+    /// The only networks, addresses and clients that are let through, of those that the file lets through. Default: all of these.
+    pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are not charged to the limits of the route. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
     /// What requests must show: none, api_key, jwt or verified; 401 without. Default: the file's.
@@ -258,6 +260,7 @@ fn route_plan(
     let written = WrittenAccess {
         exempt: route.exempt.as_deref(),
         deny: route.deny.as_deref(),
+        allow: route.allow.as_ref(),
         require: route.require.as_ref(),
     };
     let of_file = defaults.access.lists.require;

@@ -256,15 +256,21 @@ fn denied(text: &mut String, assessment: &Assessment) -> bool {
     };
     let ListEntry { text: name, place } = entry;
     // Writing to a String cannot fail.
-    let _ = match entry.is_override() {
-        true => writeln!(
+    let _ = if entry.is_override() {
+        writeln!(
             text,
             "answer:   403, for an override blocks {name}; nothing is charged"
-        ),
-        false => writeln!(
+        )
+    } else if entry.is_allow_list() {
+        writeln!(
+            text,
+            "answer:   403, for the client is not in `allow` ({place}); nothing is charged"
+        )
+    } else {
+        writeln!(
             text,
             "answer:   403, for `deny` lists {name} ({place}); nothing is charged"
-        ),
+        )
     };
     true
 }

@@ -30,7 +30,7 @@ fn lists(deny: &[&str], exempt: &[&str]) -> AccessLists {
     AccessLists {
         deny: list(deny),
         exempt: list(exempt),
-        require: None,
+        ..AccessLists::default()
     }
 }
 
@@ -161,6 +161,57 @@ fn of_two_names_either_denies_and_only_the_client_exempts() {
     );
     assert!(judged(&access(&["user_id:42"]), both.clone()).0);
     assert!(judged(&access(&["api_key:acme"]), both).0);
+}
+
+#[test]
+fn only_listed_clients_are_let_through() {
+    let limit = LimitLists::default();
+    let only = |clients: &[&str]| AccessLists {
+        allow: Some(AllowList::new(list(clients), "file:9")),
+        ..lists(&["192.0.2.66"], &["198.51.100.0/24"])
+    };
+    let nothing = AccessLists::default();
+    let by_address = Access::new(&only(&["192.0.2.0/24"]), None, &nothing, &[&limit], 0).unwrap();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let entry = by_address.denies_address(address("203.0.113.1")).unwrap();
+    assert_eq!((&*entry.text, &*entry.place), ("allow", "file:9"));
+    assert!(entry.is_allow_list());
+    assert_eq!(by_address.denies_address(address("192.0.2.1")), None);
+    assert!(!by_address.needs_names() && by_address.needs_address(0));
+
+    // With a name in the list the address alone decides nothing. The route narrows what the gateway lets through.
+    let both = Access::new(
+        &only(&["192.0.2.0/24", "user_id:42", "user_id:43"]),
+        None,
+        &only(&["192.0.2.0/25", "user_id:42"]),
+        &[&limit],
+        0,
+    );
+    let both = both.unwrap();
+    assert!(both.needs_names());
+    for (from, user, denied) in [
+        ("192.0.2.1", None, false),
+        ("192.0.2.200", None, true),
+        ("192.0.2.200", Some("42"), false),
+        ("203.0.113.1", Some("42"), false),
+        ("203.0.113.1", Some("43"), true),
+        ("203.0.113.1", None, true),
+        // Under `deny`, and exempt.
+        ("192.0.2.66", Some("42"), true),
+        ("198.51.100.1", None, true),
+    ] {
+        let judged = judged(&both, caller(from, user));
+        assert_eq!(judged.0, denied, "{from} {user:?}");
+    }
+    let mut refused = caller("203.0.113.1", None);
+    refused.refuse(Credentials::Missing(Required::Verified));
+    assert!(!judged(&both, refused).0, "401 comes first");
+    let mut preflight = Request::new(());
+    preflight.extensions_mut().insert(Preflight);
+    assert!(
+        both.judge(&mut caller("203.0.113.1", None), &preflight)
+            .is_none()
+    );
 }
 
 #[test]

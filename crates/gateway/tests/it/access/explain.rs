@@ -20,6 +20,7 @@ always: [guard]
 plans: {{ gold: {{ members: [\"user_id:8\"], own: unlimited }} }}
 routes:
   - {{ path: /key, upstream: http://127.0.0.1:9000, limits: [own], require: api_key }}
+  - {{ path: /office, upstream: http://127.0.0.1:9000, limits: [own], allow: [172.16.0.0/12] }}
   - {{ path: /**, upstream: http://127.0.0.1:9000, limits: [own], deny: [\"user_id:66\"] }}
 ",
         listed("alpha")
@@ -79,6 +80,10 @@ fn it_names_the_line_that_exempts_or_denies() {
             "answer:   403, for `deny` lists 198.51.100.7 (denied.txt:2); nothing is charged",
         ),
         (
+            &["/office", "--peer", "203.0.113.1"],
+            "answer:   403, for the client is not in `allow` (gateway.yaml:14:77); nothing is charged",
+        ),
+        (
             &["/key", "--peer", "203.0.113.1"],
             "answer:   401, for `require: api_key` is not met; only what is under `always` is charged",
         ),
@@ -86,7 +91,7 @@ fn it_names_the_line_that_exempts_or_denies() {
         has(arguments, &[expected]);
     }
     let lines = explain(&["/", "-H", "X-User-Id: 66"]);
-    let denied = "answer:   403, for `deny` lists user_id:66 (gateway.yaml:14:";
+    let denied = "answer:   403, for `deny` lists user_id:66 (gateway.yaml:15:";
     assert!(
         lines.iter().any(|line| line.starts_with(denied)),
         "{lines:#?}"

@@ -23,6 +23,8 @@ deny: [192.0.2.0/24, \"user_id:66\"]
 routes:
   - { path: /required, upstream: UPSTREAM, require: api_key, exempt: [api_key:exempt] }
   - { path: /exempt, upstream: UPSTREAM, exempt: [\"user_id:66\"] }
+  - { path: /allowed, upstream: UPSTREAM, allow: [192.0.2.0/24, 203.0.113.0/25, api_key:small, api_key:exempt] }
+  - { path: /allowed/required, upstream: UPSTREAM, allow: [api_key:exempt], require: api_key }
   - { path: /**, upstream: UPSTREAM }
 ";
 
@@ -122,6 +124,54 @@ clients:
                 &nobody,
                 &nobody,
                 unauthorized,
+            ),
+            (
+                "allowed and denied",
+                "/allowed",
+                "192.0.2.2",
+                &nobody,
+                &key("small"),
+                forbidden,
+            ),
+            (
+                "exempt and not allowed",
+                "/allowed",
+                "203.0.113.200",
+                &nobody,
+                &nobody,
+                forbidden,
+            ),
+            (
+                "exempt and allowed by its address",
+                "/allowed",
+                "203.0.113.100",
+                &nobody,
+                &nobody,
+                exempt,
+            ),
+            (
+                "a token that names the client, and an allowed key",
+                "/allowed",
+                "198.51.100.8",
+                &plain("2"),
+                &key("small"),
+                with(9),
+            ),
+            (
+                "not allowed, without what is required",
+                "/allowed/required",
+                "198.51.100.9",
+                &nobody,
+                &nobody,
+                unauthorized,
+            ),
+            (
+                "not allowed, with what is required",
+                "/allowed/required",
+                "198.51.100.9",
+                &nobody,
+                &key("small"),
+                forbidden,
             ),
             (
                 "exempt, with a plan",

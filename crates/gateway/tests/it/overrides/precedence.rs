@@ -19,6 +19,7 @@ plans:
   free: {{ it: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}
 always: [guard]
 routes:
+  - {{ path: /office, upstream: UPSTREAM, limits: [it], allow: [10.0.0.0/8] }}
   - {{ path: /**, upstream: UPSTREAM, limits: [it] }}
 ",
         listed("plain"),
@@ -78,6 +79,9 @@ async fn the_table_of_the_docs_holds() {
             let answer = ask(&client, "/", headers).await;
             assert_eq!(limit(&answer), expected, "{headers:?}");
         }
+        // An `allow` without the client, and any override: denied.
+        let answer = ask(&client, "/office", &[user("vip")]).await;
+        assert_eq!(limit(&answer), (403, None));
         // `exempt` in the configuration, and a plan by override: exempt.
         clear(admin, "user_id:exempt").await;
         set(admin, "user_id:exempt", plan("free")).await;
