@@ -324,6 +324,20 @@ fn the_limit_with_most_keys_makes_place_first() {
     assert!(known > 9_900, "{known}");
 }
 
+/// The keys of the flood are used up, and only those of the other limit might leave.
+#[test]
+fn a_flood_replaces_no_key_of_a_limit_with_fewer() {
+    let store = many();
+    let (small, flooded) = (limit("small", windowed(10)), limit("flooded", windowed(1)));
+    flood(&store, &small, 0..500, None);
+    flood(&store, &flooded, 0..200_000, None);
+    assert_eq!(store.usage().evicted, 0);
+    for client in 0..500 {
+        let decision = decided(&store, &[spread(&small, client)], Outcome::Admitted);
+        assert_eq!(decision.verdicts[0].unwrap().remaining, 8, "{client}");
+    }
+}
+
 #[test]
 fn more_limits_share_the_floors() {
     let store = many();
