@@ -12,8 +12,8 @@ use tower::{Layer as _, Service as _};
 
 use super::*;
 use crate::{
-    AddressFrom, Answers, ClientSource, Clients, Hasher, MAX_ABANDONED, Peer, Policy,
-    RateLimitLayer, Rule, Transmission, TrustedProxies,
+    AddressFrom, Answers, ClientSource, Clients, Cost, Hasher, MAX_ABANDONED, Missing, Peer,
+    Policy, RateLimitLayer, Rule, Transmission, TrustedProxies,
 };
 
 const HOUR: u64 = 3_600_000_000;
@@ -179,6 +179,26 @@ async fn too_many_exchanges_end_with_their_clients_and_hold_what_they_hold() {
     drop(request);
     bench.answers(StatusCode::OK).await;
     assert_eq!(bench.left().await, [4, 4]);
+}
+
+/// A client that leaves very often hides no cost by that.
+#[tokio::test]
+async fn an_exchange_that_goes_no_further_may_cost_all() {
+    for (missing, left) in [(Missing::Reserve, 4), (Missing::All, 0)] {
+        let mut bench = Bench::new(true);
+        bench.rules[0].count = None;
+        bench.rules[0].cost = Cost::Body {
+            path: "cost".parse().unwrap(),
+            reserve: 1,
+            missing,
+        };
+        let address = |nth: u32| IpAddr::from(nth.to_be_bytes());
+        let _permits: Vec<_> = (1..=MAX_ABANDONED as u32)
+            .map(|nth| bench.wait_queues.abandon(address(nth)).unwrap())
+            .collect();
+        drop(bench.begin().await);
+        assert_eq!(bench.left().await, [left, 4]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
