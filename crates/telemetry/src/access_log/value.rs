@@ -276,10 +276,10 @@ mod tests {
             written(value, Style::Plain),
             r"a\x22b\x5Cc\x0A\x7F\xC3\xBC\xFF []"
         );
-        let text = "\u{9b}31m \u{202e}".as_bytes();
+        let text = "\u{9b}31m \u{202e}\u{2800}".as_bytes();
         let value_of = |style| written(Value::Text(text, 100), style);
-        assert_eq!(value_of(Style::Text), r#""\u{9b}31m \u{202e}""#);
-        assert_eq!(value_of(Style::Json), r#""\u009b31m \u202e""#);
+        assert_eq!(value_of(Style::Text), r#""\u{9b}31m \u{202e}\u{2800}""#);
+        assert_eq!(value_of(Style::Json), r#""\u009b31m \u202e\u2800""#);
         assert!(value_of(Style::Plain).is_ascii());
         let one = written(value, Style::OneWord);
         assert_eq!(one, r"a\x22b\x5Cc\x0A\x7F\xC3\xBC\xFF\x20\x5B\x5D");
