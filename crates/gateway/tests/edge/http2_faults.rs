@@ -33,6 +33,8 @@ enum Fate {
     NotBegun,
     /// The connection breaks.
     Broken,
+    /// No answer comes, and the connection stays.
+    Silent,
 }
 
 impl Strange {
@@ -65,7 +67,7 @@ impl Strange {
 }
 
 async fn serve(mut connection: Stranger, requests: Arc<AtomicUsize>, fate: impl Fn(usize) -> Fate) {
-    let mut n = 0;
+    let (mut n, mut silent) = (0, Vec::new());
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         requests.fetch_add(1, Ordering::Relaxed);
         match fate(n) {
@@ -81,6 +83,7 @@ async fn serve(mut connection: Stranger, requests: Arc<AtomicUsize>, fate: impl 
                 connection.graceful_shutdown();
             }
             Fate::Broken => return,
+            Fate::Silent => silent.push(respond),
         }
         n += 1;
     }
@@ -226,4 +229,29 @@ async fn a_health_check_that_meets_a_broken_connection_does_not_fail() {
     assert_eq!(checks("failed").await, 0);
     // Each connection but the first was met by a check that failed on the one before.
     assert!(strange.counts().0 >= 3);
+}
+
+/// The connection may be dead. The next check takes a fresh one.
+#[tokio::test]
+async fn a_health_check_without_an_answer_retires_its_connection() {
+    let strange = Strange::start(|connection, n| match (connection, n) {
+        (0, 1..) => Fate::Silent,
+        _ => Fate::Answered,
+    })
+    .await;
+    let health = "health: { path: /, every: 20ms, timeout: 1s, unhealthy_after: 1 }";
+    let gateway = through(&strange.url, health).await;
+    let checks = async |outcome| {
+        let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
+        metric(&gateway, &format!("tidegate_upstream_checks_total{labels}")).await
+    };
+    let pass = async {
+        while checks("passed").await < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let passed = tokio::time::timeout(LONG, pass).await;
+    passed.expect("checks pass on another connection");
+    assert!(checks("failed").await >= 1);
+    assert!(strange.counts().0 >= 2);
 }
