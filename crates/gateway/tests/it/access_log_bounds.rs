@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use tidegate_testkit::{Client, RawClient, Upstream};
 
-use crate::access_log::lines;
-use crate::kit::{LONG, get};
+use crate::access_log::{access_lines, lines};
+use crate::kit::{LONG, get, sample, until};
 use crate::support::GatewayProcess;
 
 /// More than the longest line of the access log.
@@ -117,4 +117,35 @@ routes: [{{ path: /api, upstream: \"{}\", limits: [it] }}]
             json!(["127.0.0.1", "198.51.100.1", "ip:198.51.100.1"]),
         ]
     );
+}
+
+/// A request that was forwarded has its line beside any number of refusals.
+#[tokio::test]
+async fn refusals_without_a_line_are_counted() {
+    const REFUSED: u64 = 50;
+    let upstream = Upstream::ok();
+    let yaml = format!(
+        "routes: [{{ path: /api, upstream: \"{}\" }}]\n",
+        upstream.url()
+    );
+    let settings = "level: info, access: { max_refusals_per_second: 1 }";
+    let gateway = GatewayProcess::start_with("127.0.0.1:0", settings, &yaml).await;
+    let client = Client::new(gateway.address);
+    for _ in 0..REFUSED {
+        assert_eq!(get(&client, "/nowhere", &[]).await, 404);
+    }
+    assert_eq!(get(&client, "/api", &[]).await, 200);
+    let forwarded = "\"outcome\":\"forwarded\"";
+    gateway.process.wait_for_line(forwarded, LONG).await;
+    let name = "tidegate_access_log_unwritten_refusals_total";
+    let unwritten = async || sample(gateway.admin, name).await;
+    let written = || {
+        let lines = access_lines(&gateway).into_iter();
+        lines.filter(|line| line["outcome"] == "rejected").count() as u64
+    };
+    until("each refusal is written or counted", async || {
+        written() + unwritten().await == REFUSED
+    })
+    .await;
+    assert!(written() >= 1 && unwritten().await >= 1);
 }
