@@ -48,6 +48,18 @@ fn each_ejection_in_a_row_is_twice_as_long() {
     assert_eq!(health.eject(&EJECT, now), SECOND);
 }
 
+/// Such failures would eject the server again at its next failure, also after a success.
+#[test]
+fn failures_before_an_ejection_do_not_eject_again() {
+    let (health, now) = (Health::default(), Instant::now());
+    (0..64).for_each(|_| fail(&health));
+    health.eject(&EJECT, now);
+    health.end_ejection(&EJECT, now + SECOND);
+    health.succeeded();
+    fail(&health);
+    assert!(!health.fails(&EJECT, 0));
+}
+
 #[test]
 fn a_success_forgets_failures() {
     let health = Health::default();
