@@ -17,6 +17,8 @@ mod gateways;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
+mod overrides;
+#[cfg(test)]
 mod places;
 #[cfg(test)]
 mod settlements;
