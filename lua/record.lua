@@ -73,11 +73,19 @@ local function bound(key, period)
 end
 
 -- Returns a number for a key whose value no script wrote: -1 for another type, -2 for other content. An error of the server, such as
--- a command that the user may not run, ends the whole call with Redis's own text.
+-- a command that the user may not run, ends the whole call with Redis's own text. crates/redis/src/error_reply.rs has the same words.
 local function failure(why)
   local text = tostring(type(why) == 'table' and why.err or why)
-  local of_server = string.find(text, '^NOPERM') or string.find(text, "can't run this command", 1, true)
-    or string.find(text, 'Unknown Redis command', 1, true)
-  if of_server then error(why, 0) end
+  local of_server = {
+    "The user executing the script can't",
+    'ACL failure in script',
+    'Unknown Redis command',
+    'Unknown command called from script',
+    'not allowed from script',
+  }
+  for _, words in ipairs(of_server) do
+    if string.find(text, words, 1, true) then error(why, 0) end
+  end
+  if string.find(text, '^NOPERM') then error(why, 0) end
   return string.find(text, '^WRONGTYPE') and -1 or -2
 end

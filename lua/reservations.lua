@@ -181,14 +181,26 @@ function reservations.refunded(key, id, unused, receipt, bounded, algorithm, quo
   if #oldest > 0 then redis.call('ZREM', key, oldest[1]) end
 end
 
--- Removes the record of a reservation; whether there was one.
-function reservations.settle(key, id, units, algorithm)
+-- Removes the record of a reservation and runs `charge`; returns whether there was a record. If a command fails, for example for lack
+-- of a permission, Redis keeps the effects of the commands before it. So the record is put back: the settlement is sent again.
+function reservations.settle(key, id, units, algorithm, charge)
   local member = member_of(id, units)
-  if units > 1 then
-    local lapse = score(key, member)
-    if lapse > 0 and lapse > score(key, 'swept') then add_extra(key, 1 - units) end
+  -- Adds 0: reads when the record lapses, and fails here if it could not be put back.
+  local lapse = tonumber(redis.call('ZADD', key, 'XX', 'INCR', '0', member) or 0)
+  if lapse == 0 then return false end
+  local extra = units > 1 and lapse > score(key, 'swept') and units - 1 or 0
+  redis.call('ZREM', key, member)
+  local subtracted = 0
+  local done, why = pcall(function()
+    add_extra(key, -extra)
+    subtracted = extra
+    charge()
+  end)
+  if not done then
+    redis.call('ZADD', key, text(lapse), member)
+    add_extra(key, subtracted)
+    error(why, 0)
   end
-  if redis.call('ZREM', key, member) == 0 then return false end
   if algorithm.pace then forget_if_empty(key) end
   return true
 end

@@ -16,13 +16,14 @@ local bounded = receipt
 if used < cost then
   bounded = reservations.bounded(unsettled_key, receipt, cost - used, algorithm, quota, charged, now)
 end
--- It was settled before, or is forgotten.
-if not reservations.settle(unsettled_key, id, cost, algorithm) then return { now, 0 } end
-if used < cost then
-  reservations.refunded(unsettled_key, id, cost - used, receipt, bounded, algorithm, quota, charged, now)
-  algorithm.give_back(key, now, cost - used, quota, bounded)
-elseif used > cost then
-  -- All of it, whether or not it fits.
-  algorithm.commit(key, now, used - cost, quota, algorithm.check(key, now, 1, quota))
+local function charge()
+  if used < cost then
+    reservations.refunded(unsettled_key, id, cost - used, receipt, bounded, algorithm, quota, charged, now)
+    algorithm.give_back(key, now, cost - used, quota, bounded)
+  elseif used > cost then
+    -- All of it, whether or not it fits.
+    algorithm.commit(key, now, used - cost, quota, algorithm.check(key, now, 1, quota))
+  end
 end
-return { now, 1 }
+-- Without a record it was settled before, or is forgotten.
+return { now, reservations.settle(unsettled_key, id, cost, algorithm, charge) and 1 or 0 }

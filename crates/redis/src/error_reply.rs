@@ -15,6 +15,16 @@ const SHORTEST_SECRET: usize = 4;
 const UNKNOWN: &str = "an unknown reply";
 /// The code of most errors, with and without a script.
 const ERR: &str = "ERR";
+/// Words of errors that a server gives to any script, whatever its keys are: of Redis 7.0, Redis 7.2 and Valkey, and Valkey 9.
+/// `failure` in `lua/record.lua` has the same words.
+const OF_SERVER: [&str; 6] = [
+    "Error compiling script",
+    "The user executing the script can't",
+    "ACL failure in script",
+    "Unknown Redis command",
+    "Unknown command called from script",
+    "not allowed from script",
+];
 
 /// An error that Redis answered, without arguments and secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +43,7 @@ impl ErrorReply {
     pub(crate) fn without<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let is_about_keys = is_about_keys(text);
         let text = text.split(ARGUMENTS).next().unwrap_or_default();
-        let text = match text.split_once(SCRIPT) {
+        let text = match text.rsplit_once(SCRIPT) {
             Some((before, behind)) if behind.contains(", on @") => before,
             _ => text,
         };
@@ -83,7 +93,7 @@ impl ErrorReply {
     pub(crate) fn remedy(&self) -> Option<Cow<'static, str>> {
         let has = |words: &str| self.text.contains(words);
         Some(Cow::Borrowed(match self.code() {
-            "NOPERM" if has("keys used") || has("to access") => {
+            "NOPERM" | ERR if has("keys used") || has("keys mentioned") || has("to access") => {
                 "grant the user the keys `~<key_prefix>:*`"
             }
             "NOPERM" => return Some(self.missing_command()),
@@ -95,11 +105,13 @@ impl ErrorReply {
             "MISCONF" => "Redis cannot write to its disk: its own log has the cause",
             "NOREPLICAS" => "the primary has too few replicas for its `min-replicas-to-write`",
             "NOAUTH" | "WRONGPASS" => "check the user and the password in `url`",
-            ERR if has("can't run this command") => return Some(self.missing_command()),
+            ERR if has("can't run this command") || has("ACL failure") => {
+                return Some(self.missing_command());
+            }
             ERR if has("Error compiling script") || has("syntax error") => {
                 "a server before Redis 7.0 and Valkey 7.2 answers this"
             }
-            ERR if has("unknown command") || has("Unknown Redis command") => {
+            ERR if has("unknown command") || has("command called from script") => {
                 "the server lacks this command, or renamed it"
             }
             ERR if has("DB index") => "`databases` of the server is below the database in `url`",
@@ -148,12 +160,8 @@ fn is_about_keys(text: &str) -> bool {
     match code(text) {
         Some("WRONGTYPE" | "TRYAGAIN") => true,
         Some(ERR) => {
-            let is_of_server = [
-                "Error compiling script",
-                "can't run this command",
-                "Unknown Redis command",
-            ];
-            text.contains("user_script:") && !is_of_server.iter().any(|words| text.contains(words))
+            let is_of_server = OF_SERVER.iter().any(|words| text.contains(words));
+            text.contains("user_script:") && !is_of_server
         }
         _ => false,
     }
@@ -224,6 +232,14 @@ mod tests {
                 "ERR The user executing the script can't run this command or subcommand script: ab, on @user_script:2.",
                 "lua/README.md",
             ),
+            (
+                "ERR ACL failure in script: User gate has no permissions to run the 'zrem' command script: ab, on @user_script:2.",
+                "`+zrem`",
+            ),
+            (
+                "ERR ACL failure in script: User gate has no permissions to access the 'a' key script: ab, on @user_script:2.",
+                "`~<key_prefix>:*`",
+            ),
             ("MOVED 3999 127.0.0.1:6381", "redis-cluster://"),
             (
                 "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
@@ -259,7 +275,11 @@ mod tests {
         for text in [
             "ERR The user executing the script can't run this command or subcommand script: ab, on @user_script:2.",
             "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command script: ab, on @user_script:2.",
+            "ERR ACL failure in script: User gate has no permissions to run the 'zrem' command script: ab, on @user_script:2.",
             "ERR Unknown Redis command called from script script: ab, on @user_script:2.",
+            "ERR Unknown command called from script script: ab, on @user_script:2.",
+            "ERR This Redis command is not allowed from script script: ab, on @user_script:2.",
             "ERR syntax error",
             "NOPERM this user has no permissions to run the 'evalsha' command",
             "OOM command not allowed when used memory > 'maxmemory'.",

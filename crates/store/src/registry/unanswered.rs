@@ -1,6 +1,7 @@
 //! Settlements that Redis has not answered yet, to be sent again until it does, or until they do not matter any more.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::hold::Hold;
+use crate::StoreError;
 
 /// The most settlements that are kept: about 25 MB.
 const MOST: usize = 100_000;
@@ -50,6 +52,7 @@ pub(crate) struct Unanswered {
     waiting: Mutex<Waiting>,
     count: AtomicUsize,
     dropped: AtomicU64,
+    logged: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +61,6 @@ struct Waiting {
     next: u64,
     /// The last one that was tried: the next round goes on behind it.
     tried: Option<Order>,
-    logged: Option<Instant>,
 }
 
 impl Unanswered {
@@ -78,16 +80,28 @@ impl Unanswered {
         if waiting.by_end.len() > MOST {
             waiting.by_end.pop_first();
             self.count.fetch_sub(1, Ordering::Relaxed);
-            let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
-            let is_due = |logged: &Instant| logged.elapsed() >= LOG_EVERY;
-            if waiting.logged.as_ref().is_none_or(is_due) {
-                waiting.logged = Some(Instant::now());
-                tracing::warn!(
-                    dropped,
-                    kept = MOST,
-                    "too many settlements wait for Redis; requests whose settlements are dropped stay charged as reserved"
-                );
-            }
+            drop(waiting);
+            self.drop_one("more than 100,000 wait for Redis");
+        }
+    }
+
+    /// Drops a settlement that can take no effect any more, because of this error.
+    pub(crate) fn give_up(&self, settlement: &Settlement, error: &StoreError) {
+        self.end(settlement);
+        self.drop_one(error);
+    }
+
+    /// Counts a settlement that is dropped, and logs that with the cause, once a minute at most.
+    fn drop_one(&self, cause: impl Display) {
+        let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut logged = self.logged.lock();
+        if logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
+            *logged = Some(Instant::now());
+            tracing::warn!(
+                dropped,
+                %cause,
+                "settlements are dropped; their requests stay charged as reserved"
+            );
         }
     }
 
@@ -134,7 +148,7 @@ impl Unanswered {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many were dropped since start because there were too many.
+    /// Returns the number of dropped settlements since start.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

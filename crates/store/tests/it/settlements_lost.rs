@@ -1,4 +1,4 @@
-//! Settlements that are lost on their way, or whose answers are: each is sent again, and changes something once.
+//! Settlements that are lost on their way or refused, or whose answers are lost: each is sent again, and changes something once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_store::{Holds, Limit, Mode, OnFailure, Outcome, Store};
 use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
 use crate::support::{
-    HOUR, MS, SECOND, charge, connect_exact, every_algorithm, memory_store, quiet_window,
+    HOUR, MS, SECOND, calls, charge, connect_exact, every_algorithm, memory_store, quiet_window,
     redis_store, wait_for,
 };
 
@@ -17,7 +17,7 @@ struct Bench {
     proxy: FaultProxy,
     behind: Store,
     beside: Store,
-    _server: RedisServer,
+    server: RedisServer,
 }
 
 impl Bench {
@@ -30,7 +30,7 @@ impl Bench {
             proxy,
             behind: Store::Redis(Arc::new(behind)),
             beside: redis_store(&server).await,
-            _server: server,
+            server,
         }
     }
 
@@ -43,6 +43,12 @@ impl Bench {
         .await;
     }
 
+    /// Allows or forbids commands, such as `-zrem`.
+    async fn acl(&self, rule: &str) {
+        let words = ["ACL", "SETUSER", "default", rule];
+        assert!(!self.server.command(&words).await.is_error(), "{rule}");
+    }
+
     /// Waits until so many settlements are known to have no answer.
     async fn unanswered(&self, count: usize) {
         wait_for("settlements without an answer", async || {
@@ -51,6 +57,9 @@ impl Bench {
         .await;
     }
 }
+
+/// Commands that run beside a settlement.
+const OF_NO_SCRIPT: [&str; 5] = ["info", "evalsha", "eval", "ping", "acl|setuser"];
 
 /// A quota of every algorithm that reserves, under which nothing is paid off during a test.
 fn reservable(most: u64) -> [Quota; 5] {
@@ -183,6 +192,79 @@ async fn the_end_of_a_gateway_waits_for_its_settlements() {
     bench.proxy.accept();
     ending.await.unwrap();
     assert_eq!(left(&bench.beside, &limit).await, 5);
+}
+
+/// Redis lacks one of the commands of the script for a moment, whichever that is.
+#[tokio::test]
+async fn a_settlement_that_lacks_a_command_takes_effect_once_it_is_there() {
+    let bench = Bench::start().await;
+    for quota in reservable(50) {
+        for (cost, used) in [(1, 0), (5, 3), (5, 0), (5, 9)] {
+            let limit = reserving(quota, 10 * SECOND);
+            let key = charge(&limit, 1, 1).redis_key("tidegate");
+            let unsettled = format!("{key}:unsettled");
+            // Returns the commands that the settlement ran.
+            let settle_without = async |command: Option<&str>| {
+                let mut other = reserve(&bench.behind, &limit, 10).await;
+                let mut held = reserve(&bench.behind, &limit, cost).await;
+                other.settle(|_, reserved| reserved);
+                wait_for("the other settlement", async || {
+                    let words = ["ZCOUNT", &unsettled, "1", "+inf"];
+                    let members = bench.server.command(&words).await;
+                    (members.as_int() == 1).then_some(())
+                })
+                .await;
+                let before = calls(&bench.server).await;
+                if let Some(command) = command {
+                    bench.acl(&format!("-{command}")).await;
+                    held.settle(|_, _| used);
+                    bench.unanswered(1).await;
+                    bench.behind.renew().await;
+                    bench.acl(&format!("+{command}")).await;
+                    bench.settle_all().await;
+                } else {
+                    held.settle(|_, _| used);
+                }
+                bench.behind.let_go().await;
+                let after = calls(&bench.server).await.into_iter();
+                let ran = after.filter(|(name, count)| before.get(name) != Some(count));
+                let left = left(&bench.beside, &limit).await;
+                assert_eq!(left, 40 - used, "{command:?}, {used} of {cost}: {limit:?}");
+                bench.beside.reset(&[charge(&limit, 1, 1)]).await.unwrap();
+                ran.map(|(name, _)| name).collect::<Vec<_>>()
+            };
+            let commands = settle_without(None).await;
+            for command in commands
+                .iter()
+                .filter(|name| !OF_NO_SCRIPT.contains(&&***name))
+            {
+                // A log is written by several commands, which an error may part.
+                if limit.quota().algorithm() != "sliding_window_log"
+                    || !["rpush", "pexpire"].contains(&&**command)
+                {
+                    settle_without(Some(command)).await;
+                }
+            }
+        }
+    }
+    assert_eq!(bench.behind.unanswered_settlements(), (0, 0));
+}
+
+/// Another program has written under the key: the reservation cannot be settled, now or later.
+#[tokio::test]
+async fn a_settlement_that_is_given_up_is_counted() {
+    let bench = Bench::start().await;
+    for (nth, quota) in (1..).zip(reservable(5)) {
+        let limit = reserving(quota, 10 * SECOND);
+        let mut held = reserve(&bench.behind, &limit, 3).await;
+        let key = charge(&limit, 1, 1).redis_key("tidegate");
+        bench.server.command(&["DEL", &key]).await;
+        bench.server.command(&["HSET", &key, "a", "1"]).await;
+        held.settle(|_, _| 0);
+        bench.behind.let_go().await;
+        let counts = bench.behind.unanswered_settlements();
+        assert_eq!(counts, (0, nth), "{limit:?}");
+    }
 }
 
 /// What matters no more is not sent: the window is over.

@@ -11,8 +11,7 @@ impl Exact {
     ///
     /// # Errors
     ///
-    /// It is not known to be settled, and may be: it should be told again. An answer that it cannot be settled is none of
-    /// these errors.
+    /// It is not known to be settled, and may be.
     pub(crate) async fn settle(
         &self,
         charge: &Charge<'_>,
@@ -22,10 +21,10 @@ impl Exact {
     ) -> Result<(), StoreError> {
         let call = self.access.caller.settled(charge, receipt, charged, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
-        match answer.unwrap_or(Err(StoreError::Timeout)) {
-            // What stands under the key will not settle anything.
-            Err(error) if error.is_about_keys() && !error.is_moving() => Ok(()),
-            answer => answer.map(drop),
+        match answer.unwrap_or(Err(StoreError::Timeout))?.as_slice() {
+            // A calendar's windows were others twice.
+            [_, -1] => Err(StoreError::Late),
+            _ => Ok(()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Settlements of reservations in Redis: each is sent until Redis answers, or until it does not matter any more.
+//! Settlements of reservations in Redis: each is sent until it takes effect, or until it does not matter any more.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -39,13 +39,14 @@ impl Store {
         }
     }
 
-    /// How many settlements wait for an answer of Redis, and how many were dropped since start because there were too many.
+    /// Returns how many settlements wait for an answer of Redis, and how many were given up since start.
     pub fn unanswered_settlements(&self) -> (usize, u64) {
         let unanswered = &self.registry().unanswered;
         (unanswered.count(), unanswered.dropped())
     }
 
-    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered.
+    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered. It is given up if
+    /// the script cannot read what stands under the keys: then the charge is not there any more.
     pub(super) async fn settle(&self, settlement: Settlement) -> bool {
         let Self::Redis(store) = self else {
             return true;
@@ -53,14 +54,18 @@ impl Store {
         let Settlement { hold, used, .. } = &settlement;
         let (charge, exact) = (hold.charge(), store.exact());
         let settling = exact.settle(&charge, hold.receipt(), hold.charged, *used);
-        let is_answered = settling.await.is_ok();
-        if is_answered {
-            self.registry().unanswered.end(&settlement);
-            self.settled(&hold.limit, hold.key);
-        } else {
-            self.registry().unanswered.add(settlement);
+        match settling.await {
+            Ok(()) => self.registry().unanswered.end(&settlement),
+            Err(error) if error.is_about_keys() && !error.is_moving() => {
+                self.registry().unanswered.give_up(&settlement, &error);
+            }
+            Err(_) => {
+                self.registry().unanswered.add(settlement);
+                return false;
+            }
         }
-        is_answered
+        self.settled(&hold.limit, hold.key);
+        true
     }
 
     /// For how long a settlement in Redis matters from now on.
