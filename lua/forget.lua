@@ -1,15 +1,23 @@
--- Forgets what was used under the key of a limit that gateways count by themselves, and lets each of them go on from what
--- its next call tells. Answers the time. KEYS: the state, the notes of exchange.lua. ARGV: for how many ms the notes may
--- matter.
+-- Resets limits whose keys share a slot. Limits that gateways count by themselves go on from the next exchange of each gateway. Returns the time, and 1; or -1 if the deadline has passed, and then leaves all as it is.
+-- KEYS: the state and the notes of each limit that gateways count, then all keys of other limits. ARGV: the deadline, then for each
+-- of the former for how many ms its notes may matter.
 
 local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
 
-redis.call('DEL', KEYS[1])
--- So many as there may be gateways, and no more.
-local notes = redis.call('HRANDFIELD', KEYS[2], 1000, 'WITHVALUES')
-for i = 1, #notes, 2 do
-  local note = string.gsub(notes[i + 1], '%d$', '0')
-  redis.call('HSET', KEYS[2], notes[i], note)
+-- The caller has answered that the reset failed.
+if now > tonumber(ARGV[1]) then return { now, -1 } end
+
+local counted = #ARGV - 1
+for n = 1, counted do
+  local state, notes = KEYS[2 * n - 1], KEYS[2 * n]
+  redis.call('UNLINK', state)
+  -- A bound above the number of gateways.
+  local known = redis.call('HRANDFIELD', notes, 1000, 'WITHVALUES')
+  for i = 1, #known, 2 do
+    redis.call('HSET', notes, known[i], (string.gsub(known[i + 1], '%d$', '0')))
+  end
+  redis.call('PEXPIRE', notes, ARGV[1 + n], 'LT')
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[1], 'LT')
-return { time[1] * 1000000 + time[2] }
+for n = 2 * counted + 1, #KEYS do redis.call('UNLINK', KEYS[n]) end
+return { now, 1 }

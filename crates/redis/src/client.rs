@@ -9,6 +9,7 @@ use fred::error::Error;
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
 use fred::types::config::Options;
 use fred::types::{CustomCommand, Expiration, FromValue, InfoKind, SetOptions, Value};
+use tidegate_core::Micros;
 use tokio::sync::Notify;
 
 use super::connection::Connection;
@@ -142,11 +143,15 @@ impl Client {
         Ok(known)
     }
 
-    /// Removes keys, which share a slot.
-    pub async fn unlink(&self, keys: &[Word]) -> Result<(), CallError> {
-        let fred = self.0.fred()?;
-        let removed: Result<(), Error> = fred.unlink(in_fred(keys)).await;
-        removed.map_err(|error| Failure::from(error).into_error())
+    /// Returns the time by the server's clock.
+    pub(crate) async fn time(&self, patience: Duration) -> Result<Micros, Failure> {
+        let fred = self.0.fred()?.with_options(&within(patience));
+        let asked = fred.custom(command_named("TIME"), Vec::<Value>::new());
+        let reply: Vec<u64> = Box::pin(asked).await?;
+        match *reply.as_slice() {
+            [seconds, micros] => Ok(seconds.saturating_mul(1_000_000).saturating_add(micros)),
+            _ => Err(CallError::unknown_reply().into()),
+        }
     }
 
     /// What Redis says of its memory, what it has done, and what commands cost.

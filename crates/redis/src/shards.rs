@@ -1,7 +1,9 @@
 //! Which server keeps which keys: one server for all of them, or the nodes of a Redis Cluster.
 
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use fred::types::FromValue;
 use tidegate_core::Micros;
@@ -10,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::client::Asking;
 use super::cluster::Cluster;
+use super::deadline::with_deadline;
 use super::error::CallError;
 use super::failure::Failure;
 use super::info::{NodeInfo, RedisInfo};
@@ -196,6 +199,36 @@ impl Shards {
         self.eval_text(keys, text, arguments, patience).await
     }
 
+    /// Runs a script that changes something for an operator, as [`eval`](Self::eval) does. Its first argument is a deadline by the
+    /// server's clock. Past the deadline the script must leave all as it is, and answer the time and -1.
+    ///
+    /// # Errors
+    ///
+    /// The script may have run, and does not run after the error is returned: the deadline has passed by then.
+    pub async fn eval_in_time(
+        &self,
+        keys: &[Word],
+        text: &'static str,
+        arguments: &[Word],
+        patience: Duration,
+    ) -> Result<Vec<i64>, CallError> {
+        let until = Instant::now() + patience;
+        let is_sent = AtomicBool::new(false);
+        let asked = self.eval_anywhere(keys, text, arguments, until, Some(&is_sent));
+        let answer = tokio::time::timeout_at(until.into(), asked).await;
+        match answer.unwrap_or(Err(CallError::Timeout)) {
+            Ok((_, reply)) if reply.get(1) == Some(&-1) => Err(CallError::Late),
+            Err(error @ (CallError::Timeout | CallError::Disconnected)) => {
+                if is_sent.load(Ordering::Relaxed) {
+                    // The script may be in a socket yet.
+                    tokio::time::sleep_until(until.into()).await;
+                }
+                Err(error)
+            }
+            answer => answer.map(|(_, reply)| reply),
+        }
+    }
+
     async fn eval_text<R: FromValue>(
         &self,
         keys: &[Word],
@@ -203,24 +236,37 @@ impl Shards {
         arguments: &[Word],
         patience: Duration,
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
-        let asked = self.eval_anywhere(keys, text, arguments, patience);
-        // Of two servers both together may take so long.
-        let answer = tokio::time::timeout(patience, asked).await;
+        let until = Instant::now() + patience;
+        let asked = self.eval_anywhere(keys, text, arguments, until, None);
+        // The patience is for both servers together.
+        let answer = tokio::time::timeout_at(until.into(), asked).await;
         answer.unwrap_or(Err(CallError::Timeout))
     }
 
+    /// Runs a script where these keys are. With `is_sent`, the script gets a deadline, and the flag is set when the script is sent.
     async fn eval_anywhere<R: FromValue>(
         &self,
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
-        patience: Duration,
+        until: Instant,
+        is_sent: Option<&AtomicBool>,
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let shard = self.of_key(keys.first().map_or("", Word::as_str))?;
         let text = Word::from(text);
         let run = async |shard: Arc<Shard>, asking| {
             let client = &shard.client;
-            let reply = client.run_within(patience, &text, keys, arguments, asking);
+            let mut arguments = Cow::Borrowed(arguments);
+            if let Some(is_sent) = is_sent {
+                let time = client.time(left_until(until)).await?;
+                // The server's clock shows at least this time now. It may run slower than ours by one part in a thousand.
+                let left = left_until(until);
+                let micros = (left - left / 1_000).as_micros();
+                let deadline = time.saturating_add(Micros::try_from(micros).unwrap_or(0));
+                arguments = Cow::Owned(with_deadline(Some(deadline), 0, &arguments));
+                is_sent.store(true, Ordering::Relaxed);
+            }
+            let reply = client.run_within(left_until(until), &text, keys, &arguments, asking);
             reply.await.map(|reply| (shard.clone(), reply))
         };
         let answer = match (run(shard.clone(), Asking::No).await, &self.0) {
@@ -325,4 +371,8 @@ impl Shards {
         }
         silent
     }
+}
+
+fn left_until(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }

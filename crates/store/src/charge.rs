@@ -171,6 +171,11 @@ impl Limit {
         &self.made.id
     }
 
+    /// The hash of its ID, which all of its keys have.
+    pub(crate) const fn id_hash(&self) -> u64 {
+        self.made.hash
+    }
+
     /// What scripts take of it: one word for each of its ways and numbers. In place of the cost stands an empty word.
     pub(crate) fn words(&self) -> &[Word] {
         &self.made.words
@@ -212,7 +217,7 @@ pub(crate) struct LimitKey {
 impl LimitKey {
     pub(crate) const fn of(limit: &Limit, key: Key) -> Self {
         Self {
-            limit: limit.made.hash,
+            limit: limit.id_hash(),
             key,
         }
     }
@@ -334,6 +339,11 @@ impl<'a> Charge<'a> {
 /// Where the unsettled reservations of a key are kept.
 pub(crate) fn unsettled_key(key: &str) -> String {
     format!("{key}:unsettled")
+}
+
+/// The key of the notes of a limit that gateways count by themselves: the counts that each gateway has sent.
+pub(crate) fn notes_key(key: &str) -> String {
+    format!("{key}:counted")
 }
 
 /// As [`Charge::redis_key`], by the limit's ID.

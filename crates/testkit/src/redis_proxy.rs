@@ -31,6 +31,8 @@ pub struct RedisProxy {
 pub enum CallFault {
     /// The call never arrives, and the connection is reset.
     Unsent,
+    /// The call and all behind it arrive later by this time.
+    SentLate(Duration),
     /// Half of the call arrives, and then the connection is reset.
     HalfSent,
     /// The script runs, its reply is lost, and the connection is reset.
@@ -185,6 +187,7 @@ async fn commands(
             let fault = board.fault_of(&command);
             match fault {
                 Some(CallFault::Unsent) => return Ok(()),
+                Some(CallFault::SentLate(late)) => sleep(late).await,
                 Some(CallFault::HalfSent) => {
                     return writer.write_all(&command[..length / 2]).await;
                 }

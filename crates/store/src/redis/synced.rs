@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_core::{Micros, Verdict};
-use tidegate_redis::{Gateways, Word};
+use tidegate_redis::Gateways;
 
 use super::access::Access;
 use crate::{Charge, OnFailure, Outlook, StoreError};
@@ -27,13 +27,6 @@ use table::Table;
 
 /// The most keys that are counted here: about 30 MB.
 const MAX_KEYS: usize = 100_000;
-
-const FORGET: &str = include_str!("../../../../lua/forget.lua");
-
-/// The key under which is noted what each gateway has told of the limit with this one.
-fn notes_of(key: &str) -> String {
-    format!("{key}:counted")
-}
 
 /// All counts that are kept here.
 #[derive(Debug)]
@@ -205,24 +198,12 @@ impl Synced {
         Some((capacity, Outlook { now, verdict, here }))
     }
 
-    /// Forgets what was used under these keys: in Redis, which lets each gateway go on from what it tells next, and here.
-    pub(super) async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+    /// Resets these keys here, after Redis.
+    pub(super) fn forget(&self, charges: &[Charge<'_>]) {
         for charge in charges {
-            let key = charge.redis_key(&self.access.caller.key_prefix);
-            let notes = notes_of(&key);
-            let keys = [key, notes].map(Word::from);
-            // Of the windows of a limit two may count.
-            let matters = 2 * charge.limit.quota().period() / 1_000 + 2;
-            let arguments = [Word::from(matters)];
-            self.access
-                .caller
-                .shards
-                .eval(&keys, FORGET, &arguments, self.access.timeout)
-                .await?;
             let table = &self.table;
             table.with_known(charge, Due::Now, |entry| entry.tally.forget());
         }
-        Ok(())
     }
 
     /// What synced limits cost and what they let through.

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
 use tidegate_store::redis::NodeInfo;
-use tidegate_store::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Outcome, Store, Via};
-use tidegate_testkit::RedisServer;
+use tidegate_store::{
+    Charge, Limit, MAX_CHARGES, Mode, OnFailure, Outcome, Store, StoreError, Via,
+};
+use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
 
 use crate::support::{
-    PATIENCE, charge, code_of, connect, every_algorithm, limit, memory_store, options,
-    quiet_window, ready, redis_store,
+    PATIENCE, calls, charge, code_of, connect, every_algorithm, limit, memory_store, options,
+    quiet_window, ready, redis_store, wait_for,
 };
 
 async fn on_both_stores(case: impl AsyncFn(Store)) {
@@ -158,6 +160,44 @@ async fn a_refusal_that_is_remembered_ends_with_a_reset_here_and_within_a_second
     while there.decide(&charges).await.outcome == Outcome::Refused {
         assert!(start.elapsed() < Duration::from_secs(2), "still refused");
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The way to Redis stands still before the reset, or under it, for longer than the reset takes to fail.
+#[tokio::test]
+async fn a_reset_that_failed_is_not_made_later() {
+    let server = RedisServer::start().await;
+    let proxy = RedisProxy::start(server.addr());
+    let url = format!("redis://{}", proxy.addr());
+    let behind = connect(&url, Duration::from_millis(200)).await;
+    let beside = redis_store(&server).await;
+    let scripts = async || calls(&server).await.get("eval").copied();
+    for mode in [Mode::Exact, Mode::Leased, Mode::Synced] {
+        let name = format!("it-{mode:?}");
+        let exact = limit(&name, FixedWindow::new(5, quiet_window()).unwrap());
+        let shared = exact.clone().in_mode(mode);
+        let (exact, shared) = (charge(&exact, 1, 3), charge(&shared, 1, 1));
+        assert!(admitted(&beside, &[exact]).await);
+        proxy.hold(true);
+        let error = behind.reset(&[shared]).await.unwrap_err();
+        assert_eq!(error, StoreError::Timeout, "{mode:?}");
+        proxy.hold(false);
+        wait_for("Redis", async || behind.peek(&[shared]).await.ok()).await;
+        assert_eq!(left(&beside, &[exact]).await, [2], "{mode:?}");
+        // Behind the call that returns a slice.
+        let before = usize::from(mode == Mode::Leased);
+        proxy.strike(before, CallFault::SentLate(Duration::from_millis(1_500)));
+        let ran = scripts().await;
+        let error = behind.reset(&[shared]).await.unwrap_err();
+        assert_eq!(error, StoreError::Timeout, "{mode:?}");
+        assert_eq!(scripts().await, ran, "{mode:?}: it is on its way");
+        wait_for("the late call", async || {
+            (scripts().await != ran).then_some(())
+        })
+        .await;
+        assert_eq!(left(&beside, &[exact]).await, [2], "{mode:?}");
+        wait_for("Redis", async || behind.reset(&[shared]).await.ok()).await;
+        assert_eq!(left(&beside, &[exact]).await, [5], "{mode:?}");
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use tidegate_core::Verdict;
 
 use super::Modes;
+use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, LocalView, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl Modes {
@@ -91,16 +92,10 @@ impl Modes {
             Err(error) if !error.is_about_keys() => return Err(error),
             _ => {}
         }
+        let patience = self.timeout.max(LONGEST);
         for charges in parts(charges) {
-            let (synced, others): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges
-                .iter()
-                .partition(|charge| charge.limit.mode() == Mode::Synced);
-            let forgotten = async {
-                self.exact.access.caller.unlink(&others).await?;
-                self.synced.forget(&synced).await
-            };
-            let answer = tokio::time::timeout(self.timeout, forgotten).await;
-            answer.unwrap_or(Err(StoreError::Timeout))?;
+            self.exact.access.caller.forget(charges, patience).await?;
+            self.synced.forget(charges);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ pub(in crate::redis) mod cross_slot;
 mod slots;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Verdict};
 use tidegate_redis::{
@@ -17,9 +17,12 @@ use tidegate_redis::{
 
 use super::Task;
 use super::arguments::Arguments;
-use crate::charge::hold_of;
+use crate::charge::{hold_of, notes_key};
 use crate::redis::{decision_cache, script};
-use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
+use crate::{Charge, Decision, Mode, Outcome, StoreError, Verdicts, Via};
+
+/// Script that resets limits.
+const FORGET: &str = include_str!("../../../../../lua/forget.lua");
 
 /// What every call needs.
 #[derive(Clone, Debug)]
@@ -94,13 +97,34 @@ impl Caller {
         Ok(self.run(call, until).await?.content)
     }
 
-    /// Removes the keys of charges, which share a slot.
-    pub(in crate::redis) async fn unlink(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        let Some(first) = charges.first() else {
-            return Ok(());
-        };
-        let shard = self.shards.of(&first.key.tag)?;
-        shard.client.unlink(&self.keys(charges)).await
+    /// Resets the keys of charges, which share a slot. The counts of each gateway go on from its next exchange.
+    ///
+    /// # Errors
+    ///
+    /// The keys may be reset, and are not reset after the error is returned.
+    pub(in crate::redis) async fn forget(
+        &self,
+        charges: &[Charge<'_>],
+        patience: Duration,
+    ) -> Result<(), StoreError> {
+        let is_counted = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Synced;
+        let (counted, others): (Vec<&Charge<'_>>, Vec<&Charge<'_>>) =
+            charges.iter().partition(is_counted);
+        let (mut keys, mut matters) = (Vec::new(), Vec::new());
+        for charge in counted {
+            let key = charge.redis_key(&self.key_prefix);
+            let notes = notes_key(&key);
+            keys.extend([key, notes].map(Word::from));
+            // Two windows of a limit may count.
+            matters.push(Word::from(2 * charge.limit.quota().period() / 1_000 + 2));
+        }
+        keys.extend(
+            others
+                .iter()
+                .flat_map(|charge| charge.keys(&self.key_prefix)),
+        );
+        let forgetting = self.shards.eval_in_time(&keys, FORGET, &matters, patience);
+        forgetting.await.map(drop)
     }
 
     /// Has a script decide these charges. Slots that it may have taken without an answer are given back.

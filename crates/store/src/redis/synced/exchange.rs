@@ -13,9 +13,9 @@ use tidegate_redis::{Answer, Word, deadline, slot_of_tag};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+use super::Synced;
 use super::entry::{Due, Telling};
-use super::{Synced, notes_of};
-use crate::charge::key_of;
+use crate::charge::{key_of, notes_key};
 use crate::redis::script::caller::Caller;
 use crate::redis::script::{self, Task};
 use crate::{Charge, StoreError};
@@ -257,7 +257,7 @@ impl Call<'_> {
         for telling in self.batch {
             let prefix = &self.caller.key_prefix;
             let key = key_of(prefix, telling.limit_id(), telling.key());
-            let notes = notes_of(&key);
+            let notes = notes_key(&key);
             keys.extend([key, notes].map(Word::from));
             words.push(telling.quota.algorithm().into());
             let TallyCounts { current, previous } = telling.own;

@@ -161,7 +161,7 @@ impl<'a> Account<'a> {
             self.ask(1).await;
         }
         let all = self.charge(1);
-        self.caller.unlink(&[all]).await.unwrap();
+        self.caller.forget(&[all], LONGEST).await.unwrap();
         self.held = Held::fresh(self.limit.quota());
         self.charged.clear();
     }
@@ -219,7 +219,8 @@ impl<'a> Account<'a> {
 
     /// All of it is lost, and what is held is held again.
     async fn lose(&mut self, random: &mut impl FnMut(u64) -> u64) {
-        self.caller.unlink(&[self.charge(1)]).await.unwrap();
+        let all = self.charge(1);
+        self.caller.forget(&[all], LONGEST).await.unwrap();
         self.held = Held::fresh(self.limit.quota());
         for charged in std::mem::take(&mut self.charged) {
             self.renew(charged, random).await;
