@@ -94,9 +94,29 @@ local function check(units)
   return algorithm.check(state, now, math.min(units + lent + out, quota[1]), quota)
 end
 
+-- A gateway without requests settles and returns its slice within two rounds of half a lapse each. The tenth of a term is for their
+-- way.
+local lasts = math.min(term, algorithm.counts(now, now, quota))
+local settles = lasts + term / 10
+
+-- Returns the time until `units` fit if no other request comes. All slices of others may be spent already.
+local function fits_after(units)
+  local beyond = units + lent + out - quota[1]
+  if beyond <= 0 then return check(units).retry_after end
+  -- First the state must be empty, then units of slices must count no longer.
+  local empty = check(units).retry_after
+  if algorithm.time then return math.max(empty, settles) + algorithm.time(beyond, quota) end
+  -- A slice of a window that turns at once lapses with it.
+  local last = math.min(settles, algorithm.counts(now, now, quota) - 1)
+  return math.max(empty, algorithm.counts(now + last, now, quota))
+end
+
+-- A window has turned, or the gateway was silent. Only a request gets a new slice.
+if cost == 0 and known_lapse > 0 and known_lapse <= now then wanted = 0 end
+
 local verdict = check(cost)
 local left = math.max(0, verdict.remaining - lent - out)
-local admitted, retry_after = cost <= left, verdict.retry_after
+local admitted, retry_after = cost <= left, nil
 if admitted then
   if cost > 0 then algorithm.commit(state, now, cost, quota, verdict) end
   left = left - cost
@@ -105,15 +125,14 @@ if admitted then
   local more = math.max(0, math.min(wanted - out, share, left))
   out, left, retry_after = out + more, left - more, 0
   local next_cost = math.max(cost, 1)
-  if left < next_cost then retry_after = math.max(1, check(next_cost).retry_after) end
+  if left < next_cost then retry_after = math.max(1, fits_after(next_cost)) end
 else
-  -- It would fit if nothing were lent.
-  retry_after = math.max(1, retry_after)
+  retry_after = math.max(1, fits_after(cost))
 end
 
 bound(state, verdict.matters or verdict.reset)
 
-local lapse = now + math.min(term, algorithm.counts(now, now, quota))
+local lapse = now + lasts
 local slice
 if out > 0 or wanted > 0 then
   slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }

@@ -2,6 +2,7 @@
 
 mod gone;
 mod key;
+mod waits;
 
 use crate::support::{HOUR, SECOND, now};
 use key::{ASK, Ask, TERM, each};

@@ -52,6 +52,10 @@ impl Answered {
         if cost < self.cost || self.lent.left >= cost {
             return None;
         }
+        // It was no refusal, and of a larger cost it is not known when it fits.
+        if self.refusing.is_none() && self.lent.left >= self.cost {
+            return None;
+        }
         let until = *self.refusing.get_or_insert_with(|| {
             // The last of the budget was lent, and has been spent.
             (now + pause(&self.lent, quota)).min(self.sent + HORIZON)
@@ -60,8 +64,16 @@ impl Answered {
             return None;
         }
         let since = self.since(now);
-        let told = self.lent.retry_after.saturating_sub(since);
-        let retry_after = told.max(micros(until - now)).max(1);
+        let mut fits_after = self.lent.retry_after.saturating_sub(since);
+        // The answer was about a smaller cost.
+        if cost > self.cost && quota.is_gradual() {
+            let empty_after = self.lent.reset.saturating_sub(since);
+            fits_after = match quota.reset_with(fits_after, cost - self.cost) {
+                longer if longer > fits_after => longer,
+                _ => fits_after.max(empty_after),
+            };
+        }
+        let retry_after = fits_after.max(micros(until - now)).max(1);
         Some(Verdict {
             allowed: false,
             remaining: self.lent.left.min(cost - 1),

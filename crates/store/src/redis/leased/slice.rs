@@ -183,10 +183,15 @@ impl Slice {
         !self.is_out(now) && self.asked.is_none() && !self.last.is_some_and(is_new)
     }
 
-    /// Settles: gives back what is not needed.
+    /// Settles, and returns the units that are not needed: all, unless requests have come since the last answer. Only requests borrow
+    /// more, so that an idle gateway holds no units that are missing elsewhere.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
         self.adapt(quota, 0, now);
-        self.ask(0, self.rest(now).min(self.size), number)
+        if self.last.is_some_and(|last| last.spent == self.spent) {
+            self.size = 0;
+        }
+        let kept = self.rest(now).min(self.size);
+        self.ask_for(kept, 0, kept, number)
     }
 
     /// Whether others' slices of this key may be returned for what was refused here; once in a while, since they will be asked
@@ -238,8 +243,13 @@ impl Slice {
         }
     }
 
-    /// Begins to ask; what is not kept is not spent any more, whether an answer comes or not.
+    /// Begins to ask for a slice of the right size.
     fn ask(&mut self, cost: u64, kept: u64, call: u64) -> Ask {
+        self.ask_for(self.size, cost, kept, call)
+    }
+
+    /// Begins to ask for a slice of the size `wanted`. Units that are not kept are not spent any more, whether an answer comes or not.
+    fn ask_for(&mut self, wanted: u64, cost: u64, kept: u64, call: u64) -> Ask {
         self.allowance = self.spent + kept;
         self.tellings += 1;
         self.waiting = 0;
@@ -251,7 +261,7 @@ impl Slice {
             unsettled: self.spent - self.settled,
             kept,
             lapse: self.lapse,
-            wanted: self.size,
+            wanted,
         };
         self.asked = Some(ask);
         ask

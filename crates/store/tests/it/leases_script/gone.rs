@@ -60,6 +60,7 @@ async fn a_slice_dies_with_its_fixed_window() {
             lapse: lent.lapse,
             ..ASK
         };
+        // Nothing of the next window is lent but to a request.
         let lent = key
             .ask(Ask {
                 call: 2,
@@ -67,7 +68,16 @@ async fn a_slice_dies_with_its_fixed_window() {
                 ..known
             })
             .await;
-        assert_eq!((lent.left, lent.out), (92, 8));
+        assert_eq!((lent.left, lent.out), (100, 0));
+        let lent = key
+            .ask(Ask {
+                call: 3,
+                cost: 1,
+                wanted: 8,
+                ..known
+            })
+            .await;
+        assert_eq!((lent.left, lent.out), (91, 8));
     })
     .await;
 }
