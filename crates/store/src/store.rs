@@ -81,6 +81,14 @@ impl Store {
         Ok(())
     }
 
+    /// Returns the slices of all limits but these ([`RedisStore::keep_leased`]). In memory no limit is leased.
+    pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => store.keep_leased(limits).await,
+        }
+    }
+
     /// Tells others what only this process knows, for a second at most; to be called at the end.
     pub async fn close(&self) {
         match self {

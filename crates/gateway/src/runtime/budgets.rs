@@ -55,6 +55,14 @@ struct Own<'a> {
 }
 
 impl Budgets {
+    /// All limits that requests are charged to, under every plan.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
+        let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
+        let limits =
+            rules.flat_map(|rule| std::iter::once(&rule.limit).chain(rule.plans.iter().flatten()));
+        limits.map(|limit| &**limit)
+    }
+
     /// How the client called `name` stands now; charges nothing.
     pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;

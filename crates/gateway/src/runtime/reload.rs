@@ -106,6 +106,13 @@ impl Parts {
             .filter(|name| before.server.protection(**name).is_none());
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
+        // Before another mode decides, Redis has to count all that slices have spent.
+        if !self.runtime.store.keep_leased(next.budgets.limits()).await {
+            tracing::warn!(
+                "Redis did not take back within a second what was lent of limits that leave `mode: leased`; it counts as spent \
+                 after 5 s"
+            );
+        }
         self.current.store(next.clone());
         let has_key_set = |name: &str| next.jwks.iter().any(|set| &**set.name() == name);
         let has_upstream = |name: &str| next.upstreams.contains_key(name);

@@ -19,6 +19,7 @@ mod lender;
 mod slice;
 mod table;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -141,6 +142,12 @@ impl Leased {
     pub(super) fn recall(&self, recall: Recall) {
         let held = self.held.clone();
         tokio::spawn(async move { held.return_of(&recall).await });
+    }
+
+    /// Lends of these limits alone from now on, by the hashes of their IDs, and settles and returns the slices of others. A slice that is
+    /// not returned when this is dropped lapses, as if all of it had been spent.
+    pub(super) async fn keep_only(&self, limits: HashSet<u64>) {
+        self.held.keep_only(limits).await;
     }
 
     /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.

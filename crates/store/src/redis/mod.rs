@@ -35,7 +35,7 @@ pub use tidegate_redis::{
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
 use crate::registry::Registry;
-use crate::{Charge, Decision, LocalView, MemoryStore, Outlook, Recall, StoreError};
+use crate::{Charge, Decision, Limit, LocalView, MemoryStore, Outlook, Recall, StoreError};
 use access::Access;
 use decision_cache::DecisionCache;
 pub(crate) use exact::Exact;
@@ -158,6 +158,17 @@ impl RedisStore {
     pub fn recall(&self, recall: Recall) {
         self.modes.fallback.cache.forget_refusals(&recall);
         self.modes.leased.recall(recall);
+    }
+
+    /// Lends slices of the leased limits among these from now on, and returns the slices of all others. So Redis counts all that is
+    /// spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
+    ///
+    /// Returns whether all slices were returned within a second. The rest lapses within 5 s, as if all of it had been spent.
+    pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
+        let leased = limits.filter(|limit| limit.mode() == crate::Mode::Leased);
+        self.modes
+            .keep_leased(leased.map(Limit::id_hash).collect())
+            .await
     }
 
     /// The servers, and what all keys start with.

@@ -8,6 +8,7 @@
 
 mod budgets;
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Quota, Receipt};
@@ -18,7 +19,7 @@ use super::leased::{Leased, Taken};
 use super::synced::{Reply, Synced};
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
-/// How long a gateway that ends may take to tell Redis what only it knows.
+/// The longest that a gateway that ends or reloads sends Redis its own counts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How the limits of a store are shared: each mode, and what decides without Redis.
@@ -68,6 +69,12 @@ impl Modes {
             tokio::join!(self.leased.close(), self.synced.tell_all_counts());
         };
         let _ = tokio::time::timeout(LAST_WORDS, telling).await;
+    }
+
+    /// As [`RedisStore::keep_leased`](super::RedisStore::keep_leased).
+    pub(super) async fn keep_leased(&self, limits: HashSet<u64>) -> bool {
+        let returning = self.leased.keep_only(limits);
+        tokio::time::timeout(LAST_WORDS, returning).await.is_ok()
     }
 
     /// Decides a request of which not every limit is exact.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::FixedWindow;
 use tidegate_store::{Charge, Decision, Limit, Mode, Outcome, RedisStore, Store, Via};
 use tidegate_testkit::{RedisServer, Reply};
+use tokio::task::JoinSet;
 
 use crate::leases_fleet::calls;
 use crate::support::{
@@ -286,4 +287,80 @@ async fn changed_numbers_apply_at_once() {
             );
         }
     }
+}
+
+/// The other gateway has borrowed, and gets no requests any more when the refused request comes back.
+#[tokio::test]
+async fn a_refused_request_that_comes_back_alone_is_admitted() {
+    let server = RedisServer::start().await;
+    let one = Arc::new(connect(&server.url(), TIMEOUT).await);
+    let other = Arc::new(connect(&server.url(), TIMEOUT).await);
+    let mut keys = JoinSet::new();
+    for most in [2, 5, 20, 100] {
+        for (nth, quota) in lendable(most, SECOND).into_iter().enumerate() {
+            let limit = limit(&format!("it-{most}-{nth}"), quota).in_mode(Mode::Leased);
+            let (one, other) = (one.clone(), other.clone());
+            keys.spawn(async move {
+                for round in 0..4 {
+                    let charges = [charge(&limit, 1, 1)];
+                    while decide(&other, &charges).await.outcome == Outcome::Admitted {
+                        decide(&one, &charges).await;
+                    }
+                    // The other's last call in the background has its answer.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    let refused = loop {
+                        let decision = decide(&one, &charges).await;
+                        if decision.outcome == Outcome::Refused {
+                            break decision.verdicts[0].unwrap();
+                        }
+                    };
+                    let wait = Duration::from_micros(refused.retry_after + 1);
+                    tokio::time::sleep(wait).await;
+                    let again = decide(&one, &charges).await;
+                    let what = format!("{limit:?}, {round}: {refused:?}, {again:?}");
+                    assert_eq!(again.outcome, Outcome::Admitted, "{what}");
+                }
+            });
+        }
+    }
+    keys.join_all().await;
+}
+
+/// The limit is exact after a reload, which comes while slices are out and requests are under way.
+#[tokio::test]
+async fn a_limit_that_leaves_leased_counts_what_was_spent_of_slices() {
+    let server = RedisServer::start().await;
+    let one = connect_exact(&server.url(), TIMEOUT).await;
+    let other = connect_exact(&server.url(), TIMEOUT).await;
+    for leased in &leased(1_000) {
+        let exact = leased.clone().in_mode(Mode::Exact);
+        let old = [charge(leased, 1, 1)];
+        for store in [&one, &other] {
+            assert_eq!(admitted(store, &old, 100).await, 100);
+        }
+        assert_eq!(slices(&server).await, 1);
+        for store in [&one, &other] {
+            assert!(store.keep_leased(std::iter::once(&exact)).await);
+        }
+        assert_eq!(slices(&server).await, 0);
+        assert_eq!(left(&one, &exact, 1).await, 800);
+        // These began before the reload.
+        assert_eq!(admitted(&one, &old, 100).await, 100);
+        assert_eq!(
+            (slices(&server).await, left(&one, &exact, 1).await),
+            (0, 700)
+        );
+        let new = [charge(&exact, 1, 1)];
+        let all = admitted(&one, &new, 400).await + admitted(&other, &new, 400).await;
+        assert_eq!(all, 700, "{leased:?}");
+        assert!(one.keep_leased(std::iter::once(leased)).await);
+        assert_eq!(admitted(&one, &[charge(leased, 2, 1)], 100).await, 100);
+        assert_eq!(slices(&server).await, 1, "it is leased again");
+    }
+    server.pause().await;
+    assert!(
+        !one.keep_leased(std::iter::empty()).await,
+        "Redis is silent"
+    );
+    server.resume();
 }

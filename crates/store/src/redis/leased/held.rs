@@ -1,10 +1,11 @@
 //! The slices of this gateway at work: who spends, who asks, who waits, and the task that settles.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::MappedMutexGuard;
+use parking_lot::{MappedMutexGuard, RwLock};
 use tidegate_core::{Quota, Receipt, Verdict};
 use tidegate_redis::Answer;
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ const AT_ONCE: usize = 64;
 pub(super) struct Held {
     pub(super) lender: Lender,
     table: Table,
+    // The limits that lend slices, by the hashes of their IDs; none: all.
+    leased: RwLock<Option<HashSet<u64>>>,
     // The last number given to a session or a call.
     last_number: AtomicU64,
 }
@@ -49,6 +52,7 @@ impl Held {
         Self {
             lender,
             table: Table::new(capacity),
+            leased: RwLock::default(),
             last_number: AtomicU64::new(0),
         }
     }
@@ -182,10 +186,29 @@ impl Held {
 
     /// Settles and returns everything; while Redis does not answer it goes on trying.
     pub(super) async fn end_all(self: &Arc<Self>) {
+        self.end_where(|_| true).await;
+    }
+
+    /// Lends of these limits alone from now on, and settles and returns all slices of others. Redis decides each request on
+    /// such a limit from then on. While Redis does not answer it goes on trying.
+    pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
+        *self.leased.write() = Some(limits);
+        self.end_where(|key| !self.is_leased(key)).await;
+    }
+
+    fn is_leased(&self, key: &PlanKey) -> bool {
+        let leased = self.leased.read();
+        leased
+            .as_ref()
+            .is_none_or(|leased| leased.contains(&key.key.limit))
+    }
+
+    async fn end_where(self: &Arc<Self>, ends: impl Fn(&PlanKey) -> bool) {
         loop {
             let now = clock::now();
             let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
-            let keys = self.table.sweep(now, is_out);
+            let mut keys = self.table.sweep(now, is_out);
+            keys.retain(&ends);
             if keys.is_empty() {
                 return;
             }
@@ -246,9 +269,12 @@ impl Held {
         self: &Arc<Self>,
         key: PlanKey,
         mut entry: MappedMutexGuard<'_, Entry>,
-        ask: Ask,
+        mut ask: Ask,
         until: Instant,
     ) -> (AnswerWatch, JoinHandle<Result<Taken, StoreError>>) {
+        if !self.is_leased(&key) {
+            ask.wanted = 0;
+        }
         let (sender, watch) = watch::channel(None);
         entry.answer = watch.clone();
         let (held, budget) = (self.clone(), entry.budget.clone());
