@@ -77,8 +77,8 @@ pub struct Tally {
     own: TallyCounts,
     told: TallyCounts,
     others: TallyCounts,
-    // How far beyond the limit all gateways were, when the store was heard of last.
-    beyond: u64,
+    // The start of a window and the count of all gateways in it, by the last answer of the store.
+    seen: Option<(Micros, i64)>,
 }
 
 impl Tally {
@@ -91,7 +91,7 @@ impl Tally {
             own: TallyCounts::NONE,
             told: TallyCounts::NONE,
             others: TallyCounts::NONE,
-            beyond: 0,
+            seen: None,
         })
     }
 
@@ -152,8 +152,8 @@ impl Tally {
         *count = (*count - signed(cost)).max(0);
     }
 
-    /// Takes what the store says, at `now` by its clock. By how much all gateways are beyond the limit, and by how much more
-    /// than they were.
+    /// Takes an answer of the store, at `now` by its clock. Returns the units of all gateways beyond the limit, and the part of these
+    /// that was counted after the previous answer. Before the first answer another plan or configuration may have allowed them.
     pub fn learn(&mut self, quota: &Quota, totals: TallyTotals, now: Micros) -> (u64, u64) {
         if totals.start > self.start {
             self.turn_to(totals.start);
@@ -165,8 +165,16 @@ impl Tally {
             // Its window has not turned yet.
             (self.told.previous, self.others.previous) = (totals.own.current, others.current);
         }
-        let before = std::mem::replace(&mut self.beyond, beyond(quota, totals, now));
-        (self.beyond, self.beyond.saturating_sub(before))
+        let current = totals.all.current;
+        let new = match self.seen.replace((totals.start, current)) {
+            Some((start, count)) if start == totals.start => current - count,
+            Some(_) => current,
+            None => totals.own.current,
+        };
+        let mut before = totals;
+        before.all.current -= new.max(0);
+        let all = beyond(quota, totals, now);
+        (all, all.saturating_sub(beyond(quota, before, now)))
     }
 
     /// Takes it that nothing is counted in the store any more: all that was used is forgotten.

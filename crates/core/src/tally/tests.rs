@@ -142,11 +142,30 @@ fn what_is_beyond_the_limit_is_counted_once() {
         assert_eq!(learn(13, 0, AT + 1), (3, 0));
         assert_eq!(learn(14, 0, AT + 2), (4, 1));
         let half = AT + WINDOW + WINDOW / 2;
-        let expected = if quota == sliding { (2, 0) } else { (0, 0) };
+        let expected = if quota == sliding { (2, 2) } else { (0, 0) };
         assert_eq!(learn(5, 14, half), expected);
         let expected = if quota == sliding { (4, 2) } else { (0, 0) };
         assert_eq!(learn(7, 14, half), expected);
         assert_eq!(learn(17, 14, half + WINDOW / 2 - 1).0, 7);
+    }
+}
+
+/// 353 of 1,000 are used when the limit becomes 100.
+#[test]
+fn what_a_larger_limit_allowed_is_not_beyond_a_smaller_one() {
+    for (large, small) in quotas(1_000).iter().zip(&quotas(100)) {
+        let mut tally = Tally::of(large, AT).unwrap();
+        let mut learn = |quota, current, own| {
+            let totals = totals(AT, counts(current, 0), counts(own, 0));
+            tally.learn(quota, totals, AT)
+        };
+        assert_eq!(learn(large, 353, 20), (0, 0));
+        assert_eq!(learn(small, 353, 20).1, 0);
+        assert_eq!(learn(small, 355, 20), (255, 2));
+        // A gateway that starts hears of all that was counted before.
+        let mut fresh = Tally::of(small, AT).unwrap();
+        let known = totals(AT, counts(353, 0), counts(1, 0));
+        assert_eq!(fresh.learn(small, known, AT), (253, 1));
     }
 }
 

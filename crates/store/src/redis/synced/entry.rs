@@ -29,6 +29,9 @@ pub(super) struct Entry {
     pub(super) tally: Tally,
     /// The numbers that it was asked for with last.
     pub(super) quota: Quota,
+    // The most generous plan that asked since the last call was sent, and the one before that call.
+    widest: Quota,
+    told_by: Quota,
     /// The last exchange failed.
     pub(super) is_silent: bool,
     /// A call is under way.
@@ -60,12 +63,22 @@ impl Entry {
         Self {
             tally,
             quota,
+            widest: quota,
+            told_by: quota,
             is_silent: false,
             is_under_way: false,
             due: None,
             waiting: None,
             limit,
             heard: None,
+        }
+    }
+
+    /// Notes the numbers of a request.
+    pub(super) fn asked_with(&mut self, quota: &Quota) {
+        self.quota = *quota;
+        if quota.capacity() > self.widest.capacity() {
+            self.widest = *quota;
         }
     }
 
@@ -91,6 +104,7 @@ impl Entry {
     pub(super) fn tell(&mut self, key: LimitKey, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
+        self.told_by = std::mem::replace(&mut self.widest, self.quota);
         Telling {
             key,
             quota: self.quota,
@@ -103,7 +117,7 @@ impl Entry {
 
     /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. When it is due again, if it is.
     pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
-        let (beyond, more) = self.tally.learn(&self.quota, totals, now);
+        let (beyond, more) = self.tally.learn(&self.told_by, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);
         (self.is_silent, self.is_under_way) = (false, false);

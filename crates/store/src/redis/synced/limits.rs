@@ -59,9 +59,11 @@ impl Watched {
         &self.id
     }
 
-    /// Notes how far a key is beyond the limit, and by how much more than it was.
+    /// Notes how far a key is beyond the limit, if `more` units were counted there since the previous answer.
     pub(super) fn exceeded(&self, beyond: u64, more: u64) {
-        self.max.fetch_max(beyond, Ordering::Relaxed);
-        self.total.fetch_add(more, Ordering::Relaxed);
+        if more > 0 {
+            self.max.fetch_max(beyond, Ordering::Relaxed);
+            self.total.fetch_add(more, Ordering::Relaxed);
+        }
     }
 }
