@@ -106,14 +106,14 @@ impl Target {
                 if !hosts.is_empty() || path.len() < 2 {
                     return Err(SOCKET);
                 }
-                let database = query.take("db").map(|db| database(&db)).transpose()?;
+                let number = query.take("db").map(|db| database(&db)).transpose()?;
                 query.is_used_up()?;
                 let topology = Topology::Unix(decoded(path)?.into());
                 return Ok(Self {
                     topology,
                     tls: false,
                     login,
-                    database,
+                    database: selected(number),
                 });
             }
             "redis" | "redis-cluster" | "redis-sentinel" => (scheme, false),
@@ -122,7 +122,7 @@ impl Target {
             "rediss-sentinel" => ("redis-sentinel", true),
             _ => return Err(SCHEME),
         };
-        let database = match path {
+        let number = match path {
             "" | "/" => None,
             path => Some(database(&path[1..])?),
         };
@@ -141,7 +141,7 @@ impl Target {
             }
         }
         let topology = match scheme {
-            "redis-cluster" if database.is_some_and(|database| database != 0) => {
+            "redis-cluster" if selected(number).is_some() => {
                 return Err(NO_DATABASE);
             }
             "redis-cluster" => Topology::Cluster(hosts),
@@ -166,7 +166,7 @@ impl Target {
             topology,
             tls,
             login,
-            database,
+            database: selected(number),
         })
     }
 }
@@ -270,6 +270,11 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
 fn database(text: &str) -> Result<u8, InvalidUrl> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or(FORM)
+}
+
+/// Returns the database that a connection has to select: each begins in 0, and a user may lack `SELECT`.
+fn selected(number: Option<u8>) -> Option<u8> {
+    number.filter(|number| *number != 0)
 }
 
 /// Text in which `%40` stands for `@`.

@@ -21,6 +21,10 @@ fn every_topology_is_understood() {
     let full = server("rediss://us%3Aer:p%40ss:word@[::1]:7000/3");
     assert_eq!(full.topology, Topology::Server(host("::1", 7000)));
     assert_eq!((full.tls, full.database), (true, Some(3)));
+    // A connection begins in 0, and selects it without need.
+    for first in ["redis://a/0", "unix:///a?db=0", "redis-cluster://a/0"] {
+        assert_eq!(server(first).database, None, "{first}");
+    }
     assert_eq!(full.login.user.as_deref(), Some("us:er"));
     assert_eq!(full.login.password.as_deref(), Some("p@ss:word"));
 

@@ -49,7 +49,7 @@ async fn a_unix_socket() {
 async fn a_user_with_no_more_than_these_commands() {
     let server = RedisServer::start().await;
     allow(&server, COMMANDS).await;
-    let url = |user: &str, password: &str| format!("redis://{user}:{password}@{}", server.addr());
+    let url = |user: &str, password: &str| format!("redis://{user}:{password}@{}/0", server.addr());
     let store = connect(&url("gate", "hunter2"), TIMEOUT).await;
     decides(&store, 0).await;
     counts_exactly(&store, 1..4).await;
