@@ -1,33 +1,42 @@
 //! Gateways that share a leased limit. What a gateway that ends has not spent is there for the others at once. What a gateway that
 //! is killed may have spent is there for nobody.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_testkit::{Client, RedisServer, Reply, Upstream};
 
+use crate::access_log::lines;
 use crate::kit::exact;
-use crate::support::GatewayProcess;
+use crate::support::{GatewayProcess, TestGateway};
 
 const LIMIT: usize = 600;
 const LONG: Duration = Duration::from_secs(30);
 
-async fn gateway(redis: &RedisServer, upstream: &Upstream) -> GatewayProcess {
-    let yaml = format!(
+fn yaml(redis: &RedisServer, upstream: &Upstream, mode: &str) -> String {
+    format!(
         "{}secret: the same for all
 limits:
-  shared: {{ token_bucket: {{ capacity: {LIMIT}, refill: 1/d }}, mode: leased }}
+  shared: {{ fixed_window: {{ limit: {LIMIT}, window: 31d }}, mode: {mode} }}
 routes:
   - {{ path: /**, upstream: \"{}\", limits: [shared] }}
 ",
         exact(redis),
         upstream.url()
-    );
-    GatewayProcess::start(&yaml).await
+    )
+}
+
+async fn gateway(redis: &RedisServer, upstream: &Upstream) -> GatewayProcess {
+    GatewayProcess::start(&yaml(redis, upstream, "leased")).await
 }
 
 /// How many of so many requests are admitted; each is answered as the limit says.
 async fn admitted(gateway: &GatewayProcess, requests: usize) -> usize {
-    let client = Client::new(gateway.address);
+    admitted_at(gateway.address, requests).await
+}
+
+async fn admitted_at(address: SocketAddr, requests: usize) -> usize {
+    let client = Client::new(address);
     let mut admitted = 0;
     for _ in 0..requests {
         let answer = client.get("/").await;
@@ -63,6 +72,44 @@ async fn a_gateway_that_ends_returns_what_it_has() {
     assert_eq!(holders(&redis).await, 0);
     assert_eq!(admitted(&other, LIMIT).await, LIMIT - 50);
     assert_eq!(upstream.count(), LIMIT);
+}
+
+/// Some requests ask Redis for a slice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_names_who_decides_as_the_metric_does() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let gateway = gateway(&redis, &upstream).await;
+    admitted(&gateway, 20).await;
+    for line in lines(&gateway, 20).await {
+        assert_eq!(line["decided_by"], "gateway", "{line}");
+    }
+}
+
+/// Both gateways hold slices when they are reloaded, one after the other, and get requests meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_leaves_leased_counts_what_was_spent_of_slices() {
+    for mode in ["exact", "synced"] {
+        let redis = RedisServer::start().await;
+        let upstream = Upstream::ok();
+        let leased = yaml(&redis, &upstream, "leased");
+        let (one, other) = tokio::join!(TestGateway::start(&leased), TestGateway::start(&leased));
+        for _ in 0..4 {
+            assert_eq!(admitted_at(one.address, 25).await, 25);
+            assert_eq!(admitted_at(other.address, 25).await, 25);
+        }
+        assert_eq!(holders(&redis).await, 2);
+        let next = yaml(&redis, &upstream, mode);
+        let asking = admitted_at(one.address, 60);
+        let (_, ()) = tokio::join!(asking, one.reload(&next));
+        other.reload(&next).await;
+        assert_eq!(holders(&redis).await, 0, "{mode}");
+        // One after the other: what a gateway counts under `synced` reaches the other before its first answer.
+        admitted_at(one.address, LIMIT).await;
+        admitted_at(other.address, LIMIT).await;
+        assert_eq!(upstream.count(), LIMIT, "{mode}");
+        tokio::join!(one.stop(), other.stop());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode, Version};
 use tidegate_core::micros;
-use tidegate_store::{Outcome, Via};
+use tidegate_store::{Limit, Mode, Outcome, Via};
 use tidegate_tower::{Client, Decided, LimitVerdict};
 
 use super::format::Fields;
@@ -192,9 +192,19 @@ impl Record {
     }
 
     fn limit_name(&self) -> Option<&str> {
+        Some(self.limit()?.name())
+    }
+
+    fn limit(&self) -> Option<&Limit> {
         let decided = self.decided.as_ref()?;
         let rule = decided.rules.get(decided.tightest?)?;
-        Some(rule.limit.name())
+        Some(&rule.limit)
+    }
+
+    /// Whether the gateway decides on the limit, though it may have asked Redis for a slice; as in `tidegate_decisions_total`.
+    fn is_shared_by_mode(&self) -> bool {
+        self.limit()
+            .is_some_and(|limit| limit.mode() != Mode::Exact)
     }
 }
 
@@ -240,6 +250,7 @@ impl Fields for Record {
             }
             AccessField::DecidedBy => decision.map_or(Value::Missing, |decision| {
                 Value::Word(match decision.via {
+                    Via::Store if self.is_shared_by_mode() => "gateway",
                     Via::Store => "store",
                     Via::Remembered => "remembered",
                     Via::Here => "gateway",
