@@ -57,6 +57,15 @@ impl<'a> Slot<'a> {
         verdict
     }
 
+    /// Checks a request that another limit refuses. Charges no unit, and starts the block if the request exceeds this limit.
+    pub fn check_and_block(&mut self, now: Micros) -> Verdict {
+        let mut verdict = self.check(now);
+        if !verdict.allowed {
+            self.refused(now, &mut verdict);
+        }
+        verdict
+    }
+
     fn commit(&mut self, now: Micros, verdict: &mut Verdict) {
         let state = &mut self.state;
         self.quota

@@ -88,6 +88,13 @@ impl MemoryStore {
         (verdict.unwrap_or(NO_VERDICT), hold)
     }
 
+    /// Checks one charge of a request that another limit refuses, at a given time. Charges no unit, and starts the block if the request
+    /// exceeds the limit.
+    pub(crate) fn check(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Verdict {
+        self.registry.keep_here(&self.table, now);
+        self.table.check(charge, terms, now)
+    }
+
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
     /// used nothing, though it may find no room when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
@@ -107,20 +114,23 @@ impl MemoryStore {
         }
     }
 
-    /// The refusal that these charges would be given, if one of their limits refuses now and nothing has to be noted of
-    /// that; charges nothing.
+    /// Returns the refusal of these charges, if a limit refuses now, and the refusal starts and extends no block. Charges no
+    /// unit.
     pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         let now = crate::now();
-        let refusal = |charge: &Charge<'_>| {
+        let mut refusals = PerCharge::<Option<Verdict>>::new();
+        for charge in charges {
             let limit = charge.limit;
-            if !limit.is_refusal_final() || limit.block().is_some_and(|block| block.extend) {
+            let looked = self.table.look(charge, now);
+            let refused = looked.filter(|(verdict, _)| !verdict.allowed);
+            if let (Some(block), Some((_, is_blocked))) = (limit.block(), refused)
+                && (block.extend || !is_blocked)
+            {
                 return None;
             }
-            let (verdict, is_blocked) = self.table.look(charge, now)?;
-            // A refusal that begins a block has to be made in full.
-            (!verdict.allowed && (is_blocked || limit.block().is_none())).then_some(verdict)
-        };
-        let refusals: PerCharge<Option<Verdict>> = charges.iter().map(refusal).collect();
+            let refused = refused.filter(|_| limit.is_refusal_final());
+            refusals.push(refused.map(|(verdict, _)| verdict));
+        }
         let is_refused = refusals.iter().any(Option::is_some);
         is_refused.then(|| Decision {
             via: Via::Store,

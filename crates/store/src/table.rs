@@ -214,18 +214,28 @@ impl Table {
         Some(now + lease)
     }
 
+    /// Checks one charge of a request that another limit refuses. Charges no unit, and starts the block if the request exceeds the limit.
+    pub(crate) fn check(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Verdict {
+        let (shard, key) = self.locate(charge);
+        let mut shard = self.shards.at(shard);
+        let (held, room) = match shard.take(&key, &terms.quota, now) {
+            Some(held) => (held, Room::Own),
+            None => shard.take_new(key, charge, &terms.quota, now),
+        };
+        let held = terms.restrict(held, now);
+        let mut slot = held.slot(charge, &terms.quota, 0);
+        let verdict = slot.check_and_block(now);
+        shard.put(key, charge.origin, room, slot, None);
+        verdict
+    }
+
     /// What one charge would meet on these terms if it came alone; charges nothing.
-    pub(crate) fn peek(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Outlook {
-        let quota = &terms.quota;
+    pub(crate) fn peek(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Outlook {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
-        let held = held.unwrap_or_else(|| Held::fresh(quota));
-        let held = Held {
-            state: stricter(quota, held.state, terms.used, now),
-            blocked_until: held.blocked_until.max(terms.blocked_until),
-            ..held
-        };
-        let mut slot = held.slot(charge, quota, 0);
+        let held = held.unwrap_or_else(|| Held::fresh(&terms.quota));
+        let held = terms.restrict(held, now);
+        let mut slot = held.slot(charge, &terms.quota, 0);
         Outlook {
             now,
             verdict: slot.check(now),
@@ -320,6 +330,15 @@ impl Terms {
             quota,
             used: None,
             blocked_until: 0,
+        }
+    }
+
+    /// Restricts the state of a key by these terms.
+    fn restrict(&mut self, held: Held, now: Micros) -> Held {
+        Held {
+            state: stricter(&self.quota, held.state, self.used.take(), now),
+            blocked_until: held.blocked_until.max(self.blocked_until),
+            ..held
         }
     }
 }
