@@ -6,18 +6,23 @@
 //!
 //! - [`single_flight`]: of requests for a key that has nothing left, one asks and the others wait for its answer
 //! - [`given_back`]: which refusals do not hold because what they were for was given back
+//! - [`doubts`]: the calls for the sake of requests that another limit refuses; [`looks`]: their rate
 
+mod doubts;
 mod given_back;
+mod looks;
 mod single_flight;
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, State, Verdict};
+use tidegate_core::{Block, Micros, Quota, State, Verdict};
 
 use crate::charge::{LimitKey, Recall};
 use crate::sharded::Sharded;
 use crate::{Charge, LastDecision};
+pub(super) use doubts::Doubt;
 use given_back::GivenBack;
+use looks::Looks;
 use single_flight::Waiters;
 
 /// Rows of the table, a power of two, and keys in each: about 8 MB.
@@ -33,6 +38,7 @@ pub(super) struct DecisionCache {
     rows: Sharded<[Option<Seen>; KEYS]>,
     waiters: Waiters,
     given_back: GivenBack,
+    looks: Looks,
 }
 
 /// The last decision on one key.
@@ -59,6 +65,8 @@ struct Seen {
 pub(super) enum Known {
     /// It is refused; and the time by Redis's clock.
     Refused(Verdict, Micros),
+    /// The same, by an old answer: one request should ask Redis.
+    Stale(Verdict, Micros),
     /// Nothing was left for it when Redis was asked last, and some may be by now.
     Exhausted,
     /// Nothing.
@@ -79,6 +87,7 @@ impl Default for DecisionCache {
             rows: Sharded::new(ROWS, Default::default),
             waiters: Waiters::default(),
             given_back: GivenBack::default(),
+            looks: Looks::default(),
         }
     }
 }
@@ -122,11 +131,9 @@ impl DecisionCache {
         *place = Some(seen);
     }
 
-    /// What is known of this charge, above all the refusal to give to it without asking Redis.
-    ///
-    /// When a refusal has been given for a second, one caller asks again, for `patience` at most. Meanwhile the others are refused,
-    /// as long as the time to come back has not come.
-    pub(super) fn of(&self, charge: &Charge<'_>, now: Instant, patience: Duration) -> Known {
+    /// Returns the last answer about this charge, above all a refusal that needs no call. While one request asks again, the refusal holds
+    /// for the others until its time to come back.
+    pub(super) fn of(&self, charge: &Charge<'_>, now: Instant) -> Known {
         let known = self.with(charge, |seen| {
             if !seen.holds || !seen.leaves_nothing(charge) {
                 return None;
@@ -137,28 +144,12 @@ impl DecisionCache {
             let Some((verdict, at)) = seen.refusal(now) else {
                 return Some(Known::Exhausted);
             };
-            if now.saturating_duration_since(seen.sent) >= LONGEST
-                && seen.asking.is_none_or(|until| now >= until)
-            {
-                seen.asking = Some(now + patience);
-                return None;
-            }
-            Some(Known::Refused(verdict, at))
+            Some(match seen.is_new(charge, now) || seen.is_asked(now) {
+                true => Known::Refused(verdict, at),
+                false => Known::Stale(verdict, at),
+            })
         });
         known.unwrap_or(Known::Nothing)
-    }
-
-    /// The refusal of this charge that still holds, and the time by Redis's clock. Looks only: whoever is to ask Redis again
-    /// is found out by [`of`](Self::of).
-    pub(super) fn refusal(&self, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
-        self.with(charge, |seen| {
-            let is_refusal = seen.holds && !seen.verdict.allowed && seen.leaves_nothing(charge);
-            let is_fresh = now.saturating_duration_since(seen.sent) < LONGEST
-                || seen.asking.is_some_and(|until| now < until);
-            (is_refusal && is_fresh)
-                .then(|| seen.refusal(now))
-                .flatten()
-        })
     }
 
     /// Notes that Redis did not answer about a charge. A refusal is not given again until Redis answers, since now each limit's
@@ -254,6 +245,16 @@ impl Seen {
             && self.period == charge.limit.quota().period()
     }
 
+    /// Returns whether its refusal needs no other call yet.
+    fn is_new(&self, charge: &Charge<'_>, now: Instant) -> bool {
+        now.saturating_duration_since(self.sent) < longest(charge)
+    }
+
+    /// Returns whether a request is asking again.
+    fn is_asked(&self, now: Instant) -> bool {
+        self.asking.is_some_and(|until| now < until)
+    }
+
     /// A refusal as it is now, and the time by Redis's clock; none if the time to come back has come.
     fn refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
         let since = micros(now.saturating_duration_since(self.received));
@@ -283,6 +284,14 @@ impl Seen {
             true => self.verdict.remaining < charge.cost,
             false => self.cost <= charge.cost,
         }
+    }
+}
+
+/// Returns the longest that a refusal of this charge needs no other call. Calls extend a block long before it ends.
+fn longest(charge: &Charge<'_>) -> Duration {
+    match charge.limit.block() {
+        Some(Block { span, extend: true }) => LONGEST.min(Duration::from_micros(span / 4)),
+        _ => LONGEST,
     }
 }
 

@@ -1,39 +1,25 @@
 //! Limits of mode `exact`: Redis decides each request, or what it said a moment ago. Where nothing was left, one request asks and
 //! others wait.
 //!
+//! - [`remembered`]: decisions by new answers of Redis, and the calls that these need all the same
 //! - [`slots`]: the concurrency slots that running requests hold; [`settlements`]: what becomes of a charge
 
+mod remembered;
 mod settlements;
 mod slots;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{Micros, Verdict};
-
 use super::access::Access;
-use super::decision_cache::Known;
 use super::script::caller::call_of;
 use super::script::caller::cross_slot::Decided;
 use crate::registry::Registry;
-use crate::{Charge, Decision, MemoryStore, Mode, PerCharge, StoreCall, StoreError, Verdicts};
+use crate::{Charge, Decision, MemoryStore, StoreCall, StoreError};
+pub(super) use remembered::Remembered;
 
 /// How often a request waits for the answer to another one before it asks as well.
 const WAITS: usize = 2;
-
-/// What Redis said of a request's charges a moment ago.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a refusal costs no allocation, and is moved once"
-)]
-pub(super) enum Remembered {
-    /// It is refused.
-    Refused(Decision),
-    /// One of them had nothing left.
-    Exhausted,
-    /// Nothing that is of use now.
-    Nothing,
-}
 
 /// Limits whose requests Redis decides, one by one.
 #[derive(Debug)]
@@ -72,9 +58,12 @@ impl Exact {
         charges: &[Charge<'_>],
         asked: Instant,
     ) -> Result<Decision, StoreError> {
-        match self.remembered(charges, asked) {
+        match self.remembered(charges, asked, false) {
             Remembered::Refused(refusal) => Ok(refusal),
             Remembered::Nothing => self.ask_redis(charges, asked).await,
+            Remembered::Doubtful(refusal, is_new) => {
+                Box::pin(self.ask_again(charges, asked, refusal, is_new)).await
+            }
             Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, asked)).await,
         }
     }
@@ -94,7 +83,7 @@ impl Exact {
             {
                 break;
             }
-            if let Remembered::Refused(refusal) = self.remembered(charges, Instant::now()) {
+            if let Remembered::Refused(refusal) = self.remembered(charges, Instant::now(), false) {
                 return Ok(refusal);
             }
         }
@@ -102,53 +91,71 @@ impl Exact {
         self.ask_redis(charges, asked).await
     }
 
-    /// The refusal of these charges that a request would be given without asking Redis, if there is one. Looks only.
-    pub(super) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
-        if !self.remember_refusals {
-            return None;
-        }
-        let now = Instant::now();
-        let known = |charge: &Charge<'_>| {
-            let limit = charge.limit;
-            let is_final = limit.mode() == Mode::Exact && limit.is_refusal_final();
-            is_final
-                .then(|| self.access.cache.refusal(charge, now))
-                .flatten()
+    /// Asks about charges of which one is refused, and others are in doubt. While one request asks, the others get the refusal. A refusal
+    /// that `is_new` holds also without an answer.
+    async fn ask_again(
+        &self,
+        charges: &[Charge<'_>],
+        asked: Instant,
+        mut refusal: Decision,
+        is_new: bool,
+    ) -> Result<Decision, StoreError> {
+        let Access { cache, timeout, .. } = &self.access;
+        let Some(_flight) = cache.claim_any(charges, asked, *timeout, false) else {
+            return Ok(refusal);
         };
-        let known: PerCharge<Option<(Verdict, Micros)>> = charges.iter().map(known).collect();
-        let (_, time) = known.iter().flatten().max_by_key(|(_, at)| *at)?;
-        Some(Decision::remembered(
-            *time,
-            known.iter().map(|known| known.map(|(verdict, _)| verdict)),
-        ))
+        if !is_new {
+            return self.ask_redis(charges, asked).await;
+        }
+        let answer = self.ask(charges, asked + *timeout).await;
+        let error = match answer {
+            Ok(decision) => {
+                refusal = decision;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let took = asked.elapsed();
+        refusal.call = Some(StoreCall { took, error });
+        Ok(refusal)
     }
 
-    /// What Redis said of these charges a moment ago: a refusal of one, if it still holds.
-    pub(super) fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Remembered {
-        if !self.remember_refusals {
-            return Remembered::Nothing;
-        }
-        let mut verdicts = Verdicts::new();
-        let (mut time, mut is_exhausted) = (None, false);
-        for charge in charges {
-            let known = match charge.limit.is_refusal_final() {
-                true => self.access.cache.of(charge, now, self.access.timeout),
-                false => Known::Nothing,
-            };
-            is_exhausted |= known == Known::Exhausted;
-            verdicts.push(match known {
-                Known::Refused(verdict, at) => {
-                    time = time.max(Some(at));
-                    Some(verdict)
-                }
-                Known::Exhausted | Known::Nothing => None,
-            });
-        }
-        match time {
-            Some(now) => Remembered::Refused(Decision::remembered(now, verdicts.into_iter())),
-            None if is_exhausted => Remembered::Exhausted,
-            None => Remembered::Nothing,
-        }
+    /// Checks charges of a request that a limit of this process refuses. Charges none, and starts the blocks of keys that the request
+    /// exceeds. New answers need no call, and each key has one call a second at most.
+    ///
+    /// # Errors
+    ///
+    /// The call failed.
+    pub(super) async fn check(
+        &self,
+        charges: &[Charge<'_>],
+        asked: Instant,
+    ) -> Result<Decision, StoreError> {
+        let Access { cache, timeout, .. } = &self.access;
+        let _flight = match self.remembered(charges, asked, true) {
+            Remembered::Refused(known) => return Ok(known),
+            Remembered::Doubtful(known, _) => {
+                let Some(flight) = cache.claim_any(charges, asked, *timeout, true) else {
+                    return Ok(known);
+                };
+                Some(flight)
+            }
+            Remembered::Exhausted | Remembered::Nothing => None,
+        };
+        self.prepare(charges, asked + *timeout).await?;
+        let decided = self.access.caller.check(charges, asked + *timeout).await?;
+        let mut decision = self.noted(charges, decided);
+        decision.call = Some(StoreCall {
+            took: asked.elapsed(),
+            error: None,
+        });
+        Ok(decision)
+    }
+
+    /// Returns whether the last call to a server of these charges failed.
+    pub(super) fn is_silent(&self, charges: &[Charge<'_>]) -> bool {
+        let shards = &self.access.caller.shards;
+        charges.iter().any(|charge| shards.fails(&charge.key.tag))
     }
 
     async fn ask_redis(
@@ -183,12 +190,9 @@ impl Exact {
         charges: &[Charge<'_>],
         until: Instant,
     ) -> Result<Decision, StoreError> {
-        self.access.secret.check()?;
-        if charges.iter().any(|charge| charge.limit.holds_slots()) {
-            Box::pin(self.confirmed(charges, until)).await?;
-        }
+        self.prepare(charges, until).await?;
         let caller = &self.access.caller;
-        let Decided { decision, calls } = match caller.decide_at_once(charges, until).await {
+        let decided = match caller.decide_at_once(charges, until).await {
             Some(answer) => {
                 let answer = answer?;
                 let call = call_of(&answer);
@@ -200,11 +204,26 @@ impl Exact {
             // No script can decide them at once.
             None => Box::pin(caller.decide(charges, until, &self.access.cache)).await?,
         };
+        Ok(self.noted(charges, decided))
+    }
+
+    /// Waits until calls about these charges may be made.
+    async fn prepare(&self, charges: &[Charge<'_>], until: Instant) -> Result<(), StoreError> {
+        self.access.secret.check()?;
+        if charges.iter().any(|charge| charge.limit.holds_slots()) {
+            Box::pin(self.confirmed(charges, until)).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the answer to the cache.
+    fn noted(&self, charges: &[Charge<'_>], decided: Decided) -> Decision {
+        let Decided { decision, calls } = decided;
         for ((charge, verdict), call) in charges.iter().zip(&decision.verdicts).zip(calls) {
             if let (Some(verdict), Some(call)) = (verdict, call) {
                 self.access.cache.note(charge, verdict, call);
             }
         }
-        Ok(decision)
+        decision
     }
 }

@@ -72,6 +72,28 @@ impl Fallback {
         (capacity, self.memory.table().peek(charge, terms, now))
     }
 
+    /// Checks charges with `on_failure: local` of a request that another limit refuses. Charges none, and starts the blocks of keys that
+    /// the request exceeds.
+    pub(super) fn check(&self, charges: &[Charge<'_>]) -> Decision {
+        let (now, gateways) = (crate::now(), self.gateways.count());
+        self.count_slots(charges, now);
+        let check = |charge: &Charge<'_>| {
+            let is_local = charge.limit.on_failure() == OnFailure::Local;
+            is_local.then(|| {
+                let terms = self.terms(charge, gateways, now);
+                self.memory.check(charge, terms, now)
+            })
+        };
+        Decision {
+            outcome: Outcome::Refused,
+            via: Via::Fallback,
+            now,
+            verdicts: charges.iter().map(check).collect(),
+            sources: Decision::sources(charges.len(), now, true, 0),
+            call: None,
+        }
+    }
+
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
     fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());

@@ -98,6 +98,11 @@ impl Leased {
         Ok(taken)
     }
 
+    /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
+    pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
+        self.held.look(charge)
+    }
+
     /// Takes back what was spent for a request that was refused.
     pub(super) fn give_back(&self, charge: &Charge<'_>, taken: &Taken) {
         let receipt = match taken.charged {

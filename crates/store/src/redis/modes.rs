@@ -4,6 +4,17 @@
 //! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
 //! and differences work is the business of [`super::leased`] and [`super::synced`].
 //!
+//! After a limit has refused, the others are checked, and none is charged. So a refusal names each limit that refuses, as far as this
+//! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
+//! not make a call for each of them:
+//!
+//! - `local`: the memory store checks the limit, and starts its block.
+//! - `synced`: the counts of this process and the last exchange decide.
+//! - `leased`: the slice or its last refusal decides. If neither can, the key gets one call a second.
+//! - `exact`: an answer of the last second decides. Without one, a script checks all exact limits, charges none, and starts their blocks.
+//!   Each key gets one such call a second, and all keys together a bounded number.
+//! - Without Redis, the shares of limits with `on_failure: local` decide.
+//!
 //! - [`budgets`]: for operators
 
 mod budgets;
@@ -17,6 +28,7 @@ use super::exact::{Exact, Remembered};
 use super::fallback::Fallback;
 use super::leased::{Leased, Taken};
 use super::synced::{Reply, Synced};
+use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
 /// The longest that a gateway that ends or reloads sends Redis its own counts.
@@ -89,9 +101,10 @@ impl Modes {
             call: None,
         };
         let exact = Part::of(charges, |charge| charge.limit.mode() == Mode::Exact);
-        if let Remembered::Refused(refusal) = self.exact.remembered(&exact.pick(charges), asked) {
+        if let Remembered::Refused(refusal) =
+            self.exact.remembered(&exact.pick(charges), asked, false)
+        {
             exact.tell(refusal, &mut decision);
-            return decision;
         }
         let mut reserved = Reserved {
             modes: self,
@@ -104,21 +117,55 @@ impl Modes {
         } = self
             .reserve(charges, asked, &mut decision, &mut reserved)
             .await;
-        if let Some(error) = error
-            && decision.outcome == Outcome::Admitted
-        {
-            let part = self.fall_back(&unanswered.pick(charges), asked, error);
-            self.reserve_shares(charges, &unanswered, &part, &mut reserved);
-            unanswered.tell(part, &mut decision);
+        if let Some(error) = error {
+            let charges_here = unanswered.pick(charges);
+            if decision.outcome == Outcome::Admitted {
+                let part = self.fall_back(&charges_here, asked, error);
+                self.reserve_shares(charges, &unanswered, &part, &mut reserved);
+                unanswered.tell(part, &mut decision);
+            } else {
+                unanswered.add(self.fallback.check(&charges_here), &mut decision);
+            }
         }
-        if decision.outcome == Outcome::Admitted && !exactly.0.is_empty() {
+        if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
             // Boxed: a request that is only charged to limits of this process need not make room for it.
-            let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
-            exactly.tell(part, &mut decision);
+            match decision.outcome {
+                Outcome::Admitted => {
+                    let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
+                    exactly.tell(part, &mut decision);
+                }
+                Outcome::Refused => {
+                    let checked =
+                        self.check_exactly(&exactly, &exact_charges, asked, &mut decision);
+                    Box::pin(checked).await;
+                }
+                Outcome::Unavailable => {}
+            }
         }
         reserved.end(&mut decision);
         decision
+    }
+
+    /// Checks exact limits of a request that another limit refuses. Charges none, and starts the blocks of keys that the request exceeds.
+    async fn check_exactly(
+        &self,
+        exactly: &Part,
+        charges: &[Charge<'_>],
+        asked: Instant,
+        decision: &mut Decision,
+    ) {
+        let checked = self.exact.check(charges, asked).await;
+        if checked.is_err() || self.exact.is_silent(charges) {
+            exactly.add(self.fallback.check(charges), decision);
+        }
+        match checked {
+            Ok(part) => exactly.add(part, decision),
+            Err(error) => {
+                let (took, error) = (asked.elapsed(), Some(error));
+                decision.call.get_or_insert(StoreCall { took, error });
+            }
+        }
     }
 
     /// Reserves what is kept here, and says what is left to be decided.
@@ -130,14 +177,31 @@ impl Modes {
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
         let mut undecided = Undecided::default();
+        // A remembered refusal came first.
+        let was_refused = decision.outcome == Outcome::Refused;
         for (index, charge) in charges.iter().enumerate() {
+            let is_refused = decision.outcome == Outcome::Refused;
+            let now = decision.sources[index].at;
             let said = match charge.limit.mode() {
+                Mode::Exact if was_refused => continue,
                 Mode::Exact => {
                     undecided.exactly.0.push(index);
                     continue;
                 }
-                // Redis is not asked in vain.
-                Mode::Leased if decision.outcome == Outcome::Refused => continue,
+                Mode::Local if is_refused => {
+                    let terms = Terms::of(*charge.limit.quota());
+                    let looked = self.fallback.memory.check(charge, terms, now);
+                    decision.verdicts[index] = Some(looked);
+                    continue;
+                }
+                Mode::Synced if was_refused => {
+                    decision.verdicts[index] = self.synced.look_beside(charge);
+                    continue;
+                }
+                Mode::Leased if is_refused && !self.may_ask_slice(charge, asked) => {
+                    decision.verdicts[index] = self.leased.look(charge);
+                    continue;
+                }
                 Mode::Leased => {
                     let taken = self.leased.reserve(charge, asked + self.timeout).await;
                     taken.map(|taken| (Reply::Here(taken.verdict), How::Leased(taken)))
@@ -148,11 +212,10 @@ impl Modes {
                 }
                 Mode::Local => {
                     let quota = charge.limit.quota();
-                    let (verdict, hold) =
-                        self.fallback.memory.decide_one(charge, quota, decision.now);
+                    let (verdict, hold) = self.fallback.memory.decide_one(charge, quota, now);
                     decision.sources[index].hold = hold;
                     let receipt = Receipt {
-                        until: decision.now + verdict.reset,
+                        until: now + verdict.reset,
                         hold: HoldId(hold),
                     };
                     Ok((Reply::Here(verdict), How::Here(*quota, receipt)))
@@ -172,7 +235,9 @@ impl Modes {
             };
             if matches!(how, How::Leased(Taken { asked: true, .. })) {
                 let took = asked.elapsed();
-                decision.via = Via::Store;
+                if !is_refused {
+                    decision.via = Via::Store;
+                }
                 decision.call = Some(StoreCall { took, error: None });
             }
             if matches!(said, Reply::Alone(_)) {
@@ -186,6 +251,11 @@ impl Modes {
             }
         }
         undecided
+    }
+
+    /// Returns whether a refused request gets a call about a leased limit that no slice or refusal decides.
+    fn may_ask_slice(&self, charge: &Charge<'_>, now: Instant) -> bool {
+        self.leased.look(charge).is_none() && self.fallback.cache.claim_look(charge, now)
     }
 
     /// Notes what was charged here to go on with, instead of to Redis.
@@ -239,6 +309,18 @@ impl Part {
 
     fn pick<'a>(&self, charges: &[Charge<'a>]) -> PerCharge<Charge<'a>> {
         self.0.iter().map(|index| charges[*index]).collect()
+    }
+
+    /// Adds the verdicts on these to the refusal of all.
+    fn add(&self, part: Decision, decision: &mut Decision) {
+        let said = part.verdicts.into_iter().zip(part.sources);
+        for (index, (verdict, source)) in self.0.iter().zip(said) {
+            if verdict.is_some() {
+                decision.verdicts[*index] = verdict;
+                decision.sources[*index] = source;
+            }
+        }
+        decision.call = decision.call.take().or(part.call);
     }
 
     /// Puts what was decided of these into the decision on all.

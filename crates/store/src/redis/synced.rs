@@ -183,6 +183,23 @@ impl Synced {
         }
     }
 
+    /// Returns the verdict on a charge of a request that another limit refuses, by the counts here. None without counts or Redis. Counts no
+    /// unit.
+    pub(super) fn look_beside(&self, charge: &Charge<'_>) -> Option<Verdict> {
+        let (shards, tag) = (&self.access.caller.shards, &charge.key.tag);
+        if shards.fails(tag) {
+            return None;
+        }
+        let mut tally = self.table.tally(charge)?;
+        let now = shards.now(tag).unwrap_or_else(crate::now);
+        let mut verdict = tally.charge(charge.limit.quota(), charge.cost, now);
+        if verdict.allowed {
+            // It is charged to a copy.
+            verdict.remaining += charge.cost;
+        }
+        Some(verdict)
+    }
+
     /// What a charge would meet by this gateway's share, and the capacity of that; none if nothing is known of its key.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<(u64, Outlook)> {
         let mut tally = self.table.tally(charge)?;

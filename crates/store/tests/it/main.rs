@@ -17,6 +17,7 @@
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
 //! - `settlements`: costs that are known after the decision; `settlements_lost`: on their way to Redis
+//! - `several`: requests that several limits refuse: which limits a refusal names, and which blocks start
 //! - `several_slots`: requests over several slots of a Redis Cluster, and what is remembered of them
 //! - `held`: who hears of what is settled, and what is held for a time after its request
 //! - `shares`: what gateways give away in an outage
@@ -60,6 +61,7 @@ mod probe;
 mod refusals;
 mod settlements;
 mod settlements_lost;
+mod several;
 mod several_slots;
 mod shares;
 mod support;

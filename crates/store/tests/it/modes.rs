@@ -8,7 +8,7 @@ use tidegate_testkit::RedisServer;
 use crate::support::{charge, connect, every_algorithm, exact_store, limit, quiet_window};
 
 /// A store whose Redis is not there.
-async fn no_redis() -> RedisStore {
+pub(crate) async fn no_redis() -> RedisStore {
     let server = RedisServer::start().await;
     let url = server.url();
     drop(server);
@@ -77,7 +77,7 @@ async fn what_redis_refuses_is_not_charged_here() {
 }
 
 #[tokio::test]
-async fn what_is_refused_here_is_no_question_to_redis() {
+async fn a_refusal_in_the_gateway_needs_no_redis() {
     let store = no_redis().await;
     let exact = Limit::new(
         "exact",

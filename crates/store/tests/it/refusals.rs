@@ -15,7 +15,7 @@ fn small() -> Limit {
 }
 
 /// How often Redis has run a script.
-async fn scripts_run(server: &RedisServer) -> u64 {
+pub(crate) async fn scripts_run(server: &RedisServer) -> u64 {
     let info = server.command(&["INFO", "commandstats"]).await;
     let info = info.as_str();
     let lines = info.lines().filter(|line| line.starts_with("cmdstat_eval"));

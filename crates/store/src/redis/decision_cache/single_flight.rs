@@ -62,6 +62,11 @@ impl DecisionCache {
                 None::<()>
             });
         }
+        self.flight(charges)
+    }
+
+    /// Returns the flight of a request that has claimed these charges.
+    pub(super) const fn flight<'a>(&'a self, charges: &'a [Charge<'a>]) -> Flight<'a> {
         Flight {
             cache: self,
             charges,

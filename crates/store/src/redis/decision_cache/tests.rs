@@ -35,8 +35,10 @@ fn refused(retry_after: Micros) -> Verdict {
 }
 
 fn refusal(cache: &DecisionCache, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
-    match cache.of(charge, now, PATIENCE) {
+    match cache.of(charge, now) {
         Known::Refused(verdict, at) => Some((verdict, at)),
+        Known::Stale(..) if cache.claim(charge, now, PATIENCE, false) => None,
+        Known::Stale(verdict, at) => Some((verdict, at)),
         Known::Exhausted | Known::Nothing => None,
     }
 }
@@ -87,6 +89,24 @@ fn after_a_second_from_its_sending_one_caller_asks_again_at_a_time() {
     cache.note(&charge, &refused(59_000_000), call(again));
     assert!(!asks(again + SECOND - Duration::from_millis(1)));
     assert!(asks(again + SECOND));
+}
+
+#[test]
+fn a_block_that_refused_requests_extend_is_asked_about_in_a_quarter_of_its_time() {
+    let (cache, now) = (DecisionCache::default(), Instant::now());
+    for (span, quarter) in [(1, 250), (3, 750), (4, 1_000), (3_600, 1_000)] {
+        let block = Block {
+            span: span * 1_000_000,
+            extend: true,
+        };
+        let limit = limit(5).blocking(block);
+        let charge = charge(&limit, span, 1);
+        cache.note(&charge, &refused(block.span), call(now));
+        let asks = |ms| refusal(&cache, &charge, now + Duration::from_millis(ms)).is_none();
+        assert!(!asks(quarter - 1));
+        assert!(asks(quarter));
+        assert!(!asks(quarter));
+    }
 }
 
 #[test]
@@ -274,12 +294,12 @@ fn plans_of_equal_capacity_do_not_share_a_refusal() {
     let (slow, fast) = (charge(&slow, 1, 1), charge(&fast, 1, 1));
     cache.note(&slow, &refused(3_000_000), call(now));
     assert!(refusal(&cache, &slow, now).is_some());
-    assert_eq!(cache.of(&fast, now, PATIENCE), Known::Nothing);
+    assert_eq!(cache.of(&fast, now), Known::Nothing);
     cache.note(&fast, &refused(30_000), call(now));
     for (charge, retry_after) in [(slow, 3_000_000), (fast, 30_000)] {
         let (verdict, _) = refusal(&cache, &charge, now).unwrap();
         assert_eq!(verdict.retry_after, retry_after);
     }
     cache.forget(&slow);
-    assert_eq!(cache.of(&fast, now, PATIENCE), Known::Nothing);
+    assert_eq!(cache.of(&fast, now), Known::Nothing);
 }

@@ -87,6 +87,13 @@ impl Held {
         }
     }
 
+    /// Returns the verdict on a charge by its slice, as [`Slice::look`]. Spends no unit.
+    pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
+        let mut entry = self.table.known(&Table::key(charge))?;
+        let quota = charge.limit.quota();
+        entry.slice.look(quota, charge.cost, clock::now())
+    }
+
     /// What is left of the charge's slice, if it has one.
     pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
         let entry = self.table.known(&Table::key(charge))?;
@@ -308,16 +315,16 @@ impl Held {
 
     /// Decides a charge that has no place for a slice of its own.
     fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+        let (cache, now) = (&self.lender.access.cache, Instant::now());
         let patience = self.lender.access.timeout;
-        match self
-            .lender
-            .access
-            .cache
-            .of(charge, Instant::now(), patience)
-        {
-            Known::Refused(refusal, _) => Next::Done(Taken::refusal(refusal)),
-            Known::Exhausted | Known::Nothing => Next::Asking(self.ask_once(charge, until)),
+        match cache.of(charge, now) {
+            Known::Stale(..) if cache.claim(charge, now, patience, false) => {}
+            Known::Refused(refusal, _) | Known::Stale(refusal, _) => {
+                return Next::Done(Taken::refusal(refusal));
+            }
+            Known::Exhausted | Known::Nothing => {}
         }
+        Next::Asking(self.ask_once(charge, until))
     }
 
     /// Asks without a slice, and for none.

@@ -127,6 +127,14 @@ impl Slice {
         Step::Ask(self.ask(cost, 0, number()))
     }
 
+    /// Returns the verdict on a cost by the rest of the slice or the last refusal, if either decides. Spends no unit.
+    pub(super) fn look(&mut self, quota: &Quota, cost: u64, now: Instant) -> Option<Verdict> {
+        if cost <= self.rest(now) {
+            return Some(self.verdict(quota, now));
+        }
+        self.last.as_mut()?.refusal(quota, cost, now)
+    }
+
     /// Takes back what was spent. What Redis was told of is to be given back there, by this receipt: the slice of today may
     /// be of another window. Whether it is charged there yet does not matter, since what is out counts as spent.
     pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Receipt> {

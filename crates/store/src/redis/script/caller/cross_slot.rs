@@ -69,6 +69,25 @@ impl Caller {
         }
     }
 
+    /// Checks charges of a request that another limit refuses: none is charged, and what refuses begins to block.
+    pub(in crate::redis) async fn check(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decided, StoreError> {
+        let groups = match self.is_one(charges) {
+            true => vec![Group::of_all(charges)],
+            false => grouped(charges, Grouping::BySlot),
+        };
+        match self.check_groups(&groups, charges.len(), until).await {
+            Err(error) if error.is_moving() => {
+                let groups = grouped(charges, Grouping::ByKey);
+                self.check_groups(&groups, charges.len(), until).await
+            }
+            answer => answer,
+        }
+    }
+
     async fn decide_cross_slot(
         &self,
         charges: &[Charge<'_>],
@@ -77,7 +96,7 @@ impl Caller {
         cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, grouping);
-        let mut decided = self.check(&groups, charges.len(), until).await?;
+        let mut decided = self.check_groups(&groups, charges.len(), until).await?;
         if decided.decision.outcome == Outcome::Refused {
             return Ok(decided);
         }
@@ -110,7 +129,7 @@ impl Caller {
     }
 
     /// Asks all slots at once, and charges none.
-    async fn check(
+    async fn check_groups(
         &self,
         groups: &[Group<'_>],
         count: usize,

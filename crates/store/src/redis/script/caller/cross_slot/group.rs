@@ -13,7 +13,15 @@ pub(super) struct Group<'a> {
     pub(super) indices: Vec<usize>,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    /// All charges of a request that one script can reach.
+    pub(super) fn of_all(charges: &[Charge<'a>]) -> Self {
+        Self {
+            charges: charges.to_vec(),
+            indices: (0..charges.len()).collect(),
+        }
+    }
+
     fn tag(&self) -> [u8; 16] {
         self.charges
             .first()

@@ -1,0 +1,105 @@
+//! Doubts about a request that another limit refuses: whether Redis may refuse its other charges, too.
+//!
+//! A refusal names all limits that refuse, and the longest wait of them. A new answer of Redis leaves no doubt about its limit, unless
+//! that answer took the last units.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::Verdict;
+
+use super::DecisionCache;
+use super::single_flight::Flight;
+use crate::Charge;
+
+/// The doubt about one charge of a refused request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Doubt {
+    /// No doubt: a new answer left room, or the limit needs no answer.
+    None,
+    /// No doubt: a new answer refused. It refuses no other request, since units may return at any moment.
+    Refused(Verdict),
+    /// The last answer left too little, or its refusal is old.
+    Due,
+    /// No answer, or an old answer that left room.
+    Unknown,
+}
+
+impl DecisionCache {
+    /// Returns the doubt about a charge. With `is_kept` a limit of this process refuses the request, so no other call asks about the
+    /// charge.
+    pub(in super::super) fn doubt(
+        &self,
+        charge: &Charge<'_>,
+        now: Instant,
+        is_kept: bool,
+    ) -> Doubt {
+        let limit = charge.limit;
+        if limit.is_observed() && limit.block().is_none() {
+            return Doubt::None;
+        }
+        let known = self.with(charge, |seen| {
+            if !seen.holds {
+                return None;
+            }
+            let is_new = seen.is_new(charge, now);
+            let is_refused = !seen.verdict.allowed && seen.leaves_nothing(charge);
+            if is_refused && is_new {
+                // Slots are free at any moment.
+                let counts = !limit.holds_slots() && !limit.is_observed();
+                let refusal = seen.refusal(now).filter(|_| counts);
+                return Some(refusal.map_or(Doubt::None, |(verdict, _)| Doubt::Refused(verdict)));
+            }
+            if is_refused || seen.verdict.remaining < charge.cost {
+                let is_asked = seen.is_asked(now);
+                return Some(if is_asked { Doubt::None } else { Doubt::Due });
+            }
+            is_new.then_some(Doubt::None)
+        });
+        known.unwrap_or_else(|| {
+            let matters = is_kept || limit.block().is_some();
+            match matters && self.looks.is_due(&charge.limit_key(), now) {
+                true => Doubt::Unknown,
+                false => Doubt::None,
+            }
+        })
+    }
+
+    /// Grants the call that ends the doubt about a charge to one request, for `patience` at most.
+    pub(in super::super) fn claim(
+        &self,
+        charge: &Charge<'_>,
+        now: Instant,
+        patience: Duration,
+        is_kept: bool,
+    ) -> bool {
+        match self.doubt(charge, now, is_kept) {
+            Doubt::None | Doubt::Refused(_) => false,
+            Doubt::Unknown => self.claim_look(charge, now),
+            Doubt::Due => {
+                let claimed = self.with(charge, |seen| {
+                    (!seen.is_asked(now)).then(|| seen.asking = Some(now + patience))
+                });
+                claimed.is_some()
+            }
+        }
+    }
+
+    /// Grants the call that ends the doubts about these charges to one request. None if all doubts have ended, or are claimed.
+    pub(in super::super) fn claim_any<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        now: Instant,
+        patience: Duration,
+        is_kept: bool,
+    ) -> Option<Flight<'a>> {
+        let claims = charges
+            .iter()
+            .filter(|charge| self.claim(charge, now, patience, is_kept));
+        (claims.count() > 0).then(|| self.flight(charges))
+    }
+
+    /// Grants a call about a key without a new answer to one request, within the [rate](super::looks) of such calls.
+    pub(in super::super) fn claim_look(&self, charge: &Charge<'_>, now: Instant) -> bool {
+        self.looks.claim(&charge.limit_key(), now)
+    }
+}

@@ -1,0 +1,146 @@
+//! The rate of calls for the sake of refused requests.
+//!
+//! A request that a limit of this process refuses needs no answer of Redis. The answer only adds the other limits that refuse, and starts
+//! their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A flood of refused
+//! requests with ever new keys takes no more of Redis.
+
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+
+use super::{LONGEST, micros};
+use crate::charge::LimitKey;
+
+/// Keys with the time of their last call, a power of two. A key may take the place of another one, which then gets a call early.
+const PLACES: usize = 1 << 12;
+
+/// Calls in a second, for all keys.
+const PER_SECOND: u32 = 400;
+
+/// The low bits of an entry: a part of its key's hash. The other bits are the time of the last call, in ms.
+const TAG: u64 = (1 << 24) - 1;
+
+/// The times of the last calls.
+#[derive(Debug)]
+pub(super) struct Looks {
+    start: Instant,
+    // Seeded per process: a client cannot aim keys at one place.
+    hasher: RandomState,
+    last: Box<[AtomicU64]>,
+    // The time at which the calls of the last second are paid off, in us. While it lies ahead, no call is left.
+    paid_off: AtomicU64,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            hasher: RandomState::default(),
+            last: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            paid_off: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Looks {
+    /// Returns whether a call about this key may be made now.
+    pub(super) fn is_due(&self, key: &LimitKey, now: Instant) -> bool {
+        let (place, tag) = self.place(key);
+        let now = self.time(now);
+        is_over(place.load(Ordering::Relaxed), tag, now)
+            && self.paid_off.load(Ordering::Relaxed) <= now
+    }
+
+    /// Grants a call about this key to one request, if one may be made now.
+    pub(super) fn claim(&self, key: &LimitKey, now: Instant) -> bool {
+        let (place, tag) = self.place(key);
+        let now = self.time(now);
+        let last = place.load(Ordering::Relaxed);
+        let next = (now / 1_000) << TAG.count_ones() | tag;
+        is_over(last, tag, now)
+            && self.pay(now)
+            && place
+                .compare_exchange(last, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Takes a call of this second, unless all are taken.
+    fn pay(&self, now: u64) -> bool {
+        let second = micros(Duration::from_secs(1));
+        let pay = |paid_off: u64| {
+            let next = paid_off.max(now.saturating_sub(second)) + second / u64::from(PER_SECOND);
+            (paid_off <= now).then_some(next)
+        };
+        let paid = self
+            .paid_off
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay);
+        paid.is_ok()
+    }
+
+    /// Returns the entry of a key, and the key's part of it.
+    fn place(&self, key: &LimitKey) -> (&AtomicU64, u64) {
+        let hash = self.hasher.hash_one(key);
+        let place = (hash >> 32) as usize % PLACES;
+        (&self.last[place], hash & TAG)
+    }
+
+    /// Returns a time in us. The first one is a second, so that an empty entry is over.
+    fn time(&self, at: Instant) -> u64 {
+        micros(at.saturating_duration_since(self.start) + LONGEST)
+    }
+}
+
+/// Returns whether an entry is of another key, or a second old.
+const fn is_over(last: u64, tag: u64, now: u64) -> bool {
+    let at = last >> TAG.count_ones();
+    last & TAG != tag || now / 1_000 >= at + LONGEST.as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    fn key(client: u64) -> LimitKey {
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&client.to_be_bytes());
+        LimitKey {
+            limit: 7,
+            key: Key { tag, rest: [0; 16] },
+        }
+    }
+
+    #[test]
+    fn a_key_is_looked_at_once_a_second() {
+        let (looks, now) = (Looks::default(), Instant::now());
+        for second in 0..3 {
+            let now = now + Duration::from_secs(second);
+            assert!(looks.is_due(&key(1), now));
+            assert!(looks.claim(&key(1), now));
+            for ms in [0, 1, 999] {
+                let now = now + Duration::from_millis(ms);
+                assert!(!looks.is_due(&key(1), now));
+                assert!(!looks.claim(&key(1), now));
+            }
+        }
+    }
+
+    #[test]
+    fn ever_new_keys_are_looked_at_so_many_times_a_second() {
+        let (looks, now) = (Looks::default(), Instant::now());
+        let mut keys = (0..).map(key);
+        let mut claimed = |now| {
+            let keys = keys.by_ref().take(10_000);
+            keys.filter(|key| looks.claim(key, now)).count()
+        };
+        // Those of a second that was quiet, and the first of the next.
+        let first = claimed(now);
+        assert!((1..=401).contains(&first), "{first}");
+        assert_eq!(claimed(now), 0);
+        let later = claimed(now + Duration::from_secs(1));
+        assert!((390..=401).contains(&later), "{later}");
+        assert!(!looks.is_due(&key(1_000_000), now + Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Decisions by new answers of Redis, and the calls that these need all the same.
+//!
+//! A remembered refusal needs no call. It names each limit that refused in a new answer. A call follows if the last answer
+//! about another limit took the last units, or if that limit has a block to start. A limit with a block has one such call a second.
+
+use std::time::Instant;
+
+use tidegate_core::Micros;
+
+use super::Exact;
+use crate::redis::decision_cache::{Doubt, Known};
+use crate::{Charge, Decision, Mode, Verdicts};
+
+/// The new answers about the charges of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a refusal costs no allocation, and is moved once"
+)]
+pub(in super::super) enum Remembered {
+    /// It is refused.
+    Refused(Decision),
+    /// It is refused, and one request should ask Redis about charges in doubt. The flag: a new refusal, which holds also without an
+    /// answer.
+    Doubtful(Decision, bool),
+    /// The last answer about a charge took the last units.
+    Exhausted,
+    /// No answer is of use.
+    Nothing,
+}
+
+impl Exact {
+    /// Returns the refusal of these charges that needs no call, if there is one. Changes no state.
+    pub(in super::super) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        let mut modes = charges.iter().map(|charge| charge.limit.mode());
+        if modes.any(|mode| mode != Mode::Exact) {
+            return None;
+        }
+        match self.remembered(charges, Instant::now(), false) {
+            Remembered::Refused(refusal) => Some(refusal),
+            Remembered::Doubtful(..) | Remembered::Exhausted | Remembered::Nothing => None,
+        }
+    }
+
+    /// Returns the new answers about these charges. With `is_refused` a limit of this process refuses the request. Changes no state.
+    pub(in super::super) fn remembered(
+        &self,
+        charges: &[Charge<'_>],
+        now: Instant,
+        is_refused: bool,
+    ) -> Remembered {
+        if !self.remember_refusals {
+            return Remembered::Nothing;
+        }
+        let mut verdicts = Verdicts::new();
+        let mut time = None::<Micros>;
+        let (mut is_exhausted, mut is_new, mut is_doubtful) = (false, false, false);
+        for charge in charges {
+            let known = match charge.limit.is_refusal_final() {
+                true => self.access.cache.of(charge, now),
+                false => Known::Nothing,
+            };
+            verdicts.push(match known {
+                Known::Refused(verdict, at) | Known::Stale(verdict, at) => {
+                    time = time.max(Some(at));
+                    Some(verdict)
+                }
+                Known::Exhausted | Known::Nothing => None,
+            });
+            match known {
+                Known::Refused(..) => is_new = true,
+                Known::Stale(..) => is_doubtful = true,
+                Known::Exhausted => is_exhausted = true,
+                Known::Nothing => {}
+            }
+        }
+        let Some(now_there) = time.or(is_refused.then_some(0)) else {
+            return match is_exhausted {
+                true => Remembered::Exhausted,
+                false => Remembered::Nothing,
+            };
+        };
+        let hidden = charges.iter().zip(&mut verdicts);
+        for (charge, verdict) in hidden.filter(|(_, verdict)| verdict.is_none()) {
+            match self.access.cache.doubt(charge, now, is_refused) {
+                Doubt::None => {}
+                Doubt::Refused(refusal) => *verdict = Some(refusal),
+                Doubt::Due | Doubt::Unknown => is_doubtful = true,
+            }
+        }
+        let refusal = Decision::remembered(now_there, verdicts.into_iter());
+        match is_doubtful {
+            true => Remembered::Doubtful(refusal, is_new),
+            false => Remembered::Refused(refusal),
+        }
+    }
+}
