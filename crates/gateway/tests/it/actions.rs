@@ -35,8 +35,10 @@ fn has(subset: usize, nth: usize) -> bool {
 #[tokio::test]
 async fn the_strongest_action_of_those_that_refuse_wins() {
     on_both_stores(async |store| {
-        for mode in ["exact", "local"] {
+        for modes in [["exact"; 4], ["local"; 4], ["exact", "exact", "local", "local"]] {
+            let nth = |name: &str| ACTIONS.iter().position(|(known, _)| *known == name);
             let limit = |(name, action)| {
+                let mode = modes[nth(name).unwrap()];
                 format!(
                     "  {name}: {{ token_bucket: {{ capacity: 1, refill: 2/h }}, action: {action}, mode: {mode} }}\n"
                 )
@@ -60,7 +62,7 @@ routes:
             ))
             .await;
             for used in subsets() {
-                let user = format!("user-{used}");
+                let user = format!("user-{used}-{}", modes.concat());
                 let headers = [("x-user-id", &*user)];
                 for (nth, (name, _)) in ACTIONS.iter().enumerate() {
                     if has(used, nth) {
@@ -74,12 +76,52 @@ routes:
                     () if has(used, 2) => Fate::Waits,
                     () => Fate::Answered(200),
                 };
-                assert_eq!(fate(&bench, &user).await, expected, "{mode}, used: {used:04b}");
+                assert_eq!(fate(&bench, &user).await, expected, "{modes:?}, used: {used:04b}");
             }
             bench.stop().await;
         }
     })
     .await;
+}
+
+/// A limit of a minute refuses beside a limit of an hour.
+#[tokio::test]
+async fn a_refusal_says_the_longest_wait_whatever_the_modes() {
+    let pairs = ["exact", "local", "leased"]
+        .map(|first| ["exact", "local"].map(|second| (first, second, format!("{first}-{second}"))));
+    let pairs = pairs.as_flattened();
+    let limits = pairs.iter().map(|(first, second, pair)| {
+        format!(
+            "
+  minute-{pair}: {{ token_bucket: {{ capacity: 1, refill: 1/m }}, mode: {first} }}
+  hour-{pair}: {{ token_bucket: {{ capacity: 1, refill: 1/h }}, mode: {second} }}"
+        )
+    });
+    let routes = pairs.iter().map(|(_, _, pair)| {
+        let route = |path: &str, limits: &str| {
+            format!("  - {{ path: /{path}-{pair}, upstream: UPSTREAM, limits: [{limits}] }}\n")
+        };
+        let (minute, hour) = (format!("minute-{pair}"), format!("hour-{pair}"));
+        let both = format!("{minute}, {hour}");
+        route("minute", &minute) + &route("hour", &hour) + &route("both", &both)
+    });
+    let (limits, routes): (String, String) = (limits.collect(), routes.collect());
+    let redis = RedisServer::start().await;
+    let store = format!(
+        "store: {{ redis: {{ url: \"{}\", timeout: 5s }} }}",
+        redis.url()
+    );
+    let bench = Bench::start(&format!("{store}\nlimits:{limits}\nroutes:\n{routes}")).await;
+    for (.., pair) in pairs {
+        for path in ["minute", "hour", "minute"] {
+            bench.client.get(&format!("/{path}-{pair}")).await;
+        }
+        let answer = bench.client.get(&format!("/both-{pair}")).await;
+        let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert_eq!(answer.status, 429);
+        assert!(wait > 3_000, "{pair}: {wait} s");
+    }
+    bench.stop().await;
 }
 
 /// What becomes of this user's request to all.
