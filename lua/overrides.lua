@@ -1,32 +1,33 @@
--- Tells a gateway which overrides have changed. Answers texts: the time, when the hash was begun (0: there is none), the highest
--- version, how many records stand in one of the keys and not in the other, and up to which version this answer tells; then the name and the record of each that
--- changed after `since`, the earliest change first, `most` of them at most.
--- KEYS: the hash of records by name, the set of names by version. ARGV: since, most, for how many ms the keys are kept from now (0: as
--- long as before).
+-- Reads the entries that are newer than a version. Answers texts: the time, the generation (0: there are no entries), the highest version,
+-- the highest version of an entry that was dropped, the number of names in one of the keys alone, and the last version of this answer.
+-- The name and the text of each entry follow, the oldest first: `most` entries, and all others of the last version.
+-- KEYS: the hash of entries by name, the set of names by version. ARGV: since, most, the ms for which the keys are kept.
 
 local time = redis.call('TIME')
-
 local function text(number) return string.format('%d', number) end
 
-local head = redis.call('HGET', KEYS[1], '=')
-local begun, version = string.match(head or '', '^(%d+) (%d+) %d+$')
-if not begun then begun, version = '0', '0' end
-local records = math.max(redis.call('HLEN', KEYS[1]) - 1, 0)
-local lacking = math.abs(records - redis.call('ZCARD', KEYS[2]))
-local reply = { text(time[1] * 1000000 + time[2]), begun, version, text(lacking), version }
+local head = {}
+for number in string.gmatch(redis.call('HGET', KEYS[1], '=') or '', '%d+') do head[#head + 1] = number end
+local version = head[2] or '0'
+local lacking = math.abs(math.max(redis.call('HLEN', KEYS[1]) - 1, 0) - redis.call('ZCARD', KEYS[2]))
+local reply = { text(time[1] * 1000000 + time[2]), head[1] or '0', version, head[4] or '0', text(lacking), version }
 if tonumber(version) > tonumber(ARGV[1]) then
-  local most = tonumber(ARGV[2])
-  local names = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-  for i = 1, #names, 2 do
-    local record = redis.call('HGET', KEYS[1], names[i])
-    if record then
-      reply[#reply + 1] = names[i]
-      reply[#reply + 1] = record
+  local since = '(' .. ARGV[1]
+  local names = redis.call('ZRANGEBYSCORE', KEYS[2], since, '+inf', 'LIMIT', 0, ARGV[2])
+  if #names == tonumber(ARGV[2]) then
+    reply[6] = text(tonumber(redis.call('ZSCORE', KEYS[2], names[#names])))
+    names = redis.call('ZRANGEBYSCORE', KEYS[2], since, reply[6])
+  end
+  for _, name in ipairs(names) do
+    local entry = redis.call('HGET', KEYS[1], name)
+    if entry then
+      reply[#reply + 1] = name
+      reply[#reply + 1] = entry
     end
   end
-  if #names == 2 * most then reply[5] = text(tonumber(names[#names])) end
 end
-if begun ~= '0' and ARGV[3] ~= '0' then
+-- Once an hour, because each gateway asks every second.
+if time[1] % 3600 < 3 then
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('PEXPIRE', KEYS[2], ARGV[3])
 end

@@ -9,10 +9,11 @@ use tidegate_core::Micros;
 use tidegate_net::text::cut;
 use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
 
-use crate::exchange::{Ends, Expected};
-use crate::keeper::{Intent, Kept, Previous, Wish};
+use crate::change::{Ends, Expected, Intent, Previous, Wish};
+use crate::figures::Kept;
 use crate::name::{InvalidName, MAX_NAME, Subject};
 use crate::setting::{Action, InvalidSetting, Override, Setting};
+use crate::table::micros;
 pub use table::table;
 
 /// What stands in place of a time where there is none.
@@ -22,7 +23,7 @@ const NEVER: &str = "never";
 const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// What an override does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
     /// The plan that `plan` names.
@@ -32,11 +33,12 @@ pub enum Verb {
     /// 403.
     Block,
     /// Another version of the program has set it, which knows more.
+    #[default]
     Unknown,
 }
 
 /// An override as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// Whom it is for.
     pub name: String,
@@ -170,36 +172,29 @@ impl Shown {
             Action::Block => (Verb::Block, None),
         };
         Self {
-            name: it.subject.to_string(),
             action,
             plan,
-            until: end(it.ends),
             reason: it.setting.reason.to_string(),
             by: it.setting.by.to_string(),
-            set: written(it.set_at()),
-            version: it.version,
-            note: None,
-            kept: None,
+            ..Self::unknown(&it.subject, it.version, it.ends)
         }
     }
 
-    /// What was in force for `subject` before a change.
+    /// The override that was in force for `subject` before a change.
     pub fn previous(subject: &Subject, it: &Previous) -> Self {
-        let (version, ends) = match it {
-            Previous::Override(it) => return Self::of(it),
-            Previous::Unreadable { version, ends } => (*version, *ends),
-        };
+        match it {
+            Previous::Override(it) => Self::of(it),
+            Previous::Unreadable { version, ends } => Self::unknown(subject, *version, *ends),
+        }
+    }
+
+    fn unknown(subject: &Subject, version: u64, ends: Option<Micros>) -> Self {
         Self {
             name: subject.to_string(),
-            action: Verb::Unknown,
-            plan: None,
-            until: end(ends),
-            reason: String::new(),
-            by: String::new(),
+            until: ends.map_or_else(|| NEVER.to_owned(), written),
             set: written(version),
             version,
-            note: None,
-            kept: None,
+            ..Self::default()
         }
     }
 
@@ -305,20 +300,13 @@ impl Wanted {
                 let end = humantime::parse_rfc3339(end).ok();
                 let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
                 let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-                let end = end.and_then(|end| Micros::try_from(end.as_micros()).ok());
                 // One at the epoch would be none.
-                end.filter(|end| *end > 0)
-                    .map(Ends::At)
-                    .ok_or(InvalidWish::TimeForm)
+                let end = end.map(micros).filter(|end| *end > 0);
+                end.map(Ends::At).ok_or(InvalidWish::TimeForm)
             }
             _ => Err(InvalidWish::Time),
         }
     }
-}
-
-/// An end for people.
-fn end(ends: Option<Micros>) -> String {
-    ends.map_or_else(|| NEVER.to_owned(), written)
 }
 
 /// A time for people, in UTC.

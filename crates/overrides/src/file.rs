@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::name::Subject;
-use crate::replica::{Record, Replica};
+use crate::table::{Entry, Table};
 
 /// How much of the file is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
 const MAX_FILE: u64 = 2 << 30;
@@ -35,19 +35,19 @@ struct Line {
 }
 
 impl OverrideFile {
-    /// Reads the file at `path` into `replica`, and writes it anew. If there is none, it begins one.
+    /// Reads the file at `path` into `table`, and writes it anew. If there is none, it begins one.
     ///
     /// # Errors
     ///
     /// The file cannot be read or written, or a line is not one of its lines. A last line without its end was cut off, and does not
     /// count.
-    pub(crate) fn open(path: &Path, replica: &mut Replica) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<Self> {
         match File::open(path) {
-            Ok(file) => read(file, MAX_FILE, replica)?,
+            Ok(file) => read(file, MAX_FILE, table)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let (file, lines) = write_anew(path, replica)?;
+        let (file, lines) = write_anew(path, table)?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -56,31 +56,31 @@ impl OverrideFile {
         })
     }
 
-    /// Appends changes to those of `replica`, and waits until they are on the disk.
-    pub(crate) fn append(
+    /// Appends changes of `table`, and waits until they are on the disk.
+    pub(crate) fn append<'a>(
         &mut self,
-        changes: &[(Subject, Record)],
-        replica: &Replica,
+        made: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+        table: &Table,
     ) -> io::Result<()> {
-        let counting = replica.set() + replica.cleared();
+        let counting = table.entries().len();
         if self.is_torn || self.lines > 2 * counting + SPARE {
-            (self.file, self.lines) = write_anew(&self.path, replica)?;
+            (self.file, self.lines) = write_anew(&self.path, table)?;
             self.is_torn = false;
         }
         let mut text = Vec::new();
-        for (subject, record) in changes {
-            write_line(&mut text, subject, record)?;
+        for (subject, entry) in made {
+            write_line(&mut text, subject, entry)?;
+            self.lines += 1;
         }
         self.is_torn = true;
         self.file.write_all(&text)?;
         self.file.sync_data()?;
         self.is_torn = false;
-        self.lines += changes.len();
         Ok(())
     }
 }
 
-fn read(file: File, most: u64, replica: &mut Replica) -> io::Result<()> {
+fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
     let mut reader = BufReader::new(file.take(most + 1));
     let mut line = Vec::new();
     for number in 1.. {
@@ -93,7 +93,7 @@ fn read(file: File, most: u64, replica: &mut Replica) -> io::Result<()> {
         match of_line(&line) {
             Some((subject, record)) if is_whole => {
                 // Nothing is in force as yet, at whatever time.
-                replica.merge(subject, record, 0);
+                table.merge(&subject, record);
             }
             _ if !is_whole && reader.fill_buf()?.is_empty() => break,
             _ => {
@@ -111,13 +111,13 @@ fn read(file: File, most: u64, replica: &mut Replica) -> io::Result<()> {
     }
 }
 
-fn of_line(line: &[u8]) -> Option<(Subject, Record)> {
+fn of_line(line: &[u8]) -> Option<(Subject, Entry)> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let subject = Subject::parse(&line.name, 128).ok()?;
-    Some((subject, Record::read(&line.record)?))
+    Some((subject, Entry::read(&line.record)?))
 }
 
-fn write_line(to: &mut impl io::Write, subject: &Subject, record: &Record) -> io::Result<()> {
+fn write_line(to: &mut impl io::Write, subject: &Subject, record: &Entry) -> io::Result<()> {
     let line = Line {
         name: subject.to_string(),
         record: record.written(),
@@ -127,7 +127,7 @@ fn write_line(to: &mut impl io::Write, subject: &Subject, record: &Record) -> io
 }
 
 /// Writes all records to another file, and puts it in the place of this one.
-fn write_anew(path: &Path, replica: &Replica) -> io::Result<(File, usize)> {
+fn write_anew(path: &Path, table: &Table) -> io::Result<(File, usize)> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -143,7 +143,7 @@ fn write_anew(path: &Path, replica: &Replica) -> io::Result<(File, usize)> {
     let file = options.open(&new)?;
     let mut lines = 0;
     let mut buffered = BufWriter::new(&file);
-    for (subject, record) in replica.records() {
+    for (subject, record) in table.entries() {
         write_line(&mut buffered, subject, record)?;
         lines += 1;
     }
@@ -160,14 +160,14 @@ fn write_anew(path: &Path, replica: &Replica) -> io::Result<(File, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replica::Content;
+    use std::time::Duration;
 
-    fn cleared(version: u64) -> Record {
-        Record {
-            version,
-            ends: None,
-            content: Content::Cleared(std::sync::Arc::default()),
-        }
+    fn cleared(version: u64) -> Entry {
+        Entry::new(version, None, "")
+    }
+
+    fn table() -> Table {
+        Table::new(Duration::MAX)
     }
 
     fn subject(name: &str) -> Subject {
@@ -175,9 +175,9 @@ mod tests {
     }
 
     fn versions(path: &Path) -> io::Result<Vec<u64>> {
-        let mut replica = Replica::default();
-        OverrideFile::open(path, &mut replica)?;
-        let mut versions: Vec<u64> = replica.records().map(|(_, it)| it.version).collect();
+        let mut table = table();
+        OverrideFile::open(path, &mut table)?;
+        let mut versions: Vec<u64> = table.entries().values().map(|it| it.version).collect();
         versions.sort_unstable();
         Ok(versions)
     }
@@ -186,16 +186,15 @@ mod tests {
     fn what_is_appended_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("overrides");
-        let mut replica = Replica::default();
-        let mut file = OverrideFile::open(&path, &mut replica).unwrap();
+        let mut table = table();
+        let mut file = OverrideFile::open(&path, &mut table).unwrap();
         for version in 1..=2_000 {
-            let change = (subject("user_id:\"ü\\"), cleared(version));
-            file.append(std::slice::from_ref(&change), &replica)
-                .unwrap();
-            replica.merge(change.0, change.1, 0);
+            let (name, entry) = (subject("user_id:\"ü\\"), cleared(version));
+            file.append([(&name, &entry)].into_iter(), &table).unwrap();
+            table.merge(&name, entry);
         }
-        let last = (subject("10.0.0.0/8"), cleared(7));
-        file.append(&[last], &replica).unwrap();
+        let (name, entry) = (subject("10.0.0.0/8"), cleared(7));
+        file.append([(&name, &entry)].into_iter(), &table).unwrap();
         assert!(fs::metadata(&path).unwrap().len() < 100_000);
         assert_eq!(versions(&path).unwrap(), [7, 2_000]);
         use std::os::unix::fs::PermissionsExt as _;
@@ -228,8 +227,8 @@ mod tests {
         fs::write(&path, &text).unwrap();
         let length = text.len() as u64;
         for (most, is_read) in [(length, true), (length - 1, false), (length / 2, false)] {
-            let mut replica = Replica::default();
-            let read = read(File::open(&path).unwrap(), most, &mut replica);
+            let mut table = table();
+            let read = read(File::open(&path).unwrap(), most, &mut table);
             assert_eq!(read.is_ok(), is_read, "{most}");
         }
     }

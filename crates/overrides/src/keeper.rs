@@ -1,39 +1,38 @@
-//! All overrides of a gateway: changes, and what other gateways change.
+//! All overrides of a gateway: its table, and the store that keeps it.
 
-mod figures;
-mod keeping;
-mod syncing;
-mod wish;
+mod comparing;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
-use crate::exchange::{Answer, BATCH, Clock, Done, Exchange, Order};
+use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};
+use crate::figures::{Counts, Figures, Kept};
 use crate::file::OverrideFile;
-use crate::memory;
+use crate::local;
 use crate::name::Subject;
-use crate::replica::{Change, Replica};
-use crate::setting::Override;
-pub use figures::{Counts, Figures, Kept};
-pub use wish::{ChangeError, Intent, Outcome, Previous, Unfinished, Wish};
+use crate::redis::{BATCH, Clock, RedisTable, Timing};
+use crate::setting::{Change, Override};
+use crate::table::{Entry, Table, micros};
+use comparing::Read;
 
-/// From so many overrides on it takes a while to look at all. Another thread than those of requests does that.
+/// From this number of entries on, a pass over all takes a while. A thread beside the requests' threads makes it.
 const MANY: usize = 2_000;
-/// How many that were set last are at hand.
+/// The number of latest overrides that are at hand.
 const MOST_LATEST: usize = 100;
 
-/// Who is told of changes.
+/// The receiver of changes.
 pub trait Listener: Send + Sync {
-    /// Other overrides are in force from now on. It is called before a change is answered. `are_news`: nobody knew of these changes
-    /// before; else they were in force when this process first heard of any.
+    /// Other overrides are in force from now on. It is called before a change is answered. `are_news`: the changes happened now; else
+    /// they were in force when this process first read any.
     fn changed(
         &self,
         changes: &[Change],
@@ -45,149 +44,133 @@ pub trait Listener: Send + Sync {
 /// All overrides of a gateway.
 pub struct Overrides {
     store: Store,
-    replica: Mutex<Replica>,
+    timing: Timing,
+    table: Mutex<Table>,
     // Held over calls: one of them at a time.
-    known: tokio::sync::Mutex<Known>,
+    read: tokio::sync::Mutex<Read>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
-    // Held while the listener is told.
+    // Held while the listener runs.
     telling: Mutex<()>,
-    in_force: Mutex<Counts>,
-    latest: Mutex<Vec<Override>>,
-    // Up to when it was told of overrides that ended.
-    told: Mutex<Micros>,
+    // The counts and the latest overrides when the listener last ran.
+    shown: Mutex<(Counts, Vec<Override>)>,
 }
 
-/// Where overrides are kept.
+/// The place that keeps overrides.
+#[derive(Debug)]
 enum Store {
-    Redis(Exchange),
-    Memory(Mutex<Option<OverrideFile>>),
-}
-
-/// What is known of Redis.
-#[derive(Debug, Default)]
-struct Known {
-    since: u64,
-    begun: u64,
-    // How many records Redis had in one of its keys alone, when all of it was compared last.
-    lacking: u64,
-    connection: Option<(usize, u64)>,
-    heard: Option<Instant>,
-    renewed: Option<Instant>,
+    Redis(RedisTable),
+    Local(Mutex<Option<OverrideFile>>),
 }
 
 impl fmt::Debug for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let figures = self.figures();
-        f.debug_tuple("Overrides").field(&figures).finish()
+        f.debug_tuple("Overrides").field(&self.figures()).finish()
     }
 }
 
 impl Overrides {
-    /// Those of the gateways on a Redis, under keys with this prefix. None are known until the first [`sync`](Self::sync).
+    /// Makes the overrides of all gateways on a Redis, under keys with this prefix. The table is empty until the first [`sync`](Self::sync).
     pub fn in_redis(shards: Arc<Shards>, prefix: &str, listener: Box<dyn Listener>) -> Arc<Self> {
-        let exchange = Exchange::new(shards, prefix);
-        Self::new(Store::Redis(exchange), Replica::default(), listener)
+        Self::in_redis_timed(shards, prefix, Timing::default(), listener)
     }
 
-    /// Those of this gateway alone, kept in a file if one is named.
+    /// Makes the same as [`in_redis`](Self::in_redis), with other times.
+    #[doc(hidden)]
+    pub fn in_redis_timed(
+        shards: Arc<Shards>,
+        prefix: &str,
+        timing: Timing,
+        listener: Box<dyn Listener>,
+    ) -> Arc<Self> {
+        let store = Store::Redis(RedisTable::new(shards, prefix, timing));
+        let table = Table::new(timing.remembered);
+        Arc::new(Self::new(store, timing, table, listener))
+    }
+
+    /// Makes the overrides of this gateway alone. A file keeps them if it is named.
     ///
     /// # Errors
     ///
     /// The file cannot be read or written.
     pub fn in_memory(file: Option<&Path>, listener: Box<dyn Listener>) -> io::Result<Arc<Self>> {
-        let mut replica = Replica::default();
-        let file = file.map(|path| OverrideFile::open(path, &mut replica));
-        let store = Store::Memory(Mutex::new(file.transpose()?));
-        let overrides = Self::new(store, replica, listener);
+        let timing = Timing::default();
+        let mut table = Table::new(timing.remembered);
+        let file = file.map(|path| OverrideFile::open(path, &mut table));
+        let store = Store::Local(Mutex::new(file.transpose()?));
+        let overrides = Self::new(store, timing, table, listener);
+        overrides.merge([].into_iter(), &mut Vec::new());
         overrides.tell_now(&[], false);
-        Ok(overrides)
+        Ok(Arc::new(overrides))
     }
 
-    fn new(store: Store, replica: Replica, listener: Box<dyn Listener>) -> Arc<Self> {
-        Arc::new(Self {
+    fn new(store: Store, timing: Timing, table: Table, listener: Box<dyn Listener>) -> Self {
+        Self {
             store,
-            replica: Mutex::new(replica),
-            known: tokio::sync::Mutex::default(),
+            timing,
+            table: Mutex::new(table),
+            read: tokio::sync::Mutex::default(),
             clock: Mutex::default(),
             listener,
             telling: Mutex::default(),
-            in_force: Mutex::default(),
-            latest: Mutex::default(),
-            told: Mutex::new(memory::now()),
-        })
+            shown: Mutex::default(),
+        }
     }
 
-    /// Where they are kept.
+    /// Returns where they are kept.
     pub fn kept(&self) -> Kept {
         match &self.store {
             Store::Redis(_) => Kept::Redis,
-            Store::Memory(file) if file.lock().is_some() => Kept::File,
-            Store::Memory(_) => Kept::Process,
+            Store::Local(file) if file.lock().is_some() => Kept::File,
+            Store::Local(_) => Kept::Process,
         }
     }
 
-    /// The override of a name, if one is in force.
+    /// Returns the override of a name, if one is in force.
     pub fn get(&self, subject: &Subject) -> Option<Override> {
-        self.replica.lock().get(subject, self.now())
+        self.table.lock().get(subject)
     }
 
-    /// All that are in force, by name.
+    /// Returns all that are in force, by name.
     pub fn list(&self) -> Vec<Override> {
-        self.page_now(None, MAX_OVERRIDES).0
+        self.page(None, MAX_OVERRIDES).0
     }
 
-    /// Those whose name is behind `after`, by name, `most` at most; and whether there are more.
-    pub async fn page(
-        self: &Arc<Self>,
-        after: Option<Subject>,
-        most: usize,
-    ) -> (Vec<Override>, bool) {
-        if self.replica.lock().set() < MANY {
-            return self.page_now(after.as_ref(), most);
-        }
-        let this = self.clone();
-        let page = tokio::task::spawn_blocking(move || this.page_now(after.as_ref(), most));
-        // It ends early only with the process.
-        page.await.unwrap_or_default()
+    /// Returns the overrides whose name is behind `after`, by name, `most` at most; and whether there are more.
+    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+        let table = self.table.lock();
+        let mut in_force = table.in_force(after);
+        let page = in_force.by_ref().take(most).collect();
+        (page, in_force.next().is_some())
     }
 
-    fn page_now(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
-        self.replica.lock().page(after, most, self.now())
-    }
-
-    /// The ones that were set last, the latest first, 100 at most.
+    /// Returns the 100 latest overrides, the latest first.
     pub fn latest(&self) -> Vec<Override> {
-        let now = self.now();
-        let mut latest = self.latest.lock().clone();
-        latest.retain(|it| it.ends.is_none_or(|ends| ends > now));
-        latest
+        self.shown.lock().1.clone()
     }
 
-    /// Numbers about them.
+    /// Returns numbers about them.
     pub fn figures(&self) -> Figures {
-        let clock = *self.clock.lock();
         Figures {
-            in_force: *self.in_force.lock(),
-            heard: clock.map(|clock| clock.age()),
+            in_force: self.shown.lock().0,
+            heard: self.clock.lock().map(|clock| clock.age()),
         }
     }
 
-    /// The time by the clock of the store, in us since the epoch.
+    /// Returns the time by the clock of the store, in us since the epoch.
     pub fn now(&self) -> Micros {
         let clock = *self.clock.lock();
-        clock.map_or_else(memory::now, |clock| clock.now())
+        clock.map_or_else(system_time, |clock| clock.now())
     }
 
-    /// Makes changes, each by itself, in their order. What is made is in force on this gateway. They go on if nobody waits for the answer.
+    /// Makes changes, each by itself, in their order. A change that is made is in force on this gateway. They go on if the caller does not wait.
     ///
     /// # Errors
     ///
-    /// Redis does not answer, or the file cannot be written.
+    /// Redis does not answer, or the file cannot be written. No change is made after that.
     pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, Unfinished> {
-        let orders: Vec<Order> = wishes.into_iter().map(Wish::order).collect();
         let this = self.clone();
-        let changing = tokio::spawn(async move { this.follow(orders).await });
+        let changing = tokio::spawn(async move { this.change_all(&wishes).await });
         changing.await.unwrap_or_else(|_| {
             Err(Unfinished {
                 outcomes: Vec::new(),
@@ -196,22 +179,18 @@ impl Overrides {
         })
     }
 
-    async fn follow(self: Arc<Self>, orders: Vec<Order>) -> Result<Vec<Outcome>, Unfinished> {
-        let mut known = self.known.lock().await;
+    async fn change_all(self: Arc<Self>, wishes: &[Wish]) -> Result<Vec<Outcome>, Unfinished> {
+        let mut read = self.read.lock().await;
         let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
         let mut failed = None;
-        for orders in orders.chunks(BATCH) {
-            let done = match &self.store {
-                Store::Redis(exchange) => {
-                    let done = self.make(exchange, &mut known, orders, &mut changes);
-                    done.await.map_err(ChangeError::from)
-                }
-                Store::Memory(_) => self.make_on_disk(orders, &mut changes).await,
-            };
-            match done {
+        for wishes in wishes.chunks(BATCH) {
+            match self.change_some(&mut read, wishes, &mut changes).await {
                 Ok(done) => {
-                    let done = orders.iter().zip(done);
-                    outcomes.extend(done.map(|(order, done)| Outcome::of(order, done)));
+                    let entries = wishes.iter().zip(&done);
+                    let entries = entries
+                        .filter_map(|(wish, (_, entry))| Some((&wish.subject, entry.as_ref()?)));
+                    self.merge(entries, &mut changes);
+                    outcomes.extend(done.into_iter().map(|(outcome, _)| outcome));
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -227,83 +206,74 @@ impl Overrides {
         }
     }
 
-    /// As [`make_here`](Self::make_here), where no request has to wait for the disk.
-    async fn make_on_disk(
+    async fn change_some(
         self: &Arc<Self>,
-        orders: &[Order],
+        read: &mut Read,
+        wishes: &[Wish],
         changes: &mut Vec<Change>,
     ) -> Result<Vec<Done>, ChangeError> {
-        let (this, orders) = (self.clone(), orders.to_vec());
-        let made = tokio::task::spawn_blocking(move || {
-            let mut changes = Vec::new();
-            let done = match &this.store {
-                Store::Memory(file) => this.make_here(file, &orders, &mut changes)?,
-                Store::Redis(_) => Vec::new(),
+        if let Store::Redis(redis) = &self.store {
+            // Redis may lack entries of this table. It would judge the conditions of changes without them.
+            self.compare(redis, read, changes).await?;
+            // The deadline of a change is by the clock of the server that has just answered.
+            if redis.connection() != read.connection {
+                return Err(CallError::Disconnected.into());
+            }
+            let (known, most) = {
+                let table = self.table.lock();
+                (table.version(), MAX_OVERRIDES + table.set().1)
             };
-            Ok::<_, io::Error>((done, changes))
+            return Ok(redis.change(known, most, wishes, &self.clock).await?);
+        }
+        self.merge([].into_iter(), changes);
+        let (this, wishes) = (self.clone(), wishes.to_vec());
+        // No request waits for the disk.
+        let changing = tokio::task::spawn_blocking(move || match &this.store {
+            Store::Local(file) => local::change(&this.table.lock(), file.lock().as_mut(), &wishes),
+            Store::Redis(_) => Ok(Vec::new()),
         });
-        let (done, made) = made.await.map_err(|_| ChangeError::Ended)??;
-        changes.extend(made);
-        Ok(done)
+        Ok(changing.await.map_err(|_| ChangeError::Ended)??)
     }
 
-    fn make_here(
-        &self,
-        file: &Mutex<Option<OverrideFile>>,
-        orders: &[Order],
-        changes: &mut Vec<Change>,
-    ) -> io::Result<Vec<Done>> {
-        let now = self.now();
-        let mut replica = self.replica.lock();
-        if replica.set() + orders.len() > MAX_OVERRIDES {
-            for (subject, _) in replica.over(now, usize::MAX) {
-                replica.forget(&subject);
+    /// Keeps them up to date while the future is polled.
+    pub async fn keep(self: &Arc<Self>) {
+        let reading = async {
+            let mut is_failing = false;
+            loop {
+                is_failing = log(self.sync().await.err(), is_failing);
+                tokio::time::sleep(self.timing.poll).await;
             }
-        }
-        let (done, made) = memory::make(&mut replica, file.lock().as_mut(), orders, now)?;
-        changes.extend(made);
-        Ok(done)
-    }
-
-    async fn make(
-        self: &Arc<Self>,
-        exchange: &Exchange,
-        known: &mut Known,
-        orders: &[Order],
-        changes: &mut Vec<Change>,
-    ) -> Result<Vec<Done>, CallError> {
-        if self.replica.lock().set() + orders.len() > MAX_OVERRIDES {
-            self.drop_over(exchange, usize::MAX).await?;
-        }
-        let mut tries = 0;
-        let (clock, done) = loop {
-            let version = self.replica.lock().version();
-            match exchange.make(version, orders).await? {
-                Answer::Done(clock, done) => break (clock, done),
-                // Redis has lost data, and gets it back first.
-                Answer::Lost if tries < 2 => self.exchange(exchange, known, changes).await?,
-                Answer::Lost => return Err(CallError::unknown_reply()),
-            }
-            tries += 1;
         };
-        *self.clock.lock() = Some(clock);
-        let now = clock.now();
-        let mut replica = self.replica.lock();
-        for (order, done) in orders.iter().zip(&done) {
-            if let Done::Made { record, .. } = done {
-                let subject = order.subject.clone();
-                changes.extend(replica.merge(subject, record.clone(), now));
+        let ending = async {
+            loop {
+                let next = self.table.lock().next_end().unwrap_or(Micros::MAX);
+                let pause = Duration::from_micros(next.saturating_sub(self.now()));
+                tokio::time::sleep(pause.clamp(self.timing.together, self.timing.poll)).await;
+                let mut changes = Vec::new();
+                self.merge([].into_iter(), &mut changes);
+                self.tell(changes, true).await;
             }
-        }
-        Ok(done)
+        };
+        tokio::join!(reading, ending);
     }
 
-    /// Tells the listener what is in force, if anything has changed. Where there are many, that is another thread's work.
+    /// Brings the table to the time of the store's clock, and takes entries.
+    fn merge<'a>(
+        &self,
+        entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+        changes: &mut Vec<Change>,
+    ) {
+        let mut table = self.table.lock();
+        changes.extend(table.advance(self.now()));
+        changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
+    }
+
+    /// Shows the listener the overrides in force, if any has changed. If there are many, another thread does it.
     async fn tell(self: &Arc<Self>, changes: Vec<Change>, are_news: bool) {
         if changes.is_empty() {
             return;
         }
-        if self.replica.lock().set() < MANY {
+        if self.table.lock().entries().len() < MANY {
             return self.tell_now(&changes, are_news);
         }
         let this = self.clone();
@@ -312,37 +282,37 @@ impl Overrides {
     }
 
     fn tell_now(&self, changes: &[Change], are_news: bool) {
-        // One after the other, so that what was told last is the latest.
+        // One after the other, so that the listener sees the latest table last.
         let _telling = self.telling.lock();
-        let (now, in_force, latest) = {
-            let replica = self.replica.lock();
-            let now = self.now();
-            let in_force: Vec<Override> = replica.in_force(now).collect();
-            (now, in_force, replica.latest(MOST_LATEST, now))
-        };
+        let mut in_force: Vec<Override> = self.table.lock().in_force(None).collect();
+        in_force.sort_unstable_by_key(|it| Reverse(it.version));
         let mut counts = Counts::default();
-        let in_force = in_force.into_iter();
-        let mut in_force = in_force.inspect(|it| counts.add(&it.setting.action));
-        self.listener.changed(changes, are_news, &mut in_force);
-        // Whatever the listener left.
-        in_force.by_ref().for_each(drop);
-        drop(in_force);
-        *self.in_force.lock() = counts;
-        *self.latest.lock() = latest;
-        // The clock may have stepped back: what has ended before, and was told again just now, ends once more.
-        let mut told = self.told.lock();
-        *told = now.min(*told);
+        in_force
+            .iter()
+            .for_each(|it| counts.add(&it.setting.action));
+        let latest = in_force.iter().take(MOST_LATEST).cloned().collect();
+        self.listener
+            .changed(changes, are_news, &mut in_force.into_iter());
+        *self.shown.lock() = (counts, latest);
     }
 }
 
-/// An override that is over.
-fn ended(before: Override) -> Change {
-    Change {
-        subject: before.subject.clone(),
-        before: Some(before),
-        after: None,
-        cleared: None,
+/// Returns the time by the system's clock, in us since the epoch.
+fn system_time() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, micros)
+}
+
+/// Logs that Redis stopped answering, and that it answers again. Returns whether it does not.
+fn log(error: Option<CallError>, was_failing: bool) -> bool {
+    match (&error, was_failing) {
+        (Some(error), false) => {
+            tracing::warn!(%error, "Redis does not tell of overrides; those that are known stay in force");
+        }
+        (None, true) => tracing::info!("Redis tells of overrides again"),
+        _ => {}
     }
+    error.is_some()
 }
 
 #[cfg(test)]

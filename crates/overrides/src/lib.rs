@@ -1,36 +1,38 @@
 //! Keeps overrides: what operators set for a client or a network at run time, on all gateways, in place of what the configuration says.
 //!
-//! Each gateway has a copy of all overrides, so no request asks Redis for one. Twice a second a gateway asks Redis whether anything has
-//! changed, in one call, and reads what has. Each change has a version, which is larger than all before: by that a change is refused
-//! if another came first, and a Redis that has lost its data is told what the gateways know, cleared overrides included. Overrides end
-//! by Redis's clock.
+//! The overrides are one table of versioned entries, by name. Redis has it, and each gateway has a copy, so no request asks Redis for one.
+//! Twice a second a gateway reads the entries that are newer than the version that it has read. An entry that is over stays, so that a gateway that
+//! was away, or a Redis that lost data, brings back none that is older. Overrides end by Redis's clock.
 //!
-//! - [`Subject`]: whom an override is for; [`Setting`], [`Override`]: what it says
-//! - `replica`: the copy; [`Change`]: what becomes different in it
-//! - `exchange`: the scripts in Redis; `memory`, `file`: the same without Redis
+//! - [`Subject`]: the client or network of an override; [`Setting`], [`Override`]: its content
+//! - [`Wish`], [`Outcome`]: a change that an operator wants; [`Change`]: a change that has happened
+//! - `table`: the entries, as of a time; `redis`, `local`, `file`: the places that keep them
 //! - [`Overrides`]: all of it; [`api`]: as JSON; [`port`]: over HTTP
-//! - [`LiveOverrides`]: what a change makes of a gateway
+//! - [`LiveOverrides`]: applies changes to a gateway
 
 pub mod api;
-mod exchange;
+mod change;
+mod figures;
 mod file;
 mod keeper;
 mod live;
-mod memory;
+mod local;
 mod name;
 pub mod port;
-mod replica;
+mod redis;
 mod setting;
+mod table;
 
-pub use exchange::{Ends, Expected};
-pub use keeper::{
-    ChangeError, Counts, Figures, Intent, Kept, Listener, Outcome, Overrides, Previous, Unfinished,
-    Wish,
-};
+pub use change::{ChangeError, Ends, Expected, Intent, Outcome, Previous, Unfinished, Wish};
+pub use figures::{Counts, Figures, Kept};
+pub use keeper::{Listener, Overrides};
 pub use live::{LiveOverrides, listed};
 pub use name::{InvalidName, MAX_NAME, Subject};
-pub use replica::Change;
-pub use setting::{Action, Clearing, InvalidSetting, MAX_PLAN, MAX_REASON, Override, Setting};
+#[doc(hidden)]
+pub use redis::Timing;
+pub use setting::{
+    Action, Change, Clearing, InvalidSetting, MAX_PLAN, MAX_REASON, Override, Setting,
+};
 
-/// The most overrides that there may be.
+/// The most overrides that may be in force.
 pub const MAX_OVERRIDES: usize = 100_000;

@@ -15,8 +15,8 @@ use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideAction, 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
 use crate::name::Subject;
-use crate::replica::Change;
-use crate::setting::{Action, Override};
+
+use crate::setting::{Action, Change, Override};
 
 /// Events that wait for the status page; of more, the first are left out.
 const MOST_EVENTS: usize = 100;
@@ -80,25 +80,20 @@ impl LiveOverrides {
     /// How many are in force, and those that were set last, for the status page. Others may name one of `plans`.
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest();
-        let latest = latest.iter().map(Shown::of);
+        let latest = latest.iter().map(Shown::of).map(|it| document::Override {
+            does: it.does(),
+            name: it.name,
+            until: it.until,
+            by: it.by,
+            reason: it.reason,
+            version: it.version,
+        });
+        let plans = plans.iter().take(MOST_SHOWN);
         document::Overrides {
             count: self.overrides.figures().in_force.all(),
-            latest: latest
-                .map(|it| document::Override {
-                    does: it.does(),
-                    name: it.name,
-                    until: it.until,
-                    by: it.by,
-                    reason: it.reason,
-                    version: it.version,
-                })
-                .collect(),
+            latest: latest.collect(),
             kept: self.overrides.kept().to_string(),
-            plans: plans
-                .iter()
-                .take(MOST_SHOWN)
-                .map(|plan| plan.name().to_owned())
-                .collect(),
+            plans: plans.map(|plan| plan.name().to_owned()).collect(),
         }
     }
 
@@ -183,36 +178,30 @@ fn action(action: &Action) -> OverrideAction {
 fn event(change: &Change) -> String {
     let name = change.subject.to_string();
     let name = cut(&name, MAX_TEXT);
-    match (&change.before, &change.after) {
-        (_, Some(after)) => {
-            let by = match &*after.setting.by {
-                "" => String::new(),
-                by => format!(", by {by}"),
-            };
-            let reason = because(&after.setting.reason);
-            format!("Override for {name}: {}{by}{reason}.", after.setting.action)
-        }
-        (Some(before), None) => {
-            let action = &before.setting.action;
-            let Some(clearing) = &change.cleared else {
-                return format!("The override for {name} has ended: {action}.");
-            };
-            let by = match &*clearing.by {
-                "" => String::new(),
-                by => format!(" by {by}"),
-            };
-            let reason = because(&clearing.reason);
-            format!("The override for {name} was cleared{by}{reason}: {action}.")
-        }
-        (None, None) => format!("The override for {name} has changed."),
-    }
-}
-
-/// A reason, if one was given.
-fn because(reason: &str) -> String {
-    match reason {
+    let by = |before: &str, by: &str| match by {
+        "" => String::new(),
+        by => format!("{before}by {by}"),
+    };
+    let because = |reason: &str| match reason {
         "" => String::new(),
         reason => format!(" ({})", cut(reason, MAX_TEXT)),
+    };
+    match (&change.before, &change.after, &change.cleared) {
+        (_, Some(after), _) => {
+            let setting = &after.setting;
+            let (by, reason) = (by(", ", &setting.by), because(&setting.reason));
+            format!("Override for {name}: {}{by}{reason}.", setting.action)
+        }
+        (Some(before), None, None) => {
+            let action = &before.setting.action;
+            format!("The override for {name} has ended: {action}.")
+        }
+        (Some(before), None, Some(clearing)) => {
+            let action = &before.setting.action;
+            let (by, reason) = (by(" ", &clearing.by), because(&clearing.reason));
+            format!("The override for {name} was cleared{by}{reason}: {action}.")
+        }
+        (None, None, _) => format!("The override for {name} has changed."),
     }
 }
 

@@ -14,8 +14,8 @@ use tidegate_net::path::decoded_part;
 use tidegate_tower::{ClientPlans, Clients, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
-use crate::exchange::Expected;
-use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Unfinished, Wish};
+use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};
+use crate::keeper::Overrides;
 use crate::name::Subject;
 use crate::setting::{Clearing, Override};
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
@@ -136,7 +136,7 @@ impl Port<'_> {
             failed: None,
         };
         let answer = match (question.asked, question.method) {
-            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query).await,
+            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
             (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name, &question),
             (Asked::One(name), &Method::PUT) => self.put(name, &question, &mut answered).await,
@@ -164,8 +164,7 @@ impl Port<'_> {
     /// Whom a part of a path or query names.
     fn subject(&self, part: &str) -> Result<Subject, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
-        let subject = Subject::parse(&name, self.clients.ipv6_prefix);
-        subject.map_err(|error| bad(&error.to_string()))
+        Subject::parse(&name, self.clients.ipv6_prefix).map_err(bad)
     }
 
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
@@ -177,7 +176,7 @@ impl Port<'_> {
         )
     }
 
-    async fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
+    fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
         let (mut after, mut most) = (None, PAGE);
         for pair in query.split('&') {
             match pair.split_once('=') {
@@ -190,7 +189,7 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (mut part, mut has_more) = self.overrides.page(after, most).await;
+        let (mut part, mut has_more) = self.overrides.page(after.as_ref(), most);
         let fitting = fitting(&part);
         has_more |= fitting < part.len();
         part.truncate(fitting);
@@ -216,21 +215,9 @@ impl Port<'_> {
         {
             return Err(bad("the body names another client than the path"));
         }
-        let wish = wanted.wish(subject.clone(), expected, question.by, self.plans);
-        let wish = wish.map_err(|error| bad(&error.to_string()))?;
-        match self.change(wish, answered).await? {
-            Some(Outcome::Set { before, after }) => {
-                let response = shown(&after, subject.doubt(self.clients), self.overrides.kept());
-                answered.changed.push(Changed {
-                    subject,
-                    before,
-                    after: Some(after),
-                    reason: wanted.reason,
-                });
-                Ok(response)
-            }
-            other => Err(refused(&subject, other.as_ref())),
-        }
+        let wish = wanted.wish(subject, expected, question.by, self.plans);
+        self.change(wish.map_err(bad)?, wanted.reason, answered)
+            .await
     }
 
     async fn delete(
@@ -242,22 +229,44 @@ impl Port<'_> {
         let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
         let reason = read::<Reason>(&question.body)?.unwrap_or_default().reason;
-        let clearing =
-            Clearing::new(&reason, question.by).map_err(|error| bad(&error.to_string()))?;
-        let wish = Wish::clear(subject.clone(), expected, clearing);
-        match self.change(wish, answered).await? {
-            Some(Outcome::Cleared { before }) => {
-                let response = json(&Shown::previous(&subject, &before));
-                answered.changed.push(Changed {
-                    subject,
-                    before: Some(before),
-                    after: None,
-                    reason,
-                });
-                Ok(response)
+        let clearing = Clearing::new(&reason, question.by).map_err(bad)?;
+        let wish = Wish::clear(subject, expected, clearing);
+        self.change(wish, reason, answered).await
+    }
+
+    async fn change(
+        &self,
+        wish: Wish,
+        reason: String,
+        answered: &mut Answered,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let subject = wish.subject.clone();
+        let outcome = match self.overrides.change(vec![wish]).await {
+            Ok(mut outcomes) => outcomes.pop(),
+            Err(Unfinished { error, .. }) => {
+                let detail = error.to_string();
+                return Err(answered.fails(subject.to_string(), error, &detail));
             }
-            other => Err(refused(&subject, other.as_ref())),
-        }
+        };
+        let (response, before, after) = match outcome {
+            Some(Outcome::Set { before, after }) => {
+                let response = shown(&after, subject.doubt(self.clients), self.overrides.kept());
+                (response, before, Some(after))
+            }
+            Some(Outcome::Cleared { before, .. }) => (
+                json(&Shown::previous(&subject, &before)),
+                Some(before),
+                None,
+            ),
+            other => return Err(refused(&subject, other.as_ref())),
+        };
+        answered.changed.push(Changed {
+            subject,
+            before,
+            after,
+            reason,
+        });
+        Ok(response)
     }
 
     /// Sets many. What cannot be set is told, and the others are set.
@@ -322,22 +331,6 @@ impl Port<'_> {
             (many, _) => format!("{many} names"),
         };
         Err(answered.fails(whom, error, &detail))
-    }
-
-    /// Makes one change.
-    async fn change(
-        &self,
-        wish: Wish,
-        answered: &mut Answered,
-    ) -> Result<Option<Outcome>, Refusal> {
-        let whom = wish.subject.to_string();
-        match self.overrides.change(vec![wish]).await {
-            Ok(mut outcomes) => Ok(outcomes.pop()),
-            Err(Unfinished { error, .. }) => {
-                let detail = error.to_string();
-                Err(answered.fails(whom, error, &detail))
-            }
-        }
     }
 }
 

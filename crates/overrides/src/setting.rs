@@ -155,6 +155,32 @@ impl Override {
     }
 }
 
+/// A change of the override of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The name.
+    pub subject: Subject,
+    /// The override that was in force.
+    pub before: Option<Override>,
+    /// The override that is in force now.
+    pub after: Option<Override>,
+    /// The clearing, which may lack its author; none: the override was set, or has ended by itself.
+    pub cleared: Option<Arc<Clearing>>,
+}
+
+impl Change {
+    /// Returns the change between two overrides of a name, if there is any.
+    pub(crate) fn new(before: Option<Override>, after: Option<Override>) -> Option<Self> {
+        let subject = after.as_ref().or(before.as_ref())?.subject.clone();
+        Some(Self {
+            subject,
+            before,
+            after,
+            cleared: None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

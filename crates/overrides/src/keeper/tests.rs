@@ -1,10 +1,10 @@
-use std::time::Duration;
+use std::time::Instant;
 
 use super::*;
-use crate::exchange::{Ends, Expected};
+use crate::change::{Ends, Expected, Intent};
 use crate::setting::{Action, Setting};
 
-/// How many a gateway was told to be in force.
+/// How many are in force, as the listener was shown.
 #[derive(Clone, Debug, Default)]
 struct InForce(Arc<Mutex<usize>>);
 
@@ -14,17 +14,16 @@ impl Listener for InForce {
     }
 }
 
-/// A replica that takes over may be behind: for a moment, what has ended is in force again.
+/// The clock of a gateway without Redis, too.
 #[tokio::test]
-async fn an_override_that_has_ended_ends_again_if_the_clock_steps_back() {
+async fn the_listed_overrides_are_in_force_when_the_clock_steps() {
     const START: Micros = 1_800_000_000_000_000;
     let in_force = InForce::default();
     let overrides = Overrides::in_memory(None, Box::new(in_force.clone())).unwrap();
+    // The clock stands still for an hour.
     let at = |ms: u64| {
-        // It stands still until then.
-        let sent = Instant::now() + Duration::from_secs(3_600);
-        let clock = Clock::new(START + 1_000 * ms, sent);
-        *overrides.clock.lock() = Some(clock);
+        let at = Instant::now() + Duration::from_secs(3_600);
+        *overrides.clock.lock() = Some(Clock::new(START + 1_000 * ms, at));
     };
     let set = async |name: &str, ends| {
         let wish = Wish {
@@ -34,18 +33,32 @@ async fn an_override_that_has_ended_ends_again_if_the_clock_steps_back() {
             intent: Intent::Set(Setting::new(Action::Block, "", "").unwrap()),
         };
         overrides.change(vec![wish]).await.unwrap();
-        *in_force.0.lock()
     };
     at(0);
-    overrides.end_over().await;
-    let short = Ends::After(Duration::from_secs(100));
-    assert_eq!(set("user_id:1", short).await, 1);
-    at(100_400);
-    overrides.end_over().await;
-    assert_eq!(*in_force.0.lock(), 0);
-    at(99_900);
-    assert_eq!(set("user_id:2", Ends::Never).await, 2);
-    at(100_500);
-    overrides.end_over().await;
-    assert_eq!(*in_force.0.lock(), 1);
+    set("user_id:1", Ends::After(Duration::from_secs(100))).await;
+    let keeping = overrides.clone();
+    let keeper = tokio::spawn(async move { keeping.keep().await });
+    for (ms, count) in [
+        (99_999, 1),
+        (100_000, 0),
+        (99_900, 1),
+        (3_600_000, 0),
+        (2_000, 1),
+        (120_000, 0),
+        (0, 1),
+    ] {
+        at(ms);
+        while *in_force.0.lock() != count {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(overrides.list().len(), count, "{ms}");
+        assert_eq!(overrides.figures().in_force.all(), count, "{ms}");
+    }
+    keeper.abort();
+    at(200_000);
+    set("user_id:2", Ends::Never).await;
+    assert_eq!((*in_force.0.lock(), overrides.list().len()), (1, 1));
+    at(50_000);
+    set("user_id:3", Ends::Never).await;
+    assert_eq!((*in_force.0.lock(), overrides.list().len()), (3, 3));
 }

@@ -1,5 +1,7 @@
 //! Answers about overrides.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, Response, StatusCode};
@@ -7,15 +9,17 @@ use serde::Serialize;
 use tidegate_tower::problem;
 
 use crate::api::Shown;
-use crate::keeper::{Kept, Outcome};
+use crate::change::Outcome;
+use crate::figures::Kept;
 use crate::name::Subject;
 use crate::setting::Override;
 
 /// An answer to what cannot be done. Boxed, because it is rare.
 pub(super) type Refusal = Box<Response<Bytes>>;
 
-pub(super) fn bad(detail: &str) -> Refusal {
-    Box::new(problem(StatusCode::BAD_REQUEST, "bad_override", detail))
+pub(super) fn bad(detail: impl Display) -> Refusal {
+    let detail = detail.to_string();
+    Box::new(problem(StatusCode::BAD_REQUEST, "bad_override", &detail))
 }
 
 pub(super) fn none(subject: &Subject) -> Refusal {
@@ -62,14 +66,14 @@ pub(super) const fn why(outcome: Option<&Outcome>) -> (StatusCode, &'static str,
 }
 
 pub(super) fn method_not_allowed(allow: &'static str) -> Refusal {
-    let mut refusal = problem(
+    let (status, detail) = (
         StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
         "This path does not accept this method.",
     );
+    let mut refusal = Box::new(problem(status, "method_not_allowed", detail));
     let allow = HeaderValue::from_static(allow);
     refusal.headers_mut().insert(ALLOW, allow);
-    Box::new(refusal)
+    refusal
 }
 
 fn etag(it: &Override) -> HeaderValue {

@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use super::MOST;
 use super::answers::{Refusal, bad};
 use crate::api::Wanted;
-use crate::exchange::Expected;
+use crate::change::Expected;
 
 /// Many overrides that are wished for, no more than [`MOST`]: of others nothing is kept, because a short text can list many.
 #[derive(Debug, serde::Deserialize)]
@@ -83,5 +83,5 @@ pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refus
     }
     let read = serde_json::from_slice(body);
     read.map(Some)
-        .map_err(|error| bad(&format!("the body cannot be read: {error}")))
+        .map_err(|error| bad(format_args!("the body cannot be read: {error}")))
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Action, Ends, MAX_OVERRIDES, Outcome};
+use tidegate_overrides::{Action, Ends, Outcome};
 use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
 
-use crate::support::{HASH, action, change, clear, connect, plan, set, until, wish};
+use crate::support::{
+    HASH, action, change, clear, connect, plan, scripts, set, until, wish, write,
+};
 
-const RESTORE: &str = include_str!("../../../../lua/overrides_restore.lua");
 /// Several times what decisions wait for.
 const LATE: Duration = Duration::from_millis(300);
 
@@ -18,18 +19,21 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     let proxy = RedisProxy::start(server.addr());
     let (one, _) = connect(&format!("redis://{}", proxy.addr())).await;
     let late = || proxy.strike(0, CallFault::AnsweredLate(LATE));
+    // A look at what is newer, and the change.
+    late();
     late();
     set(&one, "user_id:1", plan("gold")).await;
+    late();
     late();
     change(&one, clear("user_id:1")).await;
     set(&one, "user_id:2", Action::Block).await;
     server.command(&["FLUSHALL"]).await;
-    // What changed, all of it, and the two calls that restore.
+    // What changed, all of it, and the call that gives it back.
     for _ in 0..3 {
         late();
     }
     one.sync().await.unwrap();
-    assert_eq!(proxy.struck().len(), 5);
+    assert_eq!(proxy.struck().len(), 7);
     let (other, _) = connect(&server.url()).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:2"), Some(Action::Block));
@@ -42,7 +46,8 @@ async fn of_many_changes_the_first_are_told_though_a_later_one_failed() {
     let proxy = RedisProxy::start(server.addr());
     let (one, told) = connect(&format!("redis://{}", proxy.addr())).await;
     let wishes = (0..450).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
-    proxy.strike(2, CallFault::Unanswered);
+    // Each part is written after a look at what is newer.
+    proxy.strike(5, CallFault::Unanswered);
     let unfinished = one.change(wishes.collect()).await.unwrap_err();
     assert_eq!(unfinished.outcomes.len(), 200);
     let is_set = |it: &Outcome| matches!(it, Outcome::Set { .. });
@@ -64,7 +69,7 @@ async fn what_is_restored_between_two_parts_is_read() {
     server.command(&["ZREM", &versions, "user_id:first"]).await;
     let proxy = RedisProxy::start(server.addr());
     let (other, told) = connect(&format!("redis://{}", proxy.addr())).await;
-    let calls = calls(&server).await;
+    let calls = scripts(&server).await;
     proxy.strike(0, CallFault::AnsweredLate(LATE));
     let reading = tokio::spawn({
         let other = other.clone();
@@ -72,37 +77,12 @@ async fn what_is_restored_between_two_parts_is_read() {
     });
     // Redis has answered the first part, which does not arrive yet.
     until("the first part is read", async || {
-        self::calls(&server).await > calls
+        scripts(&server).await > calls
     })
     .await;
-    let most = MAX_OVERRIDES.to_string();
-    let (script, record) = (RESTORE, record.as_str());
-    let restored = server
-        .command(&[
-            "EVAL",
-            script,
-            "2",
-            HASH,
-            &versions,
-            &most,
-            "100000",
-            "0",
-            "user_id:first",
-            record,
-        ])
-        .await;
-    assert_eq!(restored.as_array()[1].as_int(), 1);
+    write(&server, ["user_id:first", "=", record.as_str(), ""]).await;
     reading.await.unwrap().unwrap();
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:first"), Some(Action::Block));
     assert_eq!(told.in_force(), 601);
-}
-
-/// How many scripts Redis has run.
-async fn calls(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await;
-    let stats = stats.as_str().lines();
-    let line = stats.filter_map(|line| line.strip_prefix("cmdstat_eval:calls="));
-    let calls = line.filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
-    calls.sum()
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_overrides::{
     Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
-    Previous, Setting, Subject, Wish,
+    Previous, Setting, Subject, Timing, Wish,
 };
 use tidegate_redis::{Scripts, Shards};
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{RedisServer, Reply};
 use tokio::task::AbortHandle;
 
 /// The hash of all records.
@@ -81,6 +81,10 @@ impl Drop for Keeping {
 }
 
 pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
+    connect_timed(url, Timing::default()).await
+}
+
+pub(crate) async fn connect_timed(url: &str, timing: Timing) -> (Arc<Overrides>, Told) {
     let scripts = Arc::new(Scripts::new(0, |_| String::new()));
     // As decisions have it by default.
     let timeout = Duration::from_millis(25);
@@ -88,12 +92,16 @@ pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
     shards.tried().await;
     let told = Told::default();
     let listener = Box::new(told.clone());
-    let overrides = Overrides::in_redis(Arc::new(shards), "tidegate", listener);
+    let overrides = Overrides::in_redis_timed(Arc::new(shards), "tidegate", timing, listener);
     (overrides, told)
 }
 
 pub(crate) async fn keeping(server: &RedisServer) -> Keeping {
-    let (overrides, told) = connect(&server.url()).await;
+    keeping_at(&server.url()).await
+}
+
+pub(crate) async fn keeping_at(url: &str) -> Keeping {
+    let (overrides, told) = connect(url).await;
     let kept = overrides.clone();
     let keeper = tokio::spawn(async move { kept.keep().await }).abort_handle();
     Keeping {
@@ -182,7 +190,7 @@ pub(crate) async fn changes_of_one_name_follow_each_other(overrides: &Arc<Overri
     let action = |it: &Override| it.setting.action.clone();
     let told = outcomes.iter().map(|outcome| match outcome {
         Outcome::Set { before, after } => (before.as_ref().map(previous), Some(action(after))),
-        Outcome::Cleared { before } => (Some(previous(before)), None),
+        Outcome::Cleared { before, .. } => (Some(previous(before)), None),
         Outcome::Conflict(current) => (current.as_ref().map(action), current.as_ref().map(action)),
         _ => (None, None),
     });
@@ -260,4 +268,22 @@ pub(crate) async fn one_that_ends_at_once_is_set(overrides: &Arc<Overrides>) {
         panic!("{outcome:?}");
     };
     assert_eq!(after.ends, Some(after.version + 1));
+}
+
+/// Returns how many scripts Redis has run.
+pub(crate) async fn scripts(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await;
+    let stats = stats.as_str().lines();
+    let line = stats.filter_map(|line| line.strip_prefix("cmdstat_eval:calls="));
+    let calls = line.filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
+    calls.sum()
+}
+
+/// Writes to Redis as a gateway does: `words` are a name, a condition, an end and a content. Returns what the script answers.
+pub(crate) async fn write(server: &RedisServer, words: [&str; 4]) -> Reply {
+    let script = include_str!("../../../../lua/override.lua");
+    let versions = format!("{HASH}:versions");
+    let head = ["EVAL", script, "2", HASH, &versions];
+    let bounds = ["0", "0", "9000", "9000", "9000000000", "100000"];
+    server.command(&[&head[..], &bounds, &words].concat()).await
 }

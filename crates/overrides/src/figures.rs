@@ -1,0 +1,64 @@
+//! Numbers about the overrides of a gateway, and where they are kept.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::setting::Action;
+
+/// Where overrides are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// In Redis, for all gateways.
+    Redis,
+    /// In a file, for this gateway.
+    File,
+    /// In this process: they end with it.
+    Process,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redis => "redis",
+            Self::File => "file",
+            Self::Process => "process",
+        })
+    }
+}
+
+/// The number of overrides in force, by action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([usize; 3]);
+
+impl Counts {
+    pub(crate) const fn add(&mut self, action: &Action) {
+        self.0[match action {
+            Action::Plan(_) => 0,
+            Action::Exempt => 1,
+            Action::Block => 2,
+        }] += 1;
+    }
+
+    /// Returns the number of all.
+    pub fn all(&self) -> usize {
+        self.0.iter().sum()
+    }
+
+    /// Returns the number of each action, by its word.
+    pub const fn by_action(&self) -> [(&'static str, usize); 3] {
+        let [plan, exempt, block] = self.0;
+        [("plan", plan), ("exempt", exempt), ("block", block)]
+    }
+}
+
+/// Numbers about overrides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// The number of overrides in force.
+    pub in_force: Counts,
+    /// The time since Redis last answered; none before the first answer, and without Redis.
+    pub heard: Option<Duration>,
+}

@@ -1,0 +1,157 @@
+//! The comparison of a gateway's table with Redis's table, after which both are the same.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_redis::CallError;
+
+use super::{Overrides, Store};
+use crate::name::Subject;
+use crate::redis::{BATCH, Page, RedisTable};
+use crate::setting::Change;
+use crate::table::micros;
+
+/// The state of Redis when it was read last.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    at: Option<Instant>,
+    pub(super) connection: Option<(usize, u64)>,
+    generation: u64,
+    version: u64,
+    lacking: u64,
+}
+
+impl Overrides {
+    /// Reads the changes of other gateways, and gives entries back to Redis that it lacks.
+    ///
+    /// # Errors
+    ///
+    /// Redis does not answer as it should.
+    pub async fn sync(self: &Arc<Self>) -> Result<(), CallError> {
+        let Store::Redis(redis) = &self.store else {
+            return Ok(());
+        };
+        let mut changes = Vec::new();
+        let mut read = self.read.lock().await;
+        // Overrides that were in force before this process has read any are no news.
+        let are_news = read.at.is_some();
+        let answer = self.compare(redis, &mut read, &mut changes).await;
+        // Also if a later part failed.
+        self.tell(changes, are_news).await;
+        answer
+    }
+
+    /// Reads the entries that are newer than the version that was read. If Redis may lack entries, or this gateway may have missed some,
+    /// reads all entries, and gives back the entries that Redis lacks.
+    pub(super) async fn compare(
+        &self,
+        redis: &RedisTable,
+        read: &mut Read,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), CallError> {
+        let connection = redis.connection();
+        let mut page = redis.read(read.version, &self.clock).await?;
+        // Entries that no gateway has stay lost. They are no reason to compare all again and again.
+        let is_torn = page.lacking > read.lacking;
+        let compares_all = is_torn
+            || connection.is_none()
+            || connection != read.connection
+            || page.generation != read.generation
+            || page.version < self.table.lock().version()
+            || page.floor > read.version
+            || read.at.is_none_or(|at| at.elapsed() > self.timing.silence);
+        if compares_all && read.version != 0 {
+            page = redis.read(0, &self.clock).await?;
+        }
+        if is_torn {
+            let lacking = page.lacking;
+            tracing::warn!(
+                lacking,
+                "Redis has lost a part of the overrides; gateways that know it restore it"
+            );
+        }
+        let mut entries = std::mem::take(&mut page.entries);
+        // The numbers of the first page count. If entries are given back behind a page that was read, the generation changes. Then all is
+        // compared once more.
+        let first = page;
+        let (mut until, mut version) = (first.until, first.version);
+        // Whether Redis has the same entry as this gateway.
+        let mut seen = HashMap::new();
+        loop {
+            self.table.lock().saw(version);
+            self.merge(entries.iter().map(|(name, it)| (name, it)), changes);
+            if compares_all {
+                let table = self.table.lock();
+                seen.extend(entries.into_iter().map(|(subject, entry)| {
+                    let is_same = table.entries().get(&subject) == Some(&entry);
+                    (subject, is_same)
+                }));
+            }
+            if until >= version {
+                break;
+            }
+            let next = redis.read(until, &self.clock).await?;
+            if next.until <= until {
+                break;
+            }
+            (entries, until, version) = (next.entries, next.until, next.version);
+        }
+        if compares_all {
+            let was_away = first.floor > read.version;
+            self.give_back(redis, &seen, &first, was_away, changes)
+                .await?;
+        }
+        *read = Read {
+            at: Some(Instant::now()),
+            connection,
+            generation: first.generation,
+            version: first.version,
+            lacking: first.lacking,
+        };
+        Ok(())
+    }
+
+    /// Gives back the entries that Redis lacks or has in an older version. Entries that are over, and that Redis may have dropped, are
+    /// dropped here, too. If this gateway was away for longer than such entries are kept, all entries are dropped that Redis lacks.
+    async fn give_back(
+        &self,
+        redis: &RedisTable,
+        seen: &HashMap<Subject, bool>,
+        first: &Page,
+        was_away: bool,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), CallError> {
+        let (known, lacking) = {
+            let mut table = self.table.lock();
+            let now = table.now();
+            let other = table.entries().iter();
+            let other = other.filter(|(subject, _)| seen.get(*subject) != Some(&true));
+            let (dropped, lacking): (Vec<_>, Vec<_>) = other
+                .map(|(subject, entry)| (subject.clone(), entry.clone()))
+                .partition(|(subject, entry)| {
+                    let is_dropped = was_away || entry.is_over(now) && entry.version <= first.floor;
+                    is_dropped && !seen.contains_key(subject)
+                });
+            changes.extend(
+                dropped
+                    .iter()
+                    .filter_map(|(subject, _)| table.remove(subject)),
+            );
+            (table.version(), lacking)
+        };
+        // After this time Redis may have dropped an entry that is newer than an entry given back.
+        let deadline = first.time.saturating_add(micros(self.timing.remembered));
+        if first.version < known && lacking.is_empty() {
+            redis.give_back(deadline, known, &[]).await?;
+        }
+        for entries in lacking.chunks(BATCH) {
+            redis.give_back(deadline, known, entries).await?;
+        }
+        if !lacking.is_empty() {
+            let count = lacking.len();
+            tracing::info!(count, "Redis lacked overrides; they were given back");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! The table of a gateway without Redis: `lua/override.lua` in this process, and a file that keeps it.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::MAX_OVERRIDES;
+use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
+use crate::file::OverrideFile;
+use crate::name::Subject;
+use crate::table::{Entry, Table, micros};
+
+/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub(crate) fn change(
+    table: &Table,
+    file: Option<&mut OverrideFile>,
+    wishes: &[Wish],
+) -> io::Result<Vec<Done>> {
+    let (now, mut version) = (table.now(), table.version());
+    let (set, over) = table.set();
+    let mut in_force = set - over;
+    let mut newest: HashMap<&Subject, Entry> = HashMap::new();
+    let mut all = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let known = newest.get(&wish.subject);
+        let known = known.or_else(|| table.entries().get(&wish.subject));
+        let before = known.filter(|it| it.is_set() && !it.is_over(now)).cloned();
+        let is_expected = match wish.expected {
+            Expected::Any => true,
+            Expected::Nothing => before.is_none(),
+            Expected::Version(version) => before.as_ref().is_some_and(|it| it.version == version),
+        };
+        let clears = matches!(wish.intent, Intent::Clear(_));
+        let ends = match wish.ends {
+            _ if clears => Some(now),
+            Ends::Never => None,
+            Ends::After(time) => Some(now.saturating_add(micros(time))),
+            Ends::At(time) => Some(time),
+        };
+        let outcome = if !is_expected {
+            Outcome::Conflict(before.and_then(|it| it.of(&wish.subject)))
+        } else if clears && before.is_none() {
+            Outcome::Nothing
+        } else if !clears && before.is_none() && in_force >= MAX_OVERRIDES {
+            Outcome::Full
+        } else if !clears && ends.is_some_and(|ends| ends <= now) {
+            Outcome::Over
+        } else {
+            version = now.max(version + 1);
+            in_force = in_force + usize::from(!clears) - usize::from(before.is_some());
+            let entry = Entry::new(version, ends, &wish.content());
+            newest.insert(&wish.subject, entry.clone());
+            all.push(Outcome::made(&wish.subject, entry, before));
+            continue;
+        };
+        all.push((outcome, None));
+    }
+    if let Some(file) = file
+        && !newest.is_empty()
+    {
+        let newest = newest.iter();
+        file.append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
+    }
+    Ok(all)
+}

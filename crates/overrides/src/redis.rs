@@ -1,0 +1,309 @@
+//! The table in Redis: `lua/override.lua` writes it, and `lua/overrides.lua` reads it. No request waits for these calls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidegate_core::Micros;
+use tidegate_redis::{CallError, Shards, Word};
+
+use crate::change::{Done, Ends, Expected, Outcome, Wish};
+use crate::name::{MAX_NAME, Subject};
+use crate::table::{Entry, MAX_ENTRIES, micros};
+
+const WRITE: &str = include_str!("../../../lua/override.lua");
+const READ: &str = include_str!("../../../lua/overrides.lua");
+
+/// The number of entries that are read at once.
+const PAGE: u64 = 500;
+/// The number of entries that are written at once. Redis is busy meanwhile, and decisions wait for 25 ms at most.
+pub(crate) const BATCH: usize = 100;
+/// The time for which Redis keeps the keys after the last call. The secret of the gateways has the same time.
+const KEYS_KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
+
+/// The times of the protocol. Tests set them.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The pause between two reads.
+    pub poll: Duration,
+    /// The longest time of a call.
+    pub patience: Duration,
+    /// The longest time between two reads after which a gateway need not compare all.
+    pub silence: Duration,
+    /// The time for which an entry is kept when it is over. A gateway that was away for longer drops the entries that Redis lacks.
+    pub remembered: Duration,
+    /// Overrides that end within this time of each other may end together.
+    pub together: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(500),
+            patience: Duration::from_secs(1),
+            silence: Duration::from_secs(5),
+            remembered: Duration::from_secs(30 * 24 * 60 * 60),
+            together: Duration::from_millis(50),
+        }
+    }
+}
+
+/// The way to the table in Redis.
+#[derive(Debug)]
+pub(crate) struct RedisTable {
+    shards: Arc<Shards>,
+    timing: Timing,
+    // The hash of entries by name, and the set of names by version.
+    keys: [Word; 2],
+}
+
+/// Entries that are newer than a version, and what Redis has beside them.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// The time by Redis's clock.
+    pub(crate) time: Micros,
+    pub(crate) generation: u64,
+    /// The highest version.
+    pub(crate) version: u64,
+    /// The highest version of an entry that was dropped.
+    pub(crate) floor: u64,
+    /// The number of names that stand in one of the keys alone, because Redis has lost a part of the other.
+    pub(crate) lacking: u64,
+    /// Up to which version this page goes.
+    pub(crate) until: u64,
+    pub(crate) entries: Vec<(Subject, Entry)>,
+}
+
+/// Redis's clock, as answers showed it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    // The time at a moment, from which it goes on evenly.
+    time: Micros,
+    at: Instant,
+    // The time in the last answer, and when that was received.
+    last: (Micros, Instant),
+}
+
+impl Clock {
+    pub(crate) const fn new(time: Micros, at: Instant) -> Self {
+        let last = (time, at);
+        Self { time, at, last }
+    }
+
+    /// Returns the time by Redis's clock.
+    pub(crate) fn now(&self) -> Micros {
+        self.time.saturating_add(micros(self.at.elapsed()))
+    }
+
+    /// Returns a time that the clock of the server that answered last has reached by now.
+    fn least(&self) -> Micros {
+        let (time, at) = self.last;
+        time.saturating_add(micros(at.elapsed()))
+    }
+
+    /// Returns how long ago Redis last answered.
+    pub(crate) fn age(&self) -> Duration {
+        self.last.1.elapsed()
+    }
+
+    /// Takes the time of an answer to a call that was sent at `sent`. It was the time at some moment since then. While that is possible,
+    /// the time goes on evenly.
+    fn saw(clock: &mut Option<Self>, time: Micros, sent: Instant) {
+        let seen = Self::new(time, Instant::now());
+        // Two clocks drift apart, and times are rounded.
+        let latest = time.saturating_add(micros(seen.at - sent) + 1_000);
+        let same = clock.filter(|clock| (time..=latest).contains(&clock.now()));
+        *clock = Some(Self {
+            last: seen.last,
+            ..same.unwrap_or(seen)
+        });
+    }
+}
+
+impl RedisTable {
+    /// Names the table of the servers of a store whose keys have this prefix.
+    pub(crate) fn new(shards: Arc<Shards>, key_prefix: &str, timing: Timing) -> Self {
+        let hash = format!("{key_prefix}:{{overrides}}");
+        let versions = format!("{hash}:versions");
+        let keys = [Word::from(hash), Word::from(versions)];
+        Self {
+            shards,
+            timing,
+            keys,
+        }
+    }
+
+    /// Returns which connection there is to the server that has the table; no two are the same. None: there is none now.
+    pub(crate) fn connection(&self) -> Option<(usize, u64)> {
+        let shard = self.shards.of_key(self.keys[0].as_str()).ok()?;
+        let connection = shard.client.connection();
+        (connection != 0).then_some((Arc::as_ptr(&shard).addr(), connection))
+    }
+
+    /// Reads a page of the entries that are newer than `since`.
+    pub(crate) async fn read(
+        &self,
+        since: u64,
+        clock: &Mutex<Option<Clock>>,
+    ) -> Result<Page, CallError> {
+        let arguments = [since.into(), PAGE.into(), keys_kept()];
+        let sent = Instant::now();
+        let reply = self.call(READ, &arguments).await?;
+        let page = read_page(&reply).ok_or_else(CallError::unknown_reply)?;
+        Clock::saw(&mut clock.lock(), page.time, sent);
+        Ok(page)
+    }
+
+    /// Makes changes, of which the caller has read what Redis has up to the version `known`. `most` overrides may be set. If it fails,
+    /// no change is made after it has returned.
+    pub(crate) async fn change(
+        &self,
+        known: u64,
+        most: usize,
+        wishes: &[Wish],
+        clock: &Mutex<Option<Clock>>,
+    ) -> Result<Vec<Done>, CallError> {
+        let (sent, patience) = (Instant::now(), self.timing.patience);
+        // A little sooner, for clocks that do not run equally fast.
+        let deadline = clock
+            .lock()
+            .map_or(1, |it| it.least() + micros(patience * 9 / 10));
+        let mut arguments = self.head(deadline, known, most);
+        let contents: Vec<String> = wishes.iter().map(Wish::content).collect();
+        for (wish, content) in wishes.iter().zip(&contents) {
+            let expected = match wish.expected {
+                Expected::Any => Word::from("*"),
+                Expected::Nothing => Word::from("0"),
+                Expected::Version(version) => version.into(),
+            };
+            let ends = match wish.ends {
+                Ends::Never => Word::from("0"),
+                Ends::After(time) => format!("+{}", micros(time)).into(),
+                Ends::At(time) => time.into(),
+            };
+            let name = wish.subject.to_string().into();
+            arguments.extend([name, expected, ends, content.clone().into()]);
+        }
+        let answer = async {
+            let reply = self.call(WRITE, &arguments).await?;
+            let (time, done) =
+                read_done(&reply, wishes, &contents).ok_or_else(CallError::unknown_reply)?;
+            Clock::saw(&mut clock.lock(), time, sent);
+            done.ok_or(CallError::Late)
+        };
+        let answer = answer.await;
+        // After an answer of Redis the script does not run any more.
+        if !matches!(answer, Ok(_) | Err(CallError::Late | CallError::Refused(_))) {
+            tokio::time::sleep_until((sent + patience).into()).await;
+        }
+        answer
+    }
+
+    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen.
+    pub(crate) async fn give_back(
+        &self,
+        deadline: Micros,
+        known: u64,
+        entries: &[(Subject, Entry)],
+    ) -> Result<(), CallError> {
+        let mut arguments = self.head(deadline, known, 0);
+        for (subject, entry) in entries {
+            let [taken_back, none] = ["=", ""].map(Word::from);
+            arguments.extend([
+                subject.to_string().into(),
+                taken_back,
+                entry.written().into(),
+                none,
+            ]);
+        }
+        let reply = self.call(WRITE, &arguments).await?;
+        let is_late = reply.get(1).is_some_and(|it| it == b"-1");
+        if is_late {
+            Err(CallError::Late)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn head(&self, deadline: Micros, known: u64, most: usize) -> Vec<Word> {
+        let kept = micros(self.timing.remembered);
+        let numbers = [deadline, known, most as u64, MAX_ENTRIES as u64, kept];
+        let numbers = numbers.into_iter().map(Word::from);
+        numbers.chain([keys_kept()]).collect()
+    }
+
+    async fn call(
+        &self,
+        script: &'static str,
+        arguments: &[Word],
+    ) -> Result<Vec<Vec<u8>>, CallError> {
+        let shards = &self.shards;
+        let asked = shards.eval_texts(&self.keys, script, arguments, self.timing.patience);
+        Ok(asked.await?.1)
+    }
+}
+
+fn keys_kept() -> Word {
+    u64::try_from(KEYS_KEPT.as_millis())
+        .unwrap_or(u64::MAX)
+        .into()
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Reads an answer of `lua/overrides.lua`. An entry that no gateway can have written is passed over.
+fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
+    let (head, entries) = reply.split_first_chunk::<6>()?;
+    let read = |pair: &[Vec<u8>]| {
+        let name = std::str::from_utf8(pair.first()?).ok()?;
+        let subject = Subject::parse(name, 128).ok()?;
+        let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;
+        // A name has one spelling.
+        (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, entry))
+    };
+    Some(Page {
+        time: number(&head[0])?,
+        generation: number(&head[1])?,
+        version: number(&head[2])?,
+        floor: number(&head[3])?,
+        lacking: number(&head[4])?,
+        until: number(&head[5])?,
+        entries: entries.chunks(2).filter_map(read).collect(),
+    })
+}
+
+/// Reads an answer of `lua/override.lua`; no outcomes if the script was late.
+fn read_done(
+    reply: &[Vec<u8>],
+    wishes: &[Wish],
+    contents: &[String],
+) -> Option<(Micros, Option<Vec<Done>>)> {
+    let ([time, is_late], rows) = reply.split_first_chunk::<2>()?;
+    let time = number(time)?;
+    if is_late == b"-1" {
+        return Some((time, None));
+    }
+    let read = |((row, wish), content): ((&[Vec<u8>], &Wish), &String)| {
+        let subject = &wish.subject;
+        let before = std::str::from_utf8(&row[2]).ok().and_then(Entry::read);
+        let outcome = match &*row[0] {
+            b"0" => Outcome::Nothing,
+            b"-1" => Outcome::Conflict(before.and_then(|it| it.of(subject))),
+            b"-2" => Outcome::Full,
+            b"-3" => Outcome::Over,
+            version => {
+                let ends = Some(number(&row[1])?).filter(|ends| *ends != 0);
+                let entry = Entry::new(number(version)?, ends, content);
+                return Some(Outcome::made(subject, entry, before));
+            }
+        };
+        Some((outcome, None))
+    };
+    let rows = rows.chunks_exact(3);
+    let are_all = rows.len() == wishes.len();
+    let done: Option<Vec<Done>> = rows.zip(wishes).zip(contents).map(read).collect();
+    are_all.then_some((time, Some(done?)))
+}

@@ -1,0 +1,244 @@
+//! The table of all overrides, by name: an entry for each override in force, and for each that is over.
+//!
+//! The entry of a name with the highest version counts, whenever it ends. An entry that is over is kept for 30 days, so that no older
+//! entry of its name comes back. The table has a time. When the time goes on, overrides end. When it goes back, overrides whose end is
+//! ahead are in force again.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::Micros;
+
+use crate::name::Subject;
+use crate::setting::{Change, Clearing, Override, Setting};
+
+/// The most entries of a table. Beyond that, entries are dropped that have been over for the longest.
+pub(crate) const MAX_ENTRIES: usize = 2 * crate::MAX_OVERRIDES;
+/// The first character of the content of a cleared one. No content stands for one, too.
+const CLEARED: char = '-';
+
+/// The newest word about one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) version: u64,
+    /// The time at which it is over; none: never. A cleared entry is over from its clearing on.
+    pub(crate) ends: Option<Micros>,
+    /// As it is stored.
+    content: Box<str>,
+    // None: it is cleared, or cannot be read, because another version of the program has written it. Then it is not in force.
+    setting: Option<Arc<Setting>>,
+}
+
+/// All entries, as of a time.
+#[derive(Debug)]
+pub(crate) struct Table {
+    now: Micros,
+    // The time for which an entry is kept when it is over, in us.
+    kept: Micros,
+    entries: BTreeMap<Subject, Entry>,
+    // By end. `None` is less than any name.
+    ends: BTreeSet<(Micros, Option<Subject>)>,
+    version: u64,
+    // The number of entries that set an override, and the number of these that are over.
+    set: usize,
+    over: usize,
+}
+
+impl Entry {
+    pub(crate) fn new(version: u64, ends: Option<Micros>, content: &str) -> Self {
+        Self {
+            version,
+            ends,
+            content: content.into(),
+            setting: serde_json::from_str(content).ok().map(Arc::new),
+        }
+    }
+
+    /// Reads the form in which entries are stored: `version ends content`.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (version, rest) = text.split_once(' ')?;
+        let (ends, content) = rest.split_once(' ')?;
+        let ends: Micros = ends.parse().ok()?;
+        let ends = Some(ends).filter(|ends| *ends != 0);
+        Some(Self::new(version.parse().ok()?, ends, content))
+    }
+
+    /// Returns the form in which it is stored.
+    pub(crate) fn written(&self) -> String {
+        let ends = self.ends.unwrap_or(0);
+        format!("{} {ends} {}", self.version, self.content)
+    }
+
+    /// Whether it is newer than another of its name. Two servers that ran apart may have given one version twice: then the text decides.
+    pub(crate) fn is_newer(&self, than: &Self) -> bool {
+        match self.version.cmp(&than.version) {
+            Ordering::Equal => self != than && self.written() > than.written(),
+            order => order.is_gt(),
+        }
+    }
+
+    pub(crate) fn is_over(&self, now: Micros) -> bool {
+        self.ends.is_some_and(|ends| ends <= now)
+    }
+
+    /// Whether it sets an override, which may be unreadable or over.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.content.is_empty() && !self.content.starts_with(CLEARED)
+    }
+
+    /// Returns who cleared the override, and why. Both may be lost.
+    fn clearing(&self) -> Option<Arc<Clearing>> {
+        let text = self.content.strip_prefix(CLEARED).unwrap_or_default();
+        (!self.is_set()).then(|| Arc::new(serde_json::from_str(text).unwrap_or_default()))
+    }
+
+    /// Returns the override that it sets, whether it is over or not.
+    pub(crate) fn of(&self, subject: &Subject) -> Option<Override> {
+        Some(Override {
+            subject: subject.clone(),
+            version: self.version,
+            ends: self.ends,
+            setting: self.setting.clone()?,
+        })
+    }
+
+    fn in_force(&self, subject: &Subject, now: Micros) -> Option<Override> {
+        (!self.is_over(now)).then(|| self.of(subject)).flatten()
+    }
+}
+
+/// Returns the content of a cleared override.
+pub(crate) fn cleared(clearing: &Clearing) -> String {
+    // Strings always become JSON.
+    let text = serde_json::to_string(clearing).unwrap_or_default();
+    format!("{CLEARED}{text}")
+}
+
+impl Table {
+    /// Makes a table that keeps entries for this long when they are over.
+    pub(crate) fn new(kept: Duration) -> Self {
+        Self {
+            now: 0,
+            kept: micros(kept),
+            entries: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            version: 0,
+            set: 0,
+            over: 0,
+        }
+    }
+
+    /// Moves to a time, and drops entries that have been over for long. Returns the overrides that end or return by that.
+    pub(crate) fn advance(&mut self, now: Micros) -> Vec<Change> {
+        let before = std::mem::replace(&mut self.now, now);
+        let behind = |time: Micros| (time.saturating_add(1), None);
+        let crossed = self
+            .ends
+            .range(behind(before.min(now))..behind(before.max(now)));
+        let mut changes = Vec::new();
+        for (_, subject) in crossed {
+            let known = subject.as_ref().map(|it| self.entries.get_key_value(it));
+            let Some((subject, entry)) = known.flatten() else {
+                continue;
+            };
+            let (is_set, it) = (usize::from(entry.is_set()), entry.of(subject));
+            changes.extend(if now > before {
+                self.over += is_set;
+                Change::new(it, None)
+            } else {
+                self.over -= is_set;
+                Change::new(None, it)
+            });
+        }
+        let long_ago = now.saturating_sub(self.kept);
+        while let Some((ends, Some(subject))) = self.ends.first()
+            && (*ends <= long_ago || *ends <= now && self.entries.len() > MAX_ENTRIES)
+        {
+            let subject = subject.clone();
+            self.remove(&subject);
+        }
+        changes
+    }
+
+    /// Takes an entry, if it is newer than the entry of this name.
+    pub(crate) fn merge(&mut self, subject: &Subject, entry: Entry) -> Option<Change> {
+        self.saw(entry.version);
+        let known = self.entries.get(subject);
+        if known.is_some_and(|known| !entry.is_newer(known)) {
+            return None;
+        }
+        let before = known.and_then(|known| known.in_force(subject, self.now));
+        self.remove(subject);
+        let change = Change::new(before, entry.in_force(subject, self.now));
+        let cleared = entry.clearing();
+        self.set += usize::from(entry.is_set());
+        self.over += usize::from(entry.is_set() && entry.is_over(self.now));
+        if let Some(ends) = entry.ends {
+            self.ends.insert((ends, Some(subject.clone())));
+        }
+        self.entries.insert(subject.clone(), entry);
+        change.map(|change| Change { cleared, ..change })
+    }
+
+    /// Drops an entry. Returns the change, if its override was in force.
+    pub(crate) fn remove(&mut self, subject: &Subject) -> Option<Change> {
+        let entry = self.entries.remove(subject)?;
+        self.set -= usize::from(entry.is_set());
+        self.over -= usize::from(entry.is_set() && entry.is_over(self.now));
+        if let Some(ends) = entry.ends {
+            self.ends.remove(&(ends, Some(subject.clone())));
+        }
+        Change::new(entry.in_force(subject, self.now), None)
+    }
+
+    pub(crate) const fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// Returns the highest version that was seen.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Notes a version that the store has.
+    pub(crate) fn saw(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    pub(crate) fn entries(&self) -> &BTreeMap<Subject, Entry> {
+        &self.entries
+    }
+
+    /// Returns how many overrides are set, and how many of them are over.
+    pub(crate) const fn set(&self) -> (usize, usize) {
+        (self.set, self.over)
+    }
+
+    pub(crate) fn get(&self, subject: &Subject) -> Option<Override> {
+        self.entries.get(subject)?.in_force(subject, self.now)
+    }
+
+    /// Returns the overrides in force whose names are behind `after`, by name.
+    pub(crate) fn in_force(&self, after: Option<&Subject>) -> impl Iterator<Item = Override> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = self.entries.range::<Subject, _>((after, Bound::Unbounded));
+        entries.filter_map(|(subject, it)| it.in_force(subject, self.now))
+    }
+
+    /// Returns when the next override ends.
+    pub(crate) fn next_end(&self) -> Option<Micros> {
+        let ahead = self.ends.range((self.now.saturating_add(1), None)..);
+        ahead.map(|(ends, _)| *ends).next()
+    }
+}
+
+/// Returns a time in us.
+pub(crate) fn micros(time: Duration) -> Micros {
+    Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX)
+}
+
+#[cfg(test)]
+mod tests;
