@@ -248,7 +248,7 @@ impl Overrides {
             loop {
                 let next = self.table.lock().next_end().unwrap_or(Micros::MAX);
                 let pause = Duration::from_micros(next.saturating_sub(self.now()));
-                tokio::time::sleep(pause.clamp(self.timing.together, self.timing.poll)).await;
+                tokio::time::sleep(pause.max(self.timing.together).min(self.timing.poll)).await;
                 let mut changes = Vec::new();
                 self.merge([].into_iter(), &mut changes);
                 self.tell(changes, true).await;

@@ -95,15 +95,17 @@ impl Subject {
         if text.chars().any(char::is_control) {
             return Err(InvalidName::Control);
         }
-        let named = |name: &str| Some(Arc::from(name)).filter(|_| !name.is_empty());
-        if let Some(name) = text.strip_prefix("api_key:") {
-            return named(name).map(Self::ApiKey).ok_or(InvalidName::Form);
-        }
-        if let Some(id) = text.strip_prefix("user_id:") {
-            return named(id).map(Self::UserId).ok_or(InvalidName::Form);
-        }
-        if let Some(name) = text.strip_prefix("client_cert:") {
-            return named(name).map(Self::Certificate).ok_or(InvalidName::Form);
+        let clients: [(&str, fn(Arc<str>) -> Self); 3] = [
+            ("api_key:", Self::ApiKey),
+            ("user_id:", Self::UserId),
+            ("client_cert:", Self::Certificate),
+        ];
+        for (kind, client) in clients {
+            match text.strip_prefix(kind) {
+                Some("") => return Err(InvalidName::Form),
+                Some(name) => return Ok(client(name.into())),
+                None => {}
+            }
         }
         if let Some(address) = text.strip_prefix("ip:") {
             let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;

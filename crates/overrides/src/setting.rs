@@ -70,22 +70,16 @@ impl Setting {
     ///
     /// A text is too long, or has control characters.
     pub fn new(action: Action, reason: &str, by: &str) -> Result<Self, InvalidSetting> {
-        let plan = match &action {
-            Action::Plan(name) => Some(&**name),
-            Action::Exempt | Action::Block => None,
-        };
-        if plan.is_some_and(|name| name.is_empty() || name.len() > MAX_PLAN) {
-            return Err(InvalidSetting::Plan);
+        if let Action::Plan(name) = &action {
+            if name.is_empty() || name.len() > MAX_PLAN {
+                return Err(InvalidSetting::Plan);
+            }
+            if name.chars().any(char::is_control) {
+                return Err(InvalidSetting::Control);
+            }
         }
-        let reason = self::reason(reason)?;
-        if plan.is_some_and(|name| name.chars().any(char::is_control)) {
-            return Err(InvalidSetting::Control);
-        }
-        Ok(Self {
-            action,
-            reason: reason.into(),
-            by: cut(by).into(),
-        })
+        let Clearing { reason, by } = Clearing::new(reason, by)?;
+        Ok(Self { action, reason, by })
     }
 }
 
@@ -108,30 +102,16 @@ impl Clearing {
     ///
     /// The reason is too long, or has control characters.
     pub fn new(reason: &str, by: &str) -> Result<Self, InvalidSetting> {
+        if reason.len() > MAX_REASON {
+            return Err(InvalidSetting::Reason);
+        }
+        if reason.chars().any(char::is_control) {
+            return Err(InvalidSetting::Control);
+        }
         Ok(Self {
-            reason: self::reason(reason)?.into(),
-            by: cut(by).into(),
+            reason: reason.into(),
+            by: by[..by.floor_char_boundary(MAX_BY)].into(),
         })
-    }
-}
-
-/// A name of whom changes something, as far as it is kept.
-fn cut(by: &str) -> &str {
-    &by[..by.floor_char_boundary(MAX_BY)]
-}
-
-/// A reason, if it may be one.
-///
-/// # Errors
-///
-/// It is too long, or has control characters.
-fn reason(text: &str) -> Result<&str, InvalidSetting> {
-    if text.len() > MAX_REASON {
-        return Err(InvalidSetting::Reason);
-    }
-    match text.chars().any(char::is_control) {
-        true => Err(InvalidSetting::Control),
-        false => Ok(text),
     }
 }
 

@@ -140,8 +140,8 @@ impl Table {
             .range(behind(before.min(now))..behind(before.max(now)));
         let mut changes = Vec::new();
         for (_, subject) in crossed {
-            let known = subject.as_ref().map(|it| self.entries.get_key_value(it));
-            let Some((subject, entry)) = known.flatten() else {
+            let known = subject.as_ref();
+            let Some((subject, entry)) = known.and_then(|it| self.entries.get_key_value(it)) else {
                 continue;
             };
             let (is_set, it) = (usize::from(entry.is_set()), entry.of(subject));
