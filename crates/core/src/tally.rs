@@ -153,7 +153,8 @@ impl Tally {
     }
 
     /// Takes an answer of the store, at `now` by its clock. Returns the units of all gateways beyond the limit, and the part of these
-    /// that was counted after the previous answer. Before the first answer another plan or configuration may have allowed them.
+    /// that was counted after the previous answer. Of the first answer only the units of this gateway count: another plan or configuration
+    /// may have allowed the rest.
     pub fn learn(&mut self, quota: &Quota, totals: TallyTotals, now: Micros) -> (u64, u64) {
         if totals.start > self.start {
             self.turn_to(totals.start);
@@ -166,7 +167,8 @@ impl Tally {
             (self.told.previous, self.others.previous) = (totals.own.current, others.current);
         }
         let current = totals.all.current;
-        let new = match self.seen.replace((totals.start, current)) {
+        let seen = self.seen.replace((totals.start, current));
+        let new = match seen {
             Some((start, count)) if start == totals.start => current - count,
             Some(_) => current,
             None => totals.own.current,
@@ -174,7 +176,8 @@ impl Tally {
         let mut before = totals;
         before.all.current -= new.max(0);
         let all = beyond(quota, totals, now);
-        (all, all.saturating_sub(beyond(quota, before, now)))
+        let more = all.saturating_sub(beyond(quota, before, now));
+        (if seen.is_some() { all } else { more }, more)
     }
 
     /// Takes it that nothing is counted in the store any more: all that was used is forgotten.

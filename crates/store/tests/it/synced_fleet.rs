@@ -95,7 +95,7 @@ async fn overshoot(server: &RedisServer, quota: Quota, every: Duration, run: u64
     for gateway in &gateways {
         has_told(gateway).await;
         let seen = &gateway.synced_usage().overshoots[0];
-        assert!(seen.max <= beyond && seen.total >= seen.max, "{seen:?}");
+        assert!(seen.max <= beyond, "{seen:?}");
     }
     // All counts are in Redis, and whoever was last to hear of them has measured what was beyond the limit.
     let measured = gateways
