@@ -21,6 +21,7 @@
 //! - [`Port`]: a port kept for one server, before, between and after its runs; [`Silent`]: one that
 //!   never answers.
 //! - [`body`]: bodies for handlers and requests.
+//! - [`trials`]: cases that are made up from a seed, run many at once, and made smaller when they find something.
 
 #![expect(
     clippy::unwrap_used,
@@ -48,6 +49,7 @@ mod resp;
 mod sentinels;
 mod stepped_clock;
 mod tls;
+pub mod trials;
 mod upstream;
 
 pub use certificates::{Authority, Certificate};

@@ -2,12 +2,9 @@
 
 mod mishap;
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
-
 use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, OnFailure};
+use tidegate_testkit::trials::Name;
 
 use crate::law::{Kind, Numbers};
 pub(crate) use mishap::Mishap;
@@ -36,16 +33,6 @@ pub(crate) struct Case {
     pub(crate) away: Option<u64>,
     /// What is in it beside all that.
     pub(crate) extras: Vec<(usize, Extra)>,
-}
-
-/// A seed, and which parts of what follows from it are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Name {
-    pub(crate) seed: u64,
-    pub(crate) limits: BTreeSet<usize>,
-    pub(crate) work: BTreeSet<usize>,
-    pub(crate) faults: BTreeSet<usize>,
-    pub(crate) extras: BTreeSet<usize>,
 }
 
 /// A limit.
@@ -227,58 +214,4 @@ impl Case {
     pub(crate) fn needs_own_server(&self) -> bool {
         self.away.is_some() || self.faults.iter().any(|fault| fault.what.is_of_server())
     }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.seed)?;
-        for (letter, parts) in [
-            ('l', &self.limits),
-            ('w', &self.work),
-            ('f', &self.faults),
-            ('e', &self.extras),
-        ] {
-            if !parts.is_empty() {
-                let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-                write!(f, "-{letter}{}", parts.join("."))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Name {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.split('-');
-        let number = |text: &str| text.parse().map_err(|e| format!("{text:?}: {e}"));
-        let mut name = Self {
-            seed: number(parts.next().unwrap_or_default())?,
-            ..Self::default()
-        };
-        for part in parts {
-            let (letter, numbers) = part.split_at(1);
-            let numbers = numbers
-                .split('.')
-                .map(|text| number(text).map(|nth| nth as usize));
-            let numbers = numbers.collect::<Result<BTreeSet<usize>, String>>()?;
-            match letter {
-                "l" => name.limits = numbers,
-                "w" => name.work = numbers,
-                "f" => name.faults = numbers,
-                "e" => name.extras = numbers,
-                other => return Err(format!("{other:?} is none of l, w, f and e")),
-            }
-        }
-        Ok(name)
-    }
-}
-
-#[test]
-fn a_name_is_read_as_it_is_written() {
-    for text in ["7", "7-l1-w0.3-f2-e0", "18446744073709551615-f0.1"] {
-        assert_eq!(text.parse::<Name>().unwrap().to_string(), text);
-    }
-    assert!("7-x1".parse::<Name>().is_err() && "".parse::<Name>().is_err());
 }

@@ -7,9 +7,9 @@ mod mishaps;
 use tidegate_core::Micros;
 use tidegate_store::{Mode, OnFailure};
 
-use crate::case::{Ask, Case, LimitCase, Name, Then, What, Work};
-use crate::dice::Dice;
+use crate::case::{Ask, Case, LimitCase, Then, What, Work};
 pub(crate) use extras::extras;
+use tidegate_testkit::trials::{Dice, Name};
 
 use crate::law::{Kind, Numbers};
 
@@ -56,10 +56,7 @@ pub(crate) fn case(seed: u64) -> Case {
         _ => dice.between(200, 700),
     };
     let mut case = Case {
-        name: Name {
-            seed,
-            ..Name::default()
-        },
+        name: Name::of(seed),
         in_memory,
         gateways,
         heartbeat: (theme == Theme::Outages || dice.one_in(3)).then(|| dice.between(50, 600)),

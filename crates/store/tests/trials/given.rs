@@ -5,10 +5,10 @@ use tidegate_core::Micros;
 use tidegate_store::{Charge, MemoryStore, Outcome};
 
 use crate::case::{Ask, Case, What};
-use crate::dice::Dice;
 use crate::history::{self, History, Request, Reset, Said, Span};
 use crate::law::{Kind, Numbers};
 use crate::machine::key_of;
+use tidegate_testkit::trials::{self, Dice, Name};
 
 /// A trial's clock begins here: with a window of any length.
 pub(crate) const START: Micros = 1_700_000_000_000_000;
@@ -169,13 +169,10 @@ fn ask(
 /// Many seeds, in a moment.
 #[test]
 fn the_memory_store_keeps_its_promises_by_a_given_clock() {
-    let seed = crate::number(crate::SEED).unwrap_or_else(crate::machine::now);
-    let trials = crate::number(crate::TRIALS).unwrap_or(30);
-    for seed in (0..trials).map(|nth| seed.wrapping_add(nth)) {
-        let name = crate::case::Name {
-            seed,
-            ..crate::case::Name::default()
-        };
+    let seed = trials::first_seed();
+    let count = trials::count().unwrap_or(30);
+    for seed in (0..count).map(|nth| seed.wrapping_add(nth)) {
+        let name = Name::of(seed);
         let case = Case::of(&name);
         let history = run(&case);
         let broken = crate::promises::broken(&history);

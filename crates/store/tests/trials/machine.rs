@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
 use tidegate_store::{Key, Limit};
+use tidegate_testkit::trials::{Servers, Taken, stalls};
 use tokio::task::JoinSet;
 
 use crate::calm;
@@ -16,8 +17,6 @@ use crate::history::{
     Step, Trouble,
 };
 use crate::law::Numbers;
-use crate::servers::{Servers, Taken};
-use crate::stalls;
 use crate::work;
 
 /// What is noted while a trial runs.
@@ -41,6 +40,17 @@ impl Log {
             gateway: Some(gateway),
             kind: "call",
             span: Span::at(at),
+        };
+        self.troubles.lock().unwrap().push(trouble);
+    }
+
+    /// Notes that this machine, or a server, had no time for the trial.
+    fn stalled(&self, kind: &'static str, begin: SystemTime, end: SystemTime) {
+        let (begin, end) = (micros(begin), micros(end));
+        let trouble = Trouble {
+            gateway: None,
+            kind,
+            span: Span { begin, end },
         };
         self.troubles.lock().unwrap().push(trouble);
     }
@@ -75,7 +85,9 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     };
     let log = Arc::<Log>::default();
     let redis = server.as_ref().map_or_else(Vec::new, Taken::addresses);
-    let watching = tokio::spawn(stalls::watch(log.clone(), redis));
+    let noted = log.clone();
+    let note = move |kind, begin, end| noted.stalled(kind, begin, end);
+    let watching = tokio::spawn(stalls::watch(redis, Arc::new(note)));
     let fleet = Fleet {
         server: server.as_ref().and_then(|server| server.one().cloned()),
         cluster: server.as_ref().and_then(|server| server.cluster().cloned()),
@@ -271,7 +283,11 @@ pub(crate) fn key_of(key: u64) -> Key {
 
 /// The time by this machine's clock, which is also Redis's unless that is stepped.
 pub(crate) fn now() -> Micros {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    micros(SystemTime::now())
+}
+
+fn micros(time: SystemTime) -> Micros {
+    let since = time.duration_since(UNIX_EPOCH).unwrap();
     since.as_micros() as Micros
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tidegate_core::Micros;
+use tidegate_testkit::trials;
 
+use crate::Judged;
 use crate::case::Case;
 use crate::history::{History, Request, Said};
 use crate::promises::Breach;
@@ -18,18 +20,23 @@ const LINES: usize = 150;
 /// What many trials came to.
 #[derive(Default)]
 pub(crate) struct Figures {
-    pub(crate) trials: u64,
+    trials: u64,
     operations: u64,
     limits: BTreeMap<String, u64>,
     extras: BTreeMap<&'static str, u64>,
     faults: BTreeMap<&'static str, u64>,
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     /// By promise: how often, and the first few trials.
-    pub(crate) findings: BTreeMap<&'static str, (u64, Vec<u64>)>,
+    findings: BTreeMap<&'static str, (u64, Vec<u64>)>,
 }
 
-impl Figures {
-    pub(crate) fn add(&mut self, case: &Case, history: &History, broken: &[Breach]) {
+impl trials::Figures<Judged> for Figures {
+    fn add(&mut self, trial: &Judged) {
+        let Judged {
+            case,
+            history,
+            broken,
+        } = trial;
         self.trials += 1;
         self.operations += (history.requests.len() + history.resets.len()) as u64;
         for limit in &case.limits {

@@ -5,8 +5,8 @@ use tidegate_store::Mode;
 
 use super::{KEYS, MS};
 use crate::case::{Case, Extra, Mishap};
-use crate::dice::Dice;
 use crate::law::Kind;
+use tidegate_testkit::trials::Dice;
 
 /// Other random numbers than those of the rest.
 const OTHERS: u64 = 0x5bf0_3635_1d8e_4e2f;

@@ -6,7 +6,7 @@ use tidegate_testkit::CallFault;
 
 use super::Theme;
 use crate::case::{Fault, Mishap};
-use crate::dice::Dice;
+use tidegate_testkit::trials::Dice;
 
 /// What goes wrong in a trial.
 pub(super) fn faults(

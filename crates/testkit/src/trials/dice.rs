@@ -1,10 +1,12 @@
 //! Random numbers that can be had again from their seed (SplitMix64, Steele et al. 2014).
 
 /// A sequence of random numbers.
-pub(crate) struct Dice(pub(crate) u64);
+#[derive(Debug)]
+pub struct Dice(pub u64);
 
 impl Dice {
-    pub(crate) const fn next(&mut self) -> u64 {
+    /// Returns the next number.
+    pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,17 +14,18 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// From `low` to `high`, both included.
-    pub(crate) const fn between(&mut self, low: u64, high: u64) -> u64 {
+    /// Returns a number from `low` to `high`, both included.
+    pub const fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    pub(crate) const fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    /// Returns one of these.
+    pub const fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.next() as usize % from.len()]
     }
 
-    /// True once in so many times.
-    pub(crate) const fn one_in(&mut self, times: u64) -> bool {
+    /// Returns true once in this many times.
+    pub const fn one_in(&mut self, times: u64) -> bool {
         self.next().is_multiple_of(times)
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_testkit::{RedisCluster, RedisSentinels, RedisServer};
+use crate::{RedisCluster, RedisSentinels, RedisServer};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
 
-/// All servers.
-#[derive(Default)]
-pub(crate) struct Servers {
+/// The servers of all trials.
+#[derive(Debug, Default)]
+pub struct Servers {
     shared: OnceCell<Arc<RedisServer>>,
     idle: Mutex<Vec<Arc<RedisServer>>>,
     returned: std::sync::Mutex<Vec<Arc<RedisServer>>>,
@@ -27,51 +27,53 @@ pub(crate) struct Servers {
 }
 
 /// A server, for one trial.
-pub(crate) enum Taken {
+#[derive(Debug)]
+pub enum Taken {
     /// A server of many trials.
     Shared(Arc<RedisServer>),
     /// A server of this trial alone.
     Own(Arc<RedisServer>),
     /// A server of this trial alone, with a clock of its own.
     WithClock(Arc<RedisServer>),
-    /// A cluster, while the guard is kept.
+    /// A cluster; other trials wait for the guard.
     Cluster(
         Arc<RedisCluster>,
-        #[expect(dead_code, reason = "others wait for it")]
         OwnedMutexGuard<Option<Arc<RedisCluster>>>,
     ),
-    /// A primary with its replicas and sentinels, while the guard is kept.
+    /// A primary with its replicas and sentinels; other trials wait for the guard.
     Sentinels(
         Arc<RedisSentinels>,
-        #[expect(dead_code, reason = "others wait for it")]
         OwnedMutexGuard<Option<Arc<RedisSentinels>>>,
     ),
 }
 
 impl Taken {
-    /// The server, if there is only one.
-    pub(crate) const fn one(&self) -> Option<&Arc<RedisServer>> {
+    /// Returns the server, if there is only one.
+    pub const fn one(&self) -> Option<&Arc<RedisServer>> {
         match self {
             Self::Shared(redis) | Self::Own(redis) | Self::WithClock(redis) => Some(redis),
             Self::Cluster(..) | Self::Sentinels(..) => None,
         }
     }
 
-    pub(crate) const fn cluster(&self) -> Option<&Arc<RedisCluster>> {
+    /// Returns the cluster, if it is one.
+    pub const fn cluster(&self) -> Option<&Arc<RedisCluster>> {
         match self {
             Self::Cluster(cluster, _) => Some(cluster),
             _ => None,
         }
     }
 
-    pub(crate) const fn sentinels(&self) -> Option<&Arc<RedisSentinels>> {
+    /// Returns the servers with their sentinels, if there are any.
+    pub const fn sentinels(&self) -> Option<&Arc<RedisSentinels>> {
         match self {
             Self::Sentinels(sentinels, _) => Some(sentinels),
             _ => None,
         }
     }
 
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    /// Returns the addresses of all its servers.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         match self {
             Self::Shared(redis) | Self::Own(redis) | Self::WithClock(redis) => vec![redis.addr()],
             Self::Sentinels(all, _) => (0..3).map(|nth| all.server(nth).addr()).collect(),
@@ -89,7 +91,8 @@ const IN_ORDER: Duration = Duration::from_secs(15);
 const WITH_DATA: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 impl Servers {
-    pub(crate) async fn take(&self, is_own: bool) -> Taken {
+    /// Takes a server that others may use, or one for this trial alone.
+    pub async fn take(&self, is_own: bool) -> Taken {
         if !is_own {
             let redis = self
                 .shared
@@ -106,8 +109,8 @@ impl Servers {
         Taken::Own(redis)
     }
 
-    /// A server with a clock of its own, which shows the system's time.
-    pub(crate) async fn take_with_clock(&self) -> Taken {
+    /// Takes a server with a clock of its own, which shows the system's time.
+    pub async fn take_with_clock(&self) -> Taken {
         let idle = self.idle_with_clock.lock().unwrap().pop();
         let redis = match idle {
             Some(redis) => redis,
@@ -117,8 +120,8 @@ impl Servers {
         Taken::WithClock(redis)
     }
 
-    /// The primary with its sentinels, when all others that want it are done.
-    pub(crate) async fn take_sentinels(&self) -> Taken {
+    /// Takes the primary with its sentinels, when all other trials are done with them.
+    pub async fn take_sentinels(&self) -> Taken {
         let mut known = self.sentinels.clone().lock_owned().await;
         let before = known.take();
         // What waits for sentinels stays on its thread.
@@ -129,8 +132,8 @@ impl Servers {
         Taken::Sentinels(sentinels, known)
     }
 
-    /// The cluster, when all others that want it are done.
-    pub(crate) async fn take_cluster(&self) -> Taken {
+    /// Takes the cluster, when all other trials are done with it.
+    pub async fn take_cluster(&self) -> Taken {
         let mut known = self.cluster.clone().lock_owned().await;
         let cluster = match &*known {
             Some(cluster) => cluster.clone(),
@@ -146,7 +149,8 @@ impl Servers {
         Taken::Cluster(cluster, known)
     }
 
-    pub(crate) fn give_back(&self, taken: Taken) {
+    /// Gives a server back for the next trial.
+    pub fn give_back(&self, taken: Taken) {
         match taken {
             Taken::Own(redis) => self.returned.lock().unwrap().push(redis),
             Taken::WithClock(redis) => self.idle_with_clock.lock().unwrap().push(redis),
@@ -154,8 +158,8 @@ impl Servers {
         }
     }
 
-    /// What all keys of a trial start with.
-    pub(crate) fn key_prefix(&self) -> String {
+    /// Returns the prefix of all keys of a trial.
+    pub fn key_prefix(&self) -> String {
         format!("t{}", self.trials.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -1,0 +1,17 @@
+//! Trials: cases that are made up from a seed, run on real servers, and judged by promises.
+//!
+//! - [`Dice`]: random numbers; [`Name`]: a seed, and the parts of its case that are left out
+//! - [`Servers`]: the servers of all trials; [`stalls`]: times at which the machine was too busy for a trial
+//! - [`Trial`]: a case with its history and its breaches; [`Runner`]: runs many, and shows each finding as small as it gets
+
+mod dice;
+mod name;
+mod runner;
+mod servers;
+mod shrink;
+pub mod stalls;
+
+pub use dice::Dice;
+pub use name::Name;
+pub use runner::{Figures, Runner, Trial, count, first_seed};
+pub use servers::{Servers, Taken};

@@ -1,0 +1,233 @@
+//! Runs trials, some at once, and shows their findings.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use super::name::Name;
+use super::servers::Servers;
+use super::shrink;
+
+/// The variable with the number of fresh trials; without it as many as fit into the time run.
+const TRIALS: &str = "TIDEGATE_TRIALS";
+/// The variable with the first of the fresh seeds; without it the time is the first.
+const SEED: &str = "TIDEGATE_SEED";
+/// The variable that is `no` if findings are shown as they are, and not made smaller first.
+const SHRINK: &str = "TIDEGATE_SHRINK";
+/// The variable with the name of one trial.
+const TRIAL: &str = "TIDEGATE_TRIAL";
+
+/// How often a finding of a test run is looked for again.
+const AGAIN: usize = 5;
+
+/// A trial that ran and was judged.
+pub trait Trial: Send + Sized + 'static {
+    /// Sums over many trials.
+    type Figures: Figures<Self>;
+
+    /// Runs the trial of this name, and judges it.
+    fn run(name: Name, servers: Arc<Servers>) -> impl Future<Output = Self> + Send;
+
+    /// A trial that ended with a panic, which is a finding.
+    fn panicked(name: &Name, panic: String) -> Self;
+
+    /// Returns its name.
+    fn name(&self) -> &Name;
+
+    /// Returns the numbers of its parts, without those that are left out. The seed does not matter.
+    fn parts(&self) -> Name;
+
+    /// Returns the names of the promises that it broke, in the order of its breaches.
+    fn broken(&self) -> Vec<&'static str>;
+
+    /// Drops the breaches of all other promises.
+    fn keep_only(&mut self, promise: &'static str);
+
+    /// Returns each breach in one line.
+    fn lines(&self) -> Vec<String>;
+
+    /// Returns the case, its breaches, and the history around the first.
+    fn report(&self) -> String;
+}
+
+/// Sums over many trials.
+pub trait Figures<T>: Default + fmt::Display + Send {
+    /// Adds a trial.
+    fn add(&mut self, trial: &T);
+}
+
+/// The trials of one test binary.
+#[derive(Clone, Copy, Debug)]
+pub struct Runner {
+    /// The crate of the test binary `trials`.
+    pub package: &'static str,
+    /// This many trials run at once: they wait for most of their time.
+    pub at_once: usize,
+    /// How long fresh trials run if their number is not given.
+    pub time: Duration,
+}
+
+/// Runs a trial and judges it.
+pub(super) async fn judged<T: Trial>(name: &Name, servers: &Arc<Servers>) -> T {
+    let running = tokio::spawn(T::run(name.clone(), Arc::clone(servers)));
+    match running.await {
+        Ok(trial) => trial,
+        Err(panic) => T::panicked(name, panic.to_string()),
+    }
+}
+
+/// Returns the first of the fresh seeds.
+pub fn first_seed() -> u64 {
+    number(SEED).unwrap_or_else(now)
+}
+
+/// Returns the number of fresh trials, if the environment has one.
+pub fn count() -> Option<u64> {
+    number(TRIALS)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The time in us, as a seed.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_micros() as u64
+}
+
+impl Runner {
+    /// Runs trials with fresh seeds.
+    ///
+    /// # Panics
+    ///
+    /// A trial has a finding.
+    pub async fn fresh<T: Trial>(self) {
+        let seed = first_seed();
+        eprintln!("seeds from {seed}");
+        let (started, trials) = (Instant::now(), count());
+        let next = AtomicU64::new(0);
+        let names = std::iter::from_fn(|| {
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            let goes_on = match trials {
+                Some(trials) => nth < trials,
+                None => started.elapsed() < self.time,
+            };
+            goes_on.then(|| Name::of(seed.wrapping_add(nth)))
+        });
+        let (figures, findings, servers) = self.all::<T>(names).await;
+        eprintln!("{figures}");
+        let findings = match trials {
+            Some(_) => findings,
+            None => confirmed(findings, &servers).await,
+        };
+        self.fail_for(findings, &servers).await;
+    }
+
+    /// Runs trials that once had a finding.
+    ///
+    /// # Panics
+    ///
+    /// A trial has a finding.
+    pub async fn kept<T: Trial>(self, trials: &[&str]) {
+        let names = trials.iter().map(|name| name.parse().unwrap());
+        let (_, findings, servers) = self.all::<T>(names).await;
+        let findings = confirmed(findings, &servers).await;
+        self.fail_for(findings, &servers).await;
+    }
+
+    /// Runs the trial that the environment names, if it does.
+    ///
+    /// # Panics
+    ///
+    /// The trial has a finding.
+    pub async fn one<T: Trial>(self) {
+        let Ok(name) = std::env::var(TRIAL) else {
+            return;
+        };
+        let servers = Arc::<Servers>::default();
+        let trial = judged::<T>(&name.parse().unwrap(), &servers).await;
+        eprintln!("{}", trial.report());
+        let broken = trial.broken();
+        assert!(broken.is_empty(), "{broken:?}");
+    }
+
+    /// Runs all of these, some at once; returns their sums and the findings.
+    async fn all<T: Trial>(
+        self,
+        names: impl Iterator<Item = Name>,
+    ) -> (T::Figures, Vec<T>, Arc<Servers>) {
+        let servers = Arc::<Servers>::default();
+        let sums = Arc::new(Mutex::new((T::Figures::default(), Vec::new())));
+        let mut running = JoinSet::new();
+        for name in names {
+            while running.len() >= self.at_once {
+                running.join_next().await.unwrap().unwrap();
+            }
+            let (servers, sums) = (Arc::clone(&servers), Arc::clone(&sums));
+            running.spawn(async move {
+                let trial = judged::<T>(&name, &servers).await;
+                let mut sums = sums.lock().await;
+                sums.0.add(&trial);
+                if !trial.broken().is_empty() {
+                    trial.lines().iter().for_each(|line| eprintln!("{line}"));
+                    sums.1.push(trial);
+                }
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            done.unwrap();
+        }
+        let sums = Arc::into_inner(sums).expect("all trials have ended");
+        let (figures, findings) = sums.into_inner();
+        (figures, findings, servers)
+    }
+
+    /// Shows the findings, the first of each promise as small as it gets, and panics if there are any.
+    async fn fail_for<T: Trial>(self, findings: Vec<T>, servers: &Arc<Servers>) {
+        let count = findings.len();
+        let mut shown: Vec<&'static str> = Vec::new();
+        for found in findings {
+            let promise = found.broken()[0];
+            if shown.contains(&promise) {
+                continue;
+            }
+            shown.push(promise);
+            let whole = found.name().clone();
+            let shrinks = std::env::var(SHRINK).as_deref() != Ok("no");
+            let small = match shrinks {
+                true => shrink::shrink(found, servers).await,
+                false => found,
+            };
+            eprintln!(
+                "\ntrial {whole}, as small as it was made:\n{}\nagain: {TRIAL}={} cargo test -p {} --test trials one -- --nocapture\n",
+                small.report(),
+                small.name(),
+                self.package
+            );
+        }
+        assert_eq!(count, 0, "trials with findings");
+    }
+}
+
+/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. The others are named: on a
+/// machine that runs many tests at once, a trial may find the machine. A run of [`TRIALS`] trials fails for all of them.
+async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
+    let mut confirmed = Vec::new();
+    'findings: for found in findings {
+        let promise = found.broken()[0];
+        for _ in 0..AGAIN {
+            let again = judged::<T>(found.name(), servers).await;
+            if again.broken().contains(&promise) {
+                confirmed.push(found);
+                continue 'findings;
+            }
+        }
+        eprintln!("trial {}: not found again", found.name());
+    }
+    confirmed
+}
