@@ -41,7 +41,12 @@ pub enum CallFault {
     HalfAnswered,
     /// The script runs, and its reply comes so much later, and with it all that are behind it.
     AnsweredLate(Duration),
+    /// The call never arrives, and its reply is this error.
+    Refused(&'static str),
 }
+
+/// Stands in for a call that never arrives, so that replies keep their order.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 #[derive(Debug)]
 struct Board {
@@ -194,7 +199,11 @@ async fn commands(
                 _ => {}
             }
             waiting.lock().unwrap().push_back(fault);
-            writer.write_all(&command).await?;
+            let sent = match fault {
+                Some(CallFault::Refused(_)) => PING,
+                _ => &command[..],
+            };
+            writer.write_all(sent).await?;
         }
         if reader.read_buf(&mut unread).await? == 0 {
             return Ok(());
@@ -221,6 +230,10 @@ async fn replies(
                     return writer.write_all(&reply[..length / 2]).await;
                 }
                 Some(CallFault::AnsweredLate(late)) => sleep(late).await,
+                Some(CallFault::Refused(error)) => {
+                    writer.write_all(format!("-{error}\r\n").as_bytes()).await?;
+                    continue;
+                }
                 _ => {}
             }
             writer.write_all(&reply).await?;
