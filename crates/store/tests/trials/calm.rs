@@ -5,9 +5,13 @@ use std::time::{Duration, Instant};
 use tidegate_core::Micros;
 use tidegate_store::{Charge, Limit, Mode, OnFailure, Outcome, RedisStore, Store, StoreError, Via};
 
+use tidegate_testkit::Reply;
+
+use crate::case::{Ask, Then, What};
 use crate::history::{Look, Return};
 use crate::law::{Kind, Numbers};
 use crate::machine::{Trial, key_of, now};
+use crate::work;
 
 /// How long something may take that comes at once on a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +21,8 @@ const FRESH: u64 = 1_000;
 
 /// The longest retry-after that is waited for.
 const SOON: Micros = 700_000;
+/// The same where something is lent, which comes back after 2.6 s.
+const SOON_LENT: Micros = 3_000_000;
 
 /// Waits until each gateway was told of all.
 pub(crate) async fn everybody_is_counted(trial: &Trial) {
@@ -46,6 +52,9 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
         }
         // As long as nothing is lost, nothing takes as long as that.
         let _ = tokio::time::timeout(PATIENCE, gateway.store.let_go()).await;
+    }
+    if !trial.case.has_stepped_clock() {
+        come_back_whole(trial).await;
     }
     for place in 0..trial.gateways.len() {
         let gateway = trial.gateway(place);
@@ -119,7 +128,7 @@ fn most_generous(trial: &Trial, limit: usize) -> (Numbers, Limit) {
         .chain(case.plans.iter().copied())
         .max_by_key(|numbers| numbers.limit);
     let numbers = numbers.unwrap();
-    let (_, own) = trial.limit(limit, 0);
+    let (_, own) = trial.limit(0, limit, 0);
     (
         numbers,
         own.with_quota(numbers.quota(case.kind, case.window)),
@@ -140,16 +149,33 @@ async fn look(trial: &Trial, auditor: &Store) {
                 origin: None,
             };
             let outlook = ask_until_answered(auditor, &[charge]).await;
+            let lent = match trial.case.limits[limit].mode {
+                Mode::Leased => lent(trial, &charge).await,
+                _ => None,
+            };
             let look = Look {
                 limit,
                 key,
                 numbers,
                 at: outlook.now,
                 remaining: outlook.verdict.remaining,
+                lent,
             };
             trial.log.looks.lock().unwrap().push(look);
         }
     }
+}
+
+/// What is out in slices of a key, as Redis has it; none on several servers.
+async fn lent(trial: &Trial, charge: &Charge<'_>) -> Option<u64> {
+    let redis = trial.fleet.server.as_ref()?;
+    let key = charge.redis_key(&trial.fleet.key_prefix);
+    let slices = redis.command(&["HVALS", &format!("{key}:slices")]).await;
+    let out = |slice: &Reply| -> Option<u64> {
+        // "session call settled out lapse"
+        slice.as_str().split(' ').nth(3)?.parse().ok()
+    };
+    slices.as_array().iter().map(out).sum()
 }
 
 async fn ask_until_answered(auditor: &Store, charges: &[Charge<'_>]) -> tidegate_store::Outlook {
@@ -161,6 +187,81 @@ async fn ask_until_answered(auditor: &Store, charges: &[Charge<'_>]) -> tidegate
             Err(error) => panic!("no look: {error}"),
         }
     }
+}
+
+/// The most requests that use up the limits of one.
+const MOST: u64 = 400;
+
+/// For so long the counts of other gateways may be on their way.
+const UNHEARD: Duration = Duration::from_millis(150);
+
+/// Uses up the limits of a request, at the gateways that had it, and comes back when that is said to be worth it.
+async fn come_back_whole(trial: &Trial) {
+    let asks = trial.case.work.iter().filter_map(|work| match &work.what {
+        What::Ask { charges, .. } => Some((work.gateway, charges)),
+        _ => None,
+    });
+    // Whatever is held may be given back at any time.
+    let is_final = |charge: &Ask| {
+        let case = &trial.case.limits[charge.limit];
+        case.kind != Kind::Concurrency && case.reserves.is_none()
+    };
+    let Some((place, charges)) = asks
+        .filter(|(_, charges)| charges.iter().all(is_final))
+        .max_by_key(|(_, charges)| charges.len())
+    else {
+        return;
+    };
+    let then = Then::Run(0, 1);
+    // Others may hold something of what is lent.
+    let is_leased = |charge: &Ask| trial.mode(place, charge.limit) == Mode::Leased;
+    let is_leased = charges.iter().any(is_leased) && !trial.case.in_memory;
+    let other = (place + 1) % trial.gateways.len();
+    for _ in 0..if is_leased { 6 } else { 0 } {
+        work::request(trial, other, charges, then).await;
+    }
+    let capacity = charges.iter().map(|charge| {
+        let numbers = trial.limit(place, charge.limit, charge.plan).0;
+        numbers.limit / charge.cost + 10
+    });
+    let most = capacity.min().unwrap_or(0).min(MOST);
+    let mut refused = None;
+    for _ in 0..most {
+        refused = work::request(trial, place, charges, then).await;
+        if refused.is_none_or(|answer| answer.outcome != Outcome::Admitted) {
+            break;
+        }
+    }
+    let is_synced = |charge: &Ask| trial.mode(place, charge.limit) == Mode::Synced;
+    if charges.iter().any(is_synced) && trial.gateways.len() > 1 {
+        tokio::time::sleep(UNHEARD).await;
+        refused = work::request(trial, place, charges, then).await;
+    }
+    let Some(refused) = refused.filter(|answer| answer.outcome == Outcome::Refused) else {
+        return;
+    };
+    let (Some(retry_after), Some((limit, key))) = (refused.retry_after, refused.by) else {
+        return;
+    };
+    let soon = if is_leased { SOON_LENT } else { SOON };
+    if refused.has_error || !refused.is_of_all || retry_after > soon {
+        return;
+    }
+    let began = now();
+    tokio::time::sleep(Duration::from_micros(retry_after + 1)).await;
+    let asked_again = now();
+    let again = work::request(trial, place, charges, then).await;
+    let Some(again) = again.filter(|again| !again.has_error) else {
+        return;
+    };
+    trial.log.returns.lock().unwrap().push(Return {
+        limit,
+        key,
+        refused: began,
+        retry_after,
+        asked_again,
+        admitted: again.outcome == Outcome::Admitted,
+    });
 }
 
 /// Uses up a key, and comes back when that is said to be worth it.

@@ -33,6 +33,8 @@ pub(crate) struct Case {
     pub(crate) away: Option<u64>,
     /// What is in it beside all that.
     pub(crate) extras: Vec<(usize, Extra)>,
+    /// The name of its theme in figures; empty: none of `generate/themes`.
+    pub(crate) theme: &'static str,
 }
 
 /// A limit.
@@ -91,12 +93,25 @@ pub(crate) enum What {
     },
     /// What was used under a key is forgotten.
     Reset { limit: usize, key: u64 },
-    /// A plan has other numbers from now on.
+    /// A plan has other numbers from now on, in all gateways.
     Reload {
         limit: usize,
         plan: usize,
         numbers: Numbers,
     },
+    /// One gateway reads another configuration.
+    Change { limit: usize, change: Change },
+}
+
+/// How a limit changes in one gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Other numbers for a plan.
+    Numbers(usize, Numbers),
+    /// Another mode.
+    Mode(Mode),
+    /// Another lease of what requests hold, in us.
+    Lease(Micros),
 }
 
 /// A charge, by one of its limit's plans.
@@ -115,6 +130,10 @@ pub(crate) enum Then {
     Run(u64, u64),
     /// Its client leaves so soon, in us: the decision is not waited for, or a place in a queue is left.
     Leave(u64),
+    /// It waits for its turn in a queue, for so long in us at most. Then its client leaves.
+    Wait(u64),
+    /// If it is refused for no longer than so many us, it asks again when that time is over, as `action: delay` does.
+    Retry(u64),
 }
 
 /// Something that goes wrong.
@@ -167,9 +186,9 @@ impl Case {
                     charges.retain(|charge| !name.limits.contains(&charge.limit));
                     !charges.is_empty()
                 }
-                What::Reset { limit, .. } | What::Reload { limit, .. } => {
-                    !name.limits.contains(limit)
-                }
+                What::Reset { limit, .. }
+                | What::Reload { limit, .. }
+                | What::Change { limit, .. } => !name.limits.contains(limit),
             }
         });
         case
@@ -202,6 +221,18 @@ impl Case {
                 what,
             }),
         }
+    }
+
+    /// The mode that gateways give to a limit while the trial runs.
+    pub(crate) fn becomes(&self, nth: usize) -> Option<Mode> {
+        let mut work = self.work.iter();
+        work.find_map(|work| match work.what {
+            What::Change {
+                limit,
+                change: Change::Mode(mode),
+            } if limit == nth => Some(mode),
+            _ => None,
+        })
     }
 
     /// Whether Redis's clock is stepped.

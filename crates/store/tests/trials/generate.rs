@@ -3,6 +3,7 @@
 
 mod extras;
 mod mishaps;
+mod themes;
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, OnFailure};
@@ -31,6 +32,9 @@ pub(crate) const KEYS: u64 = 2;
 
 /// The trial of a seed, with nothing left out.
 pub(crate) fn case(seed: u64) -> Case {
+    if themes::is_themed(seed) {
+        return themes::case(seed);
+    }
     let mut dice = Dice(seed);
     let theme = dice.pick(&[
         Theme::Any,
@@ -68,6 +72,7 @@ pub(crate) fn case(seed: u64) -> Case {
         has_sentinels: false,
         away: None,
         extras: Vec::new(),
+        theme: "",
     };
     for gateway in 0..gateways {
         let many = match theme {
@@ -224,7 +229,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         + 1_500
         + match then {
             Then::Run(time, _) => time * 1_000,
-            Then::Leave(_) => 0,
+            _ => 0,
         };
     let most = (length * 1_000 / each).clamp(2, 200);
     let times = if dice.one_in(2) {

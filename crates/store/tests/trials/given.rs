@@ -4,7 +4,7 @@
 use tidegate_core::Micros;
 use tidegate_store::{Charge, MemoryStore, Outcome};
 
-use crate::case::{Ask, Case, What};
+use crate::case::{Ask, Case, Change, What};
 use crate::history::{self, History, Request, Reset, Said, Span};
 use crate::law::{Kind, Numbers};
 use crate::machine::key_of;
@@ -34,7 +34,11 @@ pub(crate) fn run(case: &Case) -> History {
         .map(|limit| limit.plans.clone())
         .collect();
     let mut history = History {
-        limits: case.limits.iter().map(history::Limit::of).collect(),
+        limits: case
+            .limits
+            .iter()
+            .map(|limit| history::Limit::of(limit, None))
+            .collect(),
         in_memory: true,
         ..History::default()
     };
@@ -99,6 +103,12 @@ fn steps(case: &Case) -> Vec<Step> {
                 let what = Doing::Reload(*limit, *plan, *numbers);
                 steps.push(Step { at, what });
             }
+            What::Change { limit, change } => {
+                if let Change::Numbers(plan, numbers) = change {
+                    let what = Doing::Reload(*limit, *plan, *numbers);
+                    steps.push(Step { at, what });
+                }
+            }
         }
     }
     steps.retain(|step| !matches!(&step.what, Doing::Ask(charges) if charges.is_empty()));
@@ -149,6 +159,7 @@ fn ask(
         at: Span::at(now),
         here: true,
         used: None,
+        changed: None,
     });
     Request {
         gateway: 0,
@@ -161,7 +172,8 @@ fn ask(
             error: None,
         },
         settled: None,
-        has_left: false,
+        called: false,
+        has_left: None,
         given_up: now,
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct History {
     pub(crate) judged: Judged,
     /// What is granted to a limit whose clock was stepped.
     pub(crate) leeway: Leeway,
+    /// Whether a reset that was answered as failed counts as not made after its answer. One promise is about that; the others allow
+    /// that it is made at any time.
+    pub(crate) has_no_late_resets: bool,
 }
 
 /// The deciding clock was stepped at some time between, and is so many us ahead of this machine's from then on.
@@ -87,6 +90,10 @@ pub(crate) struct Limit {
     pub(crate) on_failure: OnFailure,
     pub(crate) block: Option<Block>,
     pub(crate) is_observed: bool,
+    /// Whether charges are reservations.
+    pub(crate) reserves: bool,
+    /// The mode that gateways change to, if they do.
+    pub(crate) becomes: Option<Mode>,
 }
 
 /// A time span, both ends included.
@@ -117,12 +124,14 @@ pub(crate) struct Request {
     pub(crate) asked: Span,
     pub(crate) charges: Vec<Charge>,
     pub(crate) said: Said,
+    /// Whether Redis was asked for it.
+    pub(crate) called: bool,
     /// Until when an admitted request ran; none: it is not over.
     pub(crate) ran_until: Option<Micros>,
     /// When what it came to was said; before that it had not come to anything else than it reserved.
     pub(crate) settled: Option<Micros>,
-    /// Whether its client left before its turn in a queue came.
-    pub(crate) has_left: bool,
+    /// When its client left before its turn in a queue came.
+    pub(crate) has_left: Option<Micros>,
     /// Until then Redis may still decide it, whoever has given up.
     pub(crate) given_up: Micros,
 }
@@ -141,6 +150,8 @@ pub(crate) struct Charge {
     pub(crate) here: bool,
     /// What it has come to, once it is settled.
     pub(crate) used: Option<u64>,
+    /// The mode of the limit in its gateway, if it has changed there.
+    pub(crate) changed: Option<Mode>,
 }
 
 /// What became of a request.
@@ -208,11 +219,14 @@ pub(crate) struct Look {
     pub(crate) numbers: Numbers,
     pub(crate) at: Micros,
     pub(crate) remaining: u64,
+    /// What is out in slices, if that was looked at.
+    pub(crate) lent: Option<u64>,
 }
 
-/// A key that was used up alone: a refusal, and what was said when its retry-after was over.
+/// A request that was refused when there were no others, and what was said when its retry-after was over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Return {
+    /// The limit and key that refused it, the one with the longest wait.
     pub(crate) limit: usize,
     pub(crate) key: u64,
     pub(crate) refused: Micros,
@@ -222,8 +236,10 @@ pub(crate) struct Return {
 }
 
 impl Limit {
-    pub(crate) const fn of(case: &LimitCase) -> Self {
+    pub(crate) const fn of(case: &LimitCase, becomes: Option<Mode>) -> Self {
         Self {
+            reserves: case.reserves.is_some(),
+            becomes,
             kind: case.kind,
             window: case.window,
             mode: case.mode,
@@ -235,6 +251,17 @@ impl Limit {
 }
 
 impl Request {
+    /// Whether a limit refused it.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(
+            self.said,
+            Said::Decided {
+                outcome: Outcome::Refused,
+                ..
+            }
+        )
+    }
+
     /// Whether the client was let through.
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(
@@ -263,6 +290,11 @@ impl Request {
 }
 
 impl History {
+    /// The mode of a charge's limit in the gateway that decided.
+    pub(crate) fn mode(&self, charge: &Charge) -> Mode {
+        charge.changed.unwrap_or(self.limits[charge.limit].mode)
+    }
+
     /// Whether the keys of a request are at several slots: they are checked first, then charged one after the other.
     pub(crate) fn is_split(&self, request: &Request) -> bool {
         let mut keys = request.charges.iter().map(|charge| charge.key);
@@ -327,11 +359,15 @@ impl History {
     fn forgettings(&self, limit: usize, key: u64) -> impl Iterator<Item = (Span, bool)> {
         let resets = self.resets.iter();
         let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
-        let resets = resets.map(|reset| {
-            // One that was not answered may still come to pass, whenever Redis gets to it.
-            let end = if reset.done { reset.span.end } else { FOREVER };
+        let resets = resets.map(move |reset| {
+            let is_late = !reset.done && !self.has_no_late_resets;
+            let end = if is_late { FOREVER } else { reset.span.end };
+            // Times of synced limits are those of a clock that their gateway estimates.
+            let is_synced = self.limits[limit].mode == Mode::Synced;
+            let ahead = if is_synced { self.timeout } else { 0 };
             let is_sure = reset.done && !self.may_be_lost(reset.span);
-            (Span { end, ..reset.span }, is_sure)
+            let begin = reset.span.begin - ahead;
+            (Span { begin, end }, is_sure)
         });
         let losses = self.losses.iter();
         resets.chain(losses.map(|loss| (loss.span, loss.is_whole)))

@@ -4,19 +4,19 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
-use tidegate_store::{Key, Limit};
+use tidegate_store::{Key, Limit, Mode};
 use tidegate_testkit::trials::{Servers, Taken, stalls};
 use tokio::task::JoinSet;
 
 use crate::calm;
-use crate::case::{Case, LimitCase, Work};
+use crate::case::{Case, Change, LimitCase, Work};
 use crate::faults;
 use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
 use crate::history::{
     self, Count, End, History, Judged, Leeway, Look, Loss, Request, Reset, Return, Said, Span,
     Step, Trouble,
 };
-use crate::law::Numbers;
+use crate::law::{Kind, Numbers};
 use crate::work;
 
 /// What is noted while a trial runs.
@@ -56,8 +56,27 @@ impl Log {
     }
 }
 
-/// The limits of all plans of one, and their numbers.
-type Plans = Vec<(Numbers, Arc<Limit>)>;
+/// A limit as one gateway has it.
+#[derive(Clone)]
+struct Configured {
+    case: LimitCase,
+    /// Whether its mode is another one than at the start.
+    changed: Option<Mode>,
+    /// By its plans.
+    limits: Vec<(Numbers, Arc<Limit>)>,
+}
+
+impl Configured {
+    fn of(nth: usize, case: &LimitCase) -> Self {
+        let plans = case.plans.iter();
+        let limits = plans.map(|numbers| (*numbers, limit_of(nth, case, *numbers)));
+        Self {
+            limits: limits.collect(),
+            case: case.clone(),
+            changed: None,
+        }
+    }
+}
 
 /// A trial that runs.
 pub(crate) struct Trial {
@@ -67,8 +86,8 @@ pub(crate) struct Trial {
     pub(crate) log: Arc<Log>,
     /// The gateways by their places: one that ends makes room for the next.
     pub(crate) gateways: Vec<RwLock<Arc<Gateway>>>,
-    /// What the limits of each plan are at the moment.
-    plans: RwLock<Vec<Plans>>,
+    /// By the places of gateways, the limits of each plan at the moment.
+    plans: RwLock<Vec<Vec<Configured>>>,
     next_gateway: Mutex<usize>,
     /// Held while something is done to the server.
     pub(crate) server_fault: tokio::sync::Mutex<()>,
@@ -108,7 +127,11 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     for number in 0..case.gateways {
         gateways.push(RwLock::new(Arc::new(fleet.start(number).await)));
     }
-    let plans = case.limits.iter().enumerate().map(plans_of).collect();
+    let limits = case.limits.iter().enumerate();
+    let plans: Vec<_> = limits
+        .map(|(nth, case)| Configured::of(nth, case))
+        .collect();
+    let plans = vec![plans; case.gateways];
     let trial = Arc::new(Trial {
         next_gateway: Mutex::new(gateways.len()),
         case,
@@ -171,15 +194,48 @@ impl Trial {
         std::mem::replace(&mut *self.gateways[place].write().unwrap(), new)
     }
 
-    /// A limit by the numbers that a plan has now.
-    pub(crate) fn limit(&self, limit: usize, plan: usize) -> (Numbers, Arc<Limit>) {
-        self.plans.read().unwrap()[limit][plan].clone()
+    /// A limit by the numbers that a plan has now in the gateway at this place.
+    pub(crate) fn limit(&self, place: usize, limit: usize, plan: usize) -> (Numbers, Arc<Limit>) {
+        self.plans.read().unwrap()[place][limit].limits[plan].clone()
     }
 
-    /// Gives a plan other numbers.
-    pub(crate) fn reload(&self, limit: usize, plan: usize, numbers: Numbers) {
-        let new = limit_of(limit, &self.case.limits[limit], numbers);
-        self.plans.write().unwrap()[limit][plan] = (numbers, new);
+    /// The mode of a limit in the gateway at this place.
+    pub(crate) fn mode(&self, place: usize, limit: usize) -> Mode {
+        self.plans.read().unwrap()[place][limit].case.mode
+    }
+
+    /// The mode that a limit has changed to in the gateway at this place.
+    pub(crate) fn changed(&self, place: usize, limit: usize) -> Option<Mode> {
+        self.plans.read().unwrap()[place][limit].changed
+    }
+
+    /// All limits of the gateway at this place, of which one has this mode.
+    pub(crate) fn limits_with(&self, place: usize, limit: usize, mode: Mode) -> Vec<Limit> {
+        let plans = self.plans.read().unwrap();
+        let all = plans[place].iter().enumerate();
+        let all = all.flat_map(|(nth, own)| own.limits.iter().map(move |(_, known)| (nth, known)));
+        all.map(|(nth, known)| match nth == limit {
+            true => Limit::clone(known).in_mode(mode),
+            false => Limit::clone(known),
+        })
+        .collect()
+    }
+
+    /// Changes a limit in the gateway at this place.
+    pub(crate) fn change(&self, place: usize, limit: usize, change: Change) {
+        let mut plans = self.plans.write().unwrap();
+        let configured = &mut plans[place][limit];
+        let case = &mut configured.case;
+        match change {
+            Change::Numbers(plan, numbers) => case.plans[plan] = numbers,
+            Change::Mode(mode) => {
+                case.mode = mode;
+                configured.changed = Some(mode);
+            }
+            Change::Lease(lease) if case.kind == Kind::Concurrency => case.window = lease,
+            Change::Lease(lease) => case.reserves = Some(lease),
+        }
+        configured.limits = Configured::of(limit, case).limits;
     }
 
     /// How far Redis's clock is ahead of this machine's, in us.
@@ -215,7 +271,8 @@ impl Trial {
     }
 
     fn history(&self) -> History {
-        let limits = self.case.limits.iter().map(history::Limit::of);
+        let limits = self.case.limits.iter().enumerate();
+        let limits = limits.map(|(nth, limit)| history::Limit::of(limit, self.case.becomes(nth)));
         let log = &self.log;
         let requests = std::mem::take(&mut *log.requests.lock().unwrap());
         let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
@@ -242,6 +299,7 @@ impl Trial {
             steps: std::mem::take(&mut *log.steps.lock().unwrap()),
             judged: Judged::All,
             leeway: Leeway::default(),
+            has_no_late_resets: false,
             gateways: self.fleet.gateways,
             in_memory: self.case.in_memory,
             in_cluster: self.case.in_cluster,
@@ -249,14 +307,6 @@ impl Trial {
             timeout: TIMEOUT.as_micros() as Micros,
         }
     }
-}
-
-/// The limits of all plans of one.
-fn plans_of((nth, case): (usize, &LimitCase)) -> Plans {
-    let plans = case.plans.iter();
-    plans
-        .map(|numbers| (*numbers, limit_of(nth, case, *numbers)))
-        .collect()
 }
 
 pub(crate) fn limit_of(nth: usize, case: &LimitCase, numbers: Numbers) -> Arc<Limit> {

@@ -11,12 +11,16 @@ mod block;
 mod budget;
 mod concurrency;
 mod delay;
+mod known;
+mod leaving;
 mod observe;
 mod outage;
 mod planted;
 mod refusal;
+mod resets;
 mod returns;
 mod settled;
+mod several;
 mod used;
 
 use std::fmt;
@@ -51,16 +55,20 @@ pub(crate) const ALL: &[Promise] = &[
     at_most::COUNTER_WINDOW,
     at_most::LEASED,
     at_most::SYNCED,
+    leaving::LEFT,
     concurrency::AT_MOST,
     outage::LOCAL,
     outage::LOCAL_MODE,
     outage::CLOSED,
     block::LASTS,
+    block::BEGINS,
     block::ENDS,
     observe::NOBODY,
     refusal::JUSTIFIED,
     refusal::REMEMBERED,
+    several::NAMED,
     returns::RETRY_AFTER,
+    resets::NOT_LATER,
     settled::KEPT,
     settled::FRESH,
     delay::IN_ORDER,
@@ -72,11 +80,16 @@ pub(crate) fn broken_by_any_clock(history: &History) -> Vec<Breach> {
     histories.iter().flat_map(broken).collect()
 }
 
-/// Every place where a promise was broken.
+/// Every key for which a promise was broken, with the first place.
 pub(crate) fn broken(history: &History) -> Vec<Breach> {
-    ALL.iter()
-        .flat_map(|promise| (promise.check)(history))
-        .collect()
+    let mut broken: Vec<Breach> = Vec::new();
+    for breach in ALL.iter().flat_map(|promise| (promise.check)(history)) {
+        let of = |breach: &Breach| (breach.promise, breach.limit, breach.key);
+        if !broken.iter().any(|known| of(known) == of(&breach)) {
+            broken.push(breach);
+        }
+    }
+    broken
 }
 
 impl fmt::Display for Breach {

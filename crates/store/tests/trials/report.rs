@@ -50,6 +50,9 @@ impl trials::Figures<Judged> for Figures {
                 .entry(format!("{:?}, {mode}", limit.kind))
                 .or_default() += 1;
         }
+        if !case.theme.is_empty() {
+            *self.extras.entry(case.theme).or_default() += 1;
+        }
         for (_, extra) in &case.extras {
             *self.extras.entry(extra.name()).or_default() += 1;
         }
@@ -104,6 +107,7 @@ impl fmt::Display for Figures {
 pub(crate) fn line(case: &Case, breach: &Breach) -> String {
     let limit = &case.limits[breach.limit];
     let mut traits = vec![format!("{:?}", limit.kind), limit.mode.word().to_owned()];
+    traits.extend((!case.theme.is_empty()).then(|| case.theme.to_owned()));
     traits.extend((limit.plans.len() > 1).then(|| format!("{} plans", limit.plans.len())));
     traits.extend(limit.reserves.map(|_| "reserves".to_owned()));
     traits.extend(case.extras.iter().map(|(_, extra)| extra.name().to_owned()));

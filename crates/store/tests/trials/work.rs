@@ -6,8 +6,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::Micros;
 use tidegate_store::{Charge, Decision, Holds, Limit, Mode, Outcome, Via};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
-use crate::case::{Ask, Then, What, Work};
+use crate::case::{Ask, Change, Then, What, Work};
 use crate::gateway::{Gateway, Life};
 use crate::history::{self, Request, Reset, Said, Span};
 use crate::law::Numbers;
@@ -24,7 +26,7 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
             then,
         } => {
             for _ in 0..times {
-                request(&trial, work.gateway, &charges, then).await;
+                asked(&trial, work.gateway, &charges, then).await;
                 tokio::time::sleep(Duration::from_micros(pause)).await;
             }
         }
@@ -33,13 +35,44 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
             limit,
             plan,
             numbers,
-        } => trial.reload(limit, plan, numbers),
+        } => {
+            for place in 0..trial.gateways.len() {
+                trial.change(place, limit, Change::Numbers(plan, numbers));
+            }
+        }
+        What::Change { limit, change } => {
+            if let Change::Mode(mode) = change {
+                // As a reload does before the new mode decides.
+                let next = trial.limits_with(work.gateway, limit, mode);
+                let store = trial.gateway(work.gateway).store.clone();
+                let runtime = Handle::current();
+                let returned = move || runtime.block_on(store.keep_leased(next.iter()));
+                spawn_blocking(returned).await.unwrap();
+            }
+            trial.change(work.gateway, limit, change);
+        }
+    }
+}
+
+/// The most attempts of a request that waits for its limits.
+const ATTEMPTS: usize = 3;
+
+/// Asks, and asks again when the retry-after is over if the request waits for that.
+async fn asked(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
+    for _ in 0..ATTEMPTS {
+        let answer = request(trial, place, asks, then).await;
+        let wait = answer.and_then(|answer| answer.retry_after);
+        let Some(wait) = wait.filter(|wait| matches!(then, Then::Retry(most) if *wait <= most))
+        else {
+            return;
+        };
+        tokio::time::sleep(Duration::from_micros(wait)).await;
     }
 }
 
 async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
+    let (_, own) = trial.limit(gateway, limit, 0);
     let gateway = trial.gateway(gateway);
-    let (_, own) = trial.limit(limit, 0);
     let charge = Charge {
         limit: &own,
         key: key_of(key),
@@ -48,9 +81,7 @@ async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
     };
     let begin = now();
     let done = gateway.store.reset(&[charge]).await.is_ok();
-    // One that was not answered may be made a moment later.
-    let end = if done { now() } else { now() + 200_000 };
-    let span = Span { begin, end };
+    let span = Span { begin, end: now() };
     let reset = Reset {
         limit,
         key,
@@ -65,23 +96,46 @@ struct Asked {
     limit: Arc<Limit>,
     numbers: Numbers,
     ask: Ask,
+    changed: Option<Mode>,
 }
 
-async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
+/// The answer to a request, as far as it matters to the client.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    /// Whether Redis was asked, and did not answer.
+    pub(crate) has_error: bool,
+    /// Of a refusal, the longest wait of the limits that refuse.
+    pub(crate) retry_after: Option<Micros>,
+    /// The limit and key that refuse for that long.
+    pub(crate) by: Option<(usize, u64)>,
+    /// Whether each of its limits was asked, so that the wait is that of all.
+    pub(crate) is_of_all: bool,
+}
+
+/// Asks once; no answer if the gateway does not run, or the client did not wait for it.
+pub(crate) async fn request(
+    trial: &Trial,
+    place: usize,
+    asks: &[Ask],
+    then: Then,
+) -> Option<Answer> {
     let gateway = trial.gateway(place);
     let mut life = gateway.life.subscribe();
     if *life.borrow() != Life::Runs {
         // Its place is taken by another soon.
-        return tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        return None;
     }
     let asked: Vec<Asked> = asks
         .iter()
         .map(|ask| {
-            let (numbers, limit) = trial.limit(ask.limit, ask.plan);
+            let (numbers, limit) = trial.limit(place, ask.limit, ask.plan);
             Asked {
                 limit,
                 numbers,
                 ask: *ask,
+                changed: trial.changed(place, ask.limit),
             }
         })
         .collect();
@@ -120,13 +174,27 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
                 .iter()
                 .map(|asked| (&asked.limit, key_of(asked.ask.key), asked.ask.cost))
         };
+        let holds = gateway.store.holds(charged(), &decision);
         if let Some(queued) = gateway.store.queued(charged(), &decision) {
-            request.has_left = matches!(then, Then::Leave(_));
-            if !request.has_left {
+            let turn = decision.verdicts.iter().flatten();
+            let turn = turn.map(|verdict| verdict.delay).max().unwrap_or(0);
+            let patience = match then {
+                Then::Leave(_) => 0,
+                Then::Wait(most) => most.min(turn),
+                _ => turn,
+            };
+            if matches!(then, Then::Wait(_)) {
+                let leaves = life.wait_for(|life| *life != Life::Runs);
+                let waiting = tokio::time::timeout(Duration::from_micros(patience), leaves);
+                drop(waiting.await);
+            }
+            if matches!(then, Then::Leave(_)) || patience < turn || *life.borrow() != Life::Runs {
+                request.has_left = Some(now());
+                drop(queued);
+            } else {
                 queued.go_on();
             }
         }
-        let holds = gateway.store.holds(charged(), &decision);
         if let (Some(holds), Then::Run(time, used)) = (holds, then) {
             run_on(trial, &gateway, &mut life, &mut request, holds, time, used).await;
         }
@@ -134,7 +202,41 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
     if request.is_admitted() && request.ran_until.is_none() {
         request.ran_until = Some(span.end);
     }
+    let answer = answer(trial, &request);
     trial.log.requests.lock().unwrap().push(request);
+    answer
+}
+
+/// What its client hears of a decision.
+fn answer(trial: &Trial, request: &Request) -> Option<Answer> {
+    let Said::Decided { outcome, error, .. } = &request.said else {
+        return None;
+    };
+    let refusing = request.charges.iter().filter_map(|charge| {
+        let is_enforced = !trial.case.limits[charge.limit].is_observed;
+        let verdict = charge
+            .verdict
+            .filter(|verdict| is_enforced && !verdict.allowed)?;
+        Some((verdict.retry_after, (charge.limit, charge.key)))
+    });
+    let is_exact = |charge: &history::Charge| {
+        let mode = charge.changed;
+        mode.unwrap_or(trial.case.limits[charge.limit].mode) == Mode::Exact
+    };
+    let is_of_all = trial.case.in_memory
+        || request.charges.len() == 1
+        || request.via() == Some(Via::Store) && request.charges.iter().all(is_exact)
+        || refusing.clone().count() == request.charges.len();
+    let longest = refusing
+        .max_by_key(|(wait, _)| *wait)
+        .filter(|_| *outcome == Outcome::Refused);
+    Some(Answer {
+        outcome: *outcome,
+        has_error: error.is_some(),
+        retry_after: longest.map(|(wait, _)| wait),
+        by: longest.map(|(_, by)| by),
+        is_of_all,
+    })
 }
 
 /// Lets a request run, and says what it has come to.
@@ -199,7 +301,7 @@ fn noted(
         let verdict = decision.and_then(|decision| *decision.verdicts.get(nth)?);
         let source = decision.and_then(|decision| decision.sources.get(nth).copied());
         let here = source.is_none_or(|source| source.here);
-        let mode = trial.case.limits[asked.ask.limit].mode;
+        let mode = asked.limit.mode();
         let at = match source {
             None => span,
             // It is checked first, and charged later.
@@ -234,6 +336,7 @@ fn noted(
             at,
             here,
             used: None,
+            changed: asked.changed,
         }
     });
     Request {
@@ -241,9 +344,10 @@ fn noted(
         asked: span,
         charges: charges.collect(),
         said,
+        called: decision.is_some_and(|decision| decision.call.is_some()),
         ran_until: None,
         settled: None,
-        has_left: false,
+        has_left: None,
         given_up: span.end,
     }
 }

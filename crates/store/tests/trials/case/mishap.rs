@@ -62,9 +62,11 @@ impl Mishap {
             Self::Calls { fault, .. } => match fault {
                 CallFault::Unsent => "call lost",
                 CallFault::HalfSent => "call cut",
+                CallFault::SentLate(_) => "call late",
                 CallFault::Unanswered => "answer lost",
                 CallFault::HalfAnswered => "answer cut",
                 CallFault::AnsweredLate(_) => "answer late",
+                CallFault::Refused(_) => "call refused",
             },
             Self::Cut => "connection reset",
             Self::Paused(_) => "gateway paused",

@@ -3,7 +3,7 @@
 use tidegate_core::Block;
 use tidegate_store::Mode;
 
-use super::{KEYS, MS};
+use super::{KEYS, MS, themes};
 use crate::case::{Case, Extra, Mishap};
 use crate::law::Kind;
 use tidegate_testkit::trials::Dice;
@@ -13,6 +13,9 @@ const OTHERS: u64 = 0x5bf0_3635_1d8e_4e2f;
 
 /// What this trial has beside its limits, work and faults.
 pub(crate) fn extras(case: &Case) -> Vec<Extra> {
+    if themes::is_themed(case.name.seed) {
+        return themes::extras(case);
+    }
     let mut dice = Dice(case.name.seed ^ OTHERS);
     let mut extras = Vec::new();
     for (nth, limit) in case.limits.iter().enumerate() {

@@ -86,6 +86,18 @@ pub(super) const SYNCED: Promise = Promise {
     },
 };
 
+/// All of these.
+pub(super) const ALL: &[Promise] = &[
+    TOKEN_BUCKET,
+    LEAKY_BUCKET,
+    FIXED_WINDOW,
+    LOG,
+    COUNTER,
+    COUNTER_WINDOW,
+    LEASED,
+    SYNCED,
+];
+
 /// What a budget may give away.
 #[derive(Clone, Copy)]
 pub(super) struct Law<'a> {
@@ -128,6 +140,7 @@ fn in_mode(
     for (limit, key) in history.keys() {
         let known = &history.limits[limit];
         if known.mode != mode
+            || known.becomes.is_some()
             || kind.is_some_and(|kind| kind != known.kind)
             || known.kind == Kind::Concurrency
         {
@@ -198,7 +211,7 @@ pub(super) fn most(law: &Law<'_>, charges: &[Weighed]) -> Option<Excess> {
                         break;
                     }
                     admitted += other.weight(end);
-                    (Span { begin: start, end }, 0.0)
+                    (Span { begin, end }, 0.0)
                 }
                 Kind::Counter => {
                     if begin + law.window < start {

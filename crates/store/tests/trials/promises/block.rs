@@ -4,6 +4,7 @@ use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, Via};
 
 use super::budget::{Budget, asked_of, budget};
+use super::known::{is_fresh, known, refused};
 use super::refusal::{self, Refusals};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Span};
@@ -14,16 +15,35 @@ pub(super) const LASTS: Promise = Promise {
     words: "A limit with `block` admits nothing of a key from the request that exceeded it until the block ends.",
     check: |history| {
         let keys = history.keys().into_iter();
-        keys.filter_map(|(limit, key)| admitted_meanwhile(history, limit, key))
+        keys.filter_map(|(limit, key)| admitted_meanwhile(history, limit, key, &LASTS))
+            .collect()
+    },
+};
+
+pub(super) const BEGINS: Promise = Promise {
+    name: "several_block",
+    words: "A limit with `block` that a request exceeds starts its block, also if another limit refuses the request.",
+    check: |history| {
+        let keys = history.keys().into_iter();
+        keys.filter_map(|(limit, key)| admitted_meanwhile(history, limit, key, &BEGINS))
             .collect()
     },
 };
 
 pub(super) const ENDS: Promise = Promise {
     name: "block_ends",
-    words: "A block ends when its time is over. With `extend: true` each refused request starts that time again.",
-    check: |history| refusal::check(history, Refusals::OfBlocks, &ENDS),
+    words: "A block ends when its time is over. With `extend: true` each refused request that the store decides starts that \
+            time again; a gateway refuses without the store for a quarter of that time at most, and for a second at most.",
+    check: |history| {
+        let mut broken = refusal::check(history, Refusals::OfBlocks, &ENDS);
+        let requests = history.requests.iter();
+        broken.extend(requests.filter_map(|request| too_long(history, request)));
+        broken
+    },
 };
+
+/// What is allowed for the answer that others wait for, and for a gateway that has no time.
+const PATIENCE: Micros = 150_000;
 
 /// What is known of the blocks of a key at a time.
 #[derive(Default)]
@@ -67,6 +87,15 @@ impl Blocked {
                 && self.of.is_none_or(|numbers| numbers == charge.numbers)
         };
         self.surely.filter(is_within)
+    }
+
+    /// Something happened to the key.
+    fn happened(&mut self, span: Span, block: Block, event: Event) {
+        match event {
+            Event::Refused(refusal) => self.refused(span, block, refusal),
+            Event::Asked => self.maybe(span, block),
+            Event::Forgotten(_) | Event::Stands => self.surely = None,
+        }
     }
 
     /// It may have been refused at this time.
@@ -140,10 +169,15 @@ fn events(
                     }
                 };
                 let asked = request.asked.begin;
-                (begins && request.via() != Some(Via::Remembered)).then(|| {
-                    let refusal = Refusal { left, asked, of };
-                    event(decided(history, request, charge), refusal)
-                })
+                // Beside limits that are kept in the gateway, a refusal may be remembered.
+                let is_by_redis = history.mode(charge) == Mode::Exact && !charge.here;
+                let is_fresh = history.in_memory || !is_by_redis || is_fresh(history, request);
+                let at = decided(history, request, charge);
+                begins.then(|| match is_fresh {
+                    true => Some(event(at, Refusal { left, asked, of })),
+                    false if request.via() == Some(Via::Remembered) => None,
+                    false => Some((at, Event::Asked)),
+                })?
             }
             // Redis may have been asked, or what is kept here, before its client left.
             None => Some((unanswered(request), Event::Asked)),
@@ -159,6 +193,86 @@ fn events(
     events.extend(steps.map(|step| (before(step.span), Event::Stands)));
     events.sort_by_key(|(at, _)| (at.begin, at.end));
     events
+}
+
+/// Refused requests that surely exceeded a limit that does not say so.
+fn exceeded(history: &History, limit: usize, key: u64, of: Budget) -> Vec<(Span, Event)> {
+    let own = &history.limits[limit];
+    let Some(block) = own.block.filter(|_| !own.reserves) else {
+        return Vec::new();
+    };
+    let events = refused(history).filter_map(|request| {
+        let mut charges = known(history, request);
+        let its = charges.find(|known| known.charge.limit == limit && known.charge.key == key)?;
+        let is_its = its.charge.verdict.is_none() && asked_of(history, request, its.charge) == of;
+        if !is_its || !its.exceeds() {
+            return None;
+        }
+        let Span { begin, end } = request.asked;
+        let refusal = Refusal {
+            left: block.span,
+            asked: begin,
+            of: None,
+        };
+        Some((Span { begin, end }, Event::Refused(refusal)))
+    });
+    events.collect()
+}
+
+/// Until when the key of a request was surely blocked by what happened before a time.
+pub(super) fn surely_until(
+    history: &History,
+    request: &Request,
+    charge: &Charge,
+    of: Budget,
+    before: Micros,
+) -> Micros {
+    let Some(block) = history.limits[charge.limit].block else {
+        return 0;
+    };
+    let mut blocked = Blocked::default();
+    for (span, event) in events(history, charge.limit, charge.key, of, Some(request)) {
+        if span.end < before || !matches!(event, Event::Refused(_)) {
+            blocked.happened(span, block, event);
+        }
+    }
+    let surely = blocked.surely.filter(|_| blocked.of.is_none());
+    surely.map_or(0, |surely| surely.end)
+}
+
+/// A refusal that a gateway gave again for too long, so that its block is not prolonged.
+fn too_long(history: &History, request: &Request) -> Option<Breach> {
+    if request.via() != Some(Via::Remembered) || !history.steps.is_empty() {
+        return None;
+    }
+    request.charges.iter().find_map(|charge| {
+        let block = history.limits[charge.limit].block?;
+        let is_here = charge.here || history.in_memory || history.mode(charge) != Mode::Exact;
+        if is_here || !block.extend || charge.verdict?.allowed {
+            return None;
+        }
+        let is_answer = |other: &&Request| {
+            let of_it = |own: &Charge| own.limit == charge.limit && own.key == charge.key;
+            other.gateway == request.gateway
+                && matches!(other.via(), Some(Via::Store | Via::Here))
+                && other.charges.iter().any(of_it)
+        };
+        let answers = history.requests.iter().filter(is_answer);
+        let answers = answers.filter(|other| other.asked.begin <= request.asked.end);
+        let last = answers.map(|other| other.asked.end).max()?;
+        let most = 1_000_000.min(block.span / 4) + PATIENCE;
+        let age = request.asked.begin.saturating_sub(last);
+        let mut troubles = history.troubles_of(request.gateway);
+        (age > most && !troubles.any(|trouble| trouble.meets(last, request.asked.end))).then(|| {
+            Breach {
+                promise: ENDS.name,
+                limit: charge.limit,
+                key: Some(charge.key),
+                span: request.asked,
+                what: format!("refused without the store {age} us after its answer"),
+            }
+        })
+    })
 }
 
 /// When a refusal began a block: over several slots that is after the check.
@@ -196,19 +310,22 @@ pub(super) fn may_last(
             break;
         }
         match event {
-            Event::Refused(refusal) => blocked.refused(span, block, refusal),
-            Event::Asked => blocked.maybe(span, block),
             Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
                 blocked = Blocked::default();
             }
-            Event::Forgotten(_) | Event::Stands => blocked.surely = None,
+            event => blocked.happened(span, block, event),
         }
     }
     at.begin < blocked.at_most
 }
 
 /// A request that was admitted while its key was blocked.
-fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breach> {
+fn admitted_meanwhile(
+    history: &History,
+    limit: usize,
+    key: u64,
+    promise: &Promise,
+) -> Option<Breach> {
     let block = history.limits[limit].block?;
     let mut budgets: Vec<Budget> = Vec::new();
     for (request, charge) in history.of(limit, key) {
@@ -218,7 +335,7 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
         }
     }
     let breach = |at: Span, surely: Span| Breach {
-        promise: LASTS.name,
+        promise: promise.name,
         limit,
         key: Some(key),
         span: at,
@@ -235,7 +352,13 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
             back: history.leeway.back,
             ..Blocked::default()
         };
-        for (span, event) in events(history, limit, key, of, None) {
+        let is_of_others = promise.name == BEGINS.name;
+        let mut events = events(history, limit, key, of, None);
+        if is_of_others {
+            events.extend(exceeded(history, limit, key, of));
+            events.sort_by_key(|(at, _)| (at.begin, at.end));
+        }
+        for (span, event) in events {
             while let Some((request, charge)) =
                 admitted.next_if(|(_, charge)| charge.at.begin <= span.begin)
             {
@@ -243,11 +366,7 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
                     return Some(breach(charge.at, surely));
                 }
             }
-            match event {
-                Event::Refused(refusal) => blocked.refused(span, block, refusal),
-                Event::Asked => blocked.maybe(span, block),
-                Event::Forgotten(_) | Event::Stands => blocked.surely = None,
-            }
+            blocked.happened(span, block, event);
         }
         admitted.find_map(|(request, charge)| {
             let surely = blocked.meets(request, charge)?;

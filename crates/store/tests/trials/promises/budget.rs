@@ -49,12 +49,15 @@ pub(super) fn budget(history: &History, request: &Request, charge: &Charge) -> O
 
 /// By which budget a charge was admitted or refused.
 pub(super) fn asked_of(history: &History, request: &Request, charge: &Charge) -> Budget {
-    let limit = &history.limits[charge.limit];
     let gateway = request.gateway;
-    match (limit.mode, request.via()) {
+    match (history.mode(charge), request.via()) {
         _ if history.in_memory => Budget::Shared,
         (Mode::Local, _) => Budget::Alone(gateway),
         (Mode::Exact, Some(Via::Fallback)) if charge.here => Budget::Alone(gateway),
+        // It was looked at without Redis, beside a limit of the gateway that refuses.
+        (Mode::Exact, Some(Via::Here)) if charge.here && charge.verdict.is_some() => {
+            Budget::Alone(gateway)
+        }
         (Mode::Leased | Mode::Synced, Some(Via::Fallback)) => Budget::Either(gateway),
         _ => Budget::Shared,
     }
@@ -79,8 +82,8 @@ pub(super) fn admitted(
             budget,
             settled: match request.has_left {
                 // Its place may be another's from then on.
-                true => Some((request.asked.end, 0)),
-                false => settled(),
+                Some(at) => Some((at, 0)),
+                None => settled(),
             },
         })
     });

@@ -5,7 +5,7 @@ use tidegate_core::Micros;
 use super::budget::{Budget, budget, most_generous};
 use super::{Breach, Promise};
 use crate::history::{History, Span};
-use crate::law::Kind;
+use crate::law::{Kind, Numbers};
 
 pub(super) const AT_MOST: Promise = Promise {
     name: "concurrency",
@@ -17,6 +17,9 @@ pub(super) const AT_MOST: Promise = Promise {
 /// A gateway has a connection again, and has renewed what was due, so long after a trouble.
 const RECOVERY: Micros = 500_000;
 
+/// A gateway that lost its connection has another one so soon.
+const RECONNECT: Micros = 200_000;
+
 /// A request that runs.
 struct Running {
     from: Span,
@@ -24,6 +27,7 @@ struct Running {
     cost: u64,
     gateway: usize,
     budget: Budget,
+    numbers: Numbers,
 }
 
 fn check(history: &History) -> Vec<Breach> {
@@ -52,6 +56,7 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
                 until: request.ran_until.unwrap_or(Micros::MAX),
                 cost: charge.cost,
                 gateway: request.gateway,
+                numbers: charge.numbers,
                 budget: budget(history, request, charge)?,
             })
         })
@@ -59,21 +64,24 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
     for one in &running {
         let now = one.from.end;
         let others = running.iter().filter(|other| {
-            other.budget == one.budget
-                && other.from.end <= now
+            other.from.end <= now
                 && other.until > now
+                && is_counted(history, one, other, lease)
                 && !is_unknown(history, other, limit, key, lease, now)
         });
-        let allowed_at = |at: Micros| match one.budget {
+        let allowed_at = |numbers: &Numbers, at: Micros| match one.budget {
             Budget::Shared | Budget::Either(_) => numbers.limit,
-            Budget::Alone(gateway) => history.share(&numbers, gateway, limit, at).limit,
+            Budget::Alone(gateway) => history.share(numbers, gateway, limit, at).limit,
         };
         if matches!(one.budget, Budget::Either(_)) {
             continue;
         }
         // What costs more than the share counts as the share.
-        let cost = |other: &Running| other.cost.min(allowed_at(other.from.end));
-        let (count, allowed): (u64, u64) = (others.map(cost).sum(), allowed_at(now));
+        let cost = |other: &Running| {
+            let share = allowed_at(&other.numbers, other.from.end);
+            other.cost.min(share)
+        };
+        let (count, allowed): (u64, u64) = (others.map(cost).sum(), allowed_at(&numbers, now));
         if count > allowed {
             return Some(Breach {
                 promise: AT_MOST.name,
@@ -85,6 +93,22 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
         }
     }
     None
+}
+
+/// Whether whoever decided on the one counts the other. A gateway without Redis counts what it has let through. Redis counts what
+/// gateways let through by themselves when they have had the time to take its place.
+fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) -> bool {
+    let now = one.from.begin;
+    match (one.budget, other.budget) {
+        (one, other) if one == other => true,
+        (Budget::Alone(gateway), Budget::Shared) => gateway == other.gateway,
+        (Budget::Shared, Budget::Alone(gateway)) => {
+            let since = now.saturating_sub(RECOVERY + lease / 3);
+            let mut troubles = history.troubles_of(gateway);
+            other.from.end < since && !troubles.any(|trouble| trouble.meets(since, now))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a place may have been lost, and not been taken again yet.
@@ -112,13 +136,14 @@ fn is_unknown(
     for trouble in troubles {
         match merged
             .last_mut()
-            .filter(|last| trouble.begin <= last.end + RECOVERY)
+            .filter(|last| trouble.begin <= last.end + RECONNECT)
         {
             Some(last) => last.end = last.end.max(trouble.end),
             None => merged.push(trouble),
         }
     }
-    merged
-        .iter()
-        .any(|trouble| trouble.begin + lease / 2 <= now && now <= trouble.end + again)
+    merged.iter().any(|trouble| {
+        let unrenewed = trouble.begin + lease / 2;
+        unrenewed <= trouble.end + RECONNECT && unrenewed <= now && now <= trouble.end + again
+    })
 }

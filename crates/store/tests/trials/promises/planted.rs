@@ -2,6 +2,7 @@
 
 mod blocks;
 mod others;
+mod several;
 mod spans;
 
 use tidegate_core::{Micros, Verdict};
@@ -9,7 +10,8 @@ use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
 use super::{ALL, broken, broken_by_any_clock};
 use crate::history::{
-    Charge, Count, History, Limit, Look, Loss, Request, Reset, Return, Said, Span, Step, Trouble,
+    Charge, Count, End, History, Limit, Look, Loss, Request, Reset, Return, Said, Span, Step,
+    Trouble,
 };
 use crate::law::{Kind, Numbers};
 
@@ -42,6 +44,8 @@ fn of(kind: Kind, mode: Mode, on_failure: OnFailure) -> History {
         on_failure,
         block: None,
         is_observed: false,
+        reserves: false,
+        becomes: None,
     };
     History {
         limits: vec![limit],
@@ -74,6 +78,7 @@ fn admitted(at: Micros) -> Request {
             at: Span::at(at),
             here: false,
             used: None,
+            changed: None,
         }],
         said: Said::Decided {
             outcome: Outcome::Admitted,
@@ -82,7 +87,8 @@ fn admitted(at: Micros) -> Request {
         },
         ran_until: Some(at + MS),
         settled: None,
-        has_left: false,
+        called: true,
+        has_left: None,
         given_up: at + 9 * MS,
     }
 }
@@ -104,6 +110,8 @@ fn refused(at: Micros, via: Via) -> Request {
     let mut request = admitted(at);
     request.charges[0].verdict = Some(Verdict {
         allowed: false,
+        // Longer than all that is used here.
+        retry_after: 10 * WINDOW,
         ..VERDICT
     });
     request.said = Said::Decided {

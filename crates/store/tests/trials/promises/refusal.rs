@@ -4,6 +4,7 @@ use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome, Via};
 
 use super::block;
+use super::known::is_fresh;
 use super::used::{Question, used};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Said, Span};
@@ -49,6 +50,13 @@ pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> V
         };
         let judged = request.charges.iter();
         let judged = judged.filter(|charge| history.judges(charge.limit));
+        // Beside limits that are kept in the gateway, a refusal may be remembered.
+        let via = match via {
+            Via::Here | Via::Store if !history.in_memory && !is_fresh(history, request) => {
+                Via::Remembered
+            }
+            _ => via,
+        };
         let is_wanted = |charge: &&Charge| match (via, history.limits[charge.limit].block) {
             (Via::Remembered, _) => wanted == Refusals::Remembered,
             (Via::Store, None) => wanted == Refusals::OfQuotas,
@@ -69,8 +77,10 @@ fn unjustified(
     via: Via,
     promise: &Promise,
 ) -> Option<Breach> {
-    let known = &history.limits[charge.limit];
-    let is_by_redis = known.mode == Mode::Exact && !charge.here;
+    if history.limits[charge.limit].becomes.is_some() {
+        return None;
+    }
+    let is_by_redis = history.mode(charge) == Mode::Exact && !charge.here;
     if charge.verdict?.allowed || !(is_by_redis || history.in_memory) {
         return None;
     }
@@ -92,13 +102,9 @@ fn unjustified(
         end: at.end,
     };
     let question = Question {
-        limit: charge.limit,
-        key: charge.key,
-        at,
-        numbers: charge.numbers,
         but: Some(request),
         age,
-        is_over: false,
+        ..Question::new(charge.limit, charge.key, at, charge.numbers)
     };
     let most = used(history, &question).most;
     let limit = charge.numbers.limit;

@@ -1,8 +1,8 @@
 //! What the store holds when all trouble is over and all has settled.
 
+use tidegate_core::Micros;
 use tidegate_store::Mode;
 
-use super::arrival::crash;
 use super::block;
 use super::used::{Question, used};
 use super::{Breach, Promise};
@@ -33,31 +33,30 @@ fn kept(history: &History) -> Vec<Breach> {
     history
         .looks
         .iter()
-        .filter(|look| history.judges(look.limit))
+        .filter(|look| history.judges(look.limit) && history.limits[look.limit].becomes.is_none())
         .filter_map(|look| lost(history, look))
         .collect()
 }
 
 fn lost(history: &History, look: &Look) -> Option<Breach> {
+    let at = Span {
+        begin: look.at - history.leeway.back,
+        end: look.at,
+    };
     let question = Question {
-        limit: look.limit,
-        key: look.key?,
-        at: Span {
-            begin: look.at - history.leeway.back,
-            end: look.at,
-        },
-        numbers: look.numbers,
-        but: None,
-        age: 0,
         is_over: true,
+        is_lent_known: look.lent.is_some(),
+        ..Question::new(look.limit, look.key?, at, look.numbers)
     };
     let known = &history.limits[look.limit];
     let used = used(history, &question);
     let limit = look.numbers.limit as f64;
-    let most_left = (limit - used.least + 0.01).floor().max(0.0);
+    // What is lent counts as used.
+    let lent = look.lent.unwrap_or(0) as f64;
+    let most_left = (limit - used.least + lent + 0.01).floor().clamp(0.0, limit);
     let slack = if used.most.fract() == 0.0 { 0.0 } else { 0.01 };
     let mut least_left = (limit - used.most - slack).floor().max(0.0);
-    if known.mode == Mode::Leased && may_be_lent(history, look.limit) {
+    if known.mode == Mode::Leased && may_be_charged_whole(history, look) {
         least_left = 0.0;
     }
     if block::may_last(history, look.limit, look.key?, None, question.at, 0) {
@@ -74,28 +73,20 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     })
 }
 
-/// Whether something may still be lent that is not used. This is a slice of a gateway that ended without a word, or that was left
-/// when numbers changed or an answer was lost.
-fn may_be_lent(history: &History, limit: usize) -> bool {
-    let requests = history.requests.iter();
-    let mut own =
-        requests.filter(|request| request.charges.iter().any(|charge| charge.limit == limit));
-    let has_changed = {
-        let mut numbers = history.requests.iter().flat_map(|request| &request.charges);
-        let mut numbers = numbers
-            .by_ref()
-            .filter(|charge| charge.limit == limit)
-            .map(|charge| charge.numbers);
-        let first = numbers.next();
-        numbers.any(|numbers| Some(numbers) != first)
-    };
-    // A slice that ends with its window is given back to nobody.
-    let ends_soon = history.limits[limit].window < 60_000_000;
-    ends_soon
-        || has_changed
-        || !history.troubles.is_empty()
-        || own.any(|request| request.is_unanswered() || crash(history, request.gateway).is_some())
+/// A slice lapses after so long, and then counts as spent.
+const TERM: Micros = 5_000_000;
+
+/// Whether slices may count as spent that were not: they have lapsed, or ended with their window, before they were returned.
+fn may_be_charged_whole(history: &History, look: &Look) -> bool {
+    let first = history.requests.iter().map(|request| request.asked.begin);
+    let first = first.min().unwrap_or(look.at);
+    history.limits[look.limit].window < 60_000_000
+        || look.lent.is_none()
+        || look.at > first + TERM - SLACK
 }
+
+/// What is allowed for the time between the look at the clock and the call.
+const SLACK: Micros = 500_000;
 
 fn breach(promise: &Promise, look: &Look, what: String) -> Breach {
     Breach {

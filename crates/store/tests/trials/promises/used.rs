@@ -22,6 +22,42 @@ pub(super) struct Question<'a> {
     pub(super) age: Micros,
     /// Whether all has settled.
     pub(super) is_over: bool,
+    /// Only what was surely charged before this time; none: whatever may be charged.
+    pub(super) before: Option<Micros>,
+    /// Of this budget.
+    pub(super) budget: Budget,
+    /// By this gateway; none: by all.
+    pub(super) gateway: Option<usize>,
+    /// Whether what is lent is known, which is all that a gateway that was killed may have spent of a leased limit.
+    pub(super) is_lent_known: bool,
+}
+
+impl<'a> Question<'a> {
+    /// What is used of the budget that all share, at this time.
+    pub(super) const fn new(limit: usize, key: u64, at: Span, numbers: Numbers) -> Self {
+        Self {
+            limit,
+            key,
+            at,
+            numbers,
+            but: None,
+            age: 0,
+            is_over: false,
+            before: None,
+            budget: Budget::Shared,
+            gateway: None,
+            is_lent_known: false,
+        }
+    }
+
+    /// Whether a request is a part of it.
+    fn includes(&self, request: &Request, charge: &Charge) -> bool {
+        self.but.is_none_or(|but| !std::ptr::eq(but, request))
+            && self
+                .gateway
+                .is_none_or(|gateway| gateway == request.gateway)
+            && self.before.is_none_or(|before| charge.at.end < before)
+    }
 }
 
 /// What is used, in units.
@@ -119,28 +155,30 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         !keeps && done.any(|span| span.begin > time)
     };
     let charges = history.of(limit, key);
-    let charges =
-        charges.filter(|(request, _)| question.but.is_none_or(|but| !std::ptr::eq(but, *request)));
+    let charges = charges.filter(|(request, charge)| question.includes(request, charge));
     let parts = charges.filter_map(|(request, charge)| {
-        let sure = budget(history, request, charge) == Some(Budget::Shared);
+        let sure = budget(history, request, charge) == Some(question.budget);
         if !sure && !may_be_charged(history, request, charge, question) {
             return None;
         }
         let span = if sure { charge.at } else { late(request) };
         let is_before = span.end <= at.begin;
-        let is_gone = forgotten.iter().any(|span| {
-            let known = match known.mode {
-                // What a gateway counts until it hears of a reset is forgotten with the rest.
-                Mode::Synced => surely_done(history, request.gateway, span.end),
-                _ => Some(span.end),
-            };
-            known.is_none_or(|known| known > charge.at.begin)
-        });
+        let is_gone = forgotten
+            .iter()
+            .filter(|span| span.begin <= at.end)
+            .any(|span| {
+                let known = match known.mode {
+                    // What a gateway counts until it hears of a reset is forgotten with the rest.
+                    Mode::Synced => surely_done(history, request.gateway, span.end),
+                    _ => Some(span.end),
+                };
+                known.is_none_or(|known| known > charge.at.begin)
+            });
         // What a gateway has not told goes with it, or is seen when its slice lapses.
         let crashed = crash(history, request.gateway).is_some();
         let loses = match known.mode {
             Mode::Synced => crashed || is_gone,
-            Mode::Leased => crashed,
+            Mode::Leased => crashed && !question.is_lent_known,
             _ => false,
         };
         // What Redis charged without an answer nobody settles.
@@ -222,13 +260,17 @@ fn weights(
     charge: &Charge,
 ) -> (u64, u64) {
     let cost = charge.cost;
-    if request.has_left {
+    if request.has_left.is_some() {
         // Who is not the last in a queue leaves an empty place.
         return (0, cost);
     }
     let (Some(at), Some(used)) = (request.settled, charge.used) else {
         return (cost, cost);
     };
+    if question.before.is_some() {
+        // What comes later was not known then.
+        return (cost.min(used), cost.max(used));
+    }
     let known = &history.limits[question.limit];
     let is_done = surely_done(history, request.gateway, at)
         .is_some_and(|done| done + question.age <= question.at.begin);
@@ -301,8 +343,7 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
 fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
     let at = question.at;
     let charges = history.of(question.limit, question.key);
-    let charges =
-        charges.filter(|(request, _)| question.but.is_none_or(|but| !std::ptr::eq(but, *request)));
+    let charges = charges.filter(|(request, charge)| question.includes(request, charge));
     let taken = charges.filter_map(|(request, charge)| {
         let is_its = matches!(
             budget(history, request, charge),

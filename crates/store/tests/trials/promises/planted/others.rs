@@ -127,6 +127,7 @@ fn who_comes_back_and_what_is_kept() {
         numbers: TEN,
         at: START + 50 * MS,
         remaining,
+        lent: None,
     };
     history
         .looks
@@ -158,6 +159,7 @@ fn what_a_replica_that_takes_over_may_have_missed() {
         numbers: TEN,
         at: START + 1_000 * MS,
         remaining,
+        lent: None,
     };
     let kept = |history: &History, remaining| {
         let mut history = history.clone();
@@ -194,6 +196,7 @@ fn a_settlement_that_is_sent_again() {
         numbers: TEN,
         at: START + 1_005 * MS,
         remaining: 6,
+        lent: None,
     });
     assert_eq!(names(&history), ["kept"]);
     history.troubles.push(Trouble {
