@@ -44,6 +44,18 @@ async fn replies_come_late_and_are_held_back_and_connections_reset() {
     let asked = tokio::time::Instant::now();
     assert_eq!(count(&mut connection).await.unwrap(), 1);
     assert!(asked.elapsed() >= late);
+    proxy.strike(0, CallFault::SentLate(late));
+    {
+        let mut asking = Box::pin(count(&mut connection));
+        tokio::time::timeout(late / 2, &mut asking)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            redis.command(&["GET", "key"]).await,
+            Reply::Bulk("1".into())
+        );
+        assert_eq!(asking.await.unwrap(), 2);
+    }
 
     proxy.hold(true);
     {
@@ -51,10 +63,10 @@ async fn replies_come_late_and_are_held_back_and_connections_reset() {
         tokio::time::timeout(late, &mut asking).await.unwrap_err();
         assert_eq!(
             redis.command(&["GET", "key"]).await,
-            Reply::Bulk("1".into())
+            Reply::Bulk("2".into())
         );
         proxy.heal();
-        assert_eq!(asking.await.unwrap(), 2);
+        assert_eq!(asking.await.unwrap(), 3);
     }
     proxy.reset();
     count(&mut connection).await.unwrap_err();
