@@ -134,8 +134,21 @@ impl<'a> Name<'a> {
         let version = |change: &Change| self.versions.get(&change.id);
         match (version(newer), version(older)) {
             (Some(newer), Some(older)) => newer > older,
-            _ => newer.span.begin > older.span.end,
+            _ => newer.span.begin > self.end(older) && !self.may_be_behind(),
         }
+    }
+
+    /// Returns the latest time at which a change was made. A clock that is set back gives a refused one more time.
+    fn end(&self, change: &Change) -> Micros {
+        match change.answer {
+            Answer::Failed(_) if self.history.has_step_back() => FOREVER,
+            _ => change.span.end,
+        }
+    }
+
+    /// Whether a later change can have an older version: of a server that is behind in data and by its clock.
+    fn may_be_behind(&self) -> bool {
+        self.history.has_step_back() && !self.history.losses.is_empty()
     }
 
     /// The times that a gateway may take for Redis's.
@@ -199,7 +212,7 @@ impl<'a> Name<'a> {
         let is_refused = matches!(change.answer, Answer::Failed(_));
         let is_back = own(newer) || self.may_be_over(newer, clock);
         let promise = match () {
-            () if is_refused && !own(newer) && change.span.end < newer.span.begin => REFUSED.name,
+            () if is_refused && !own(newer) && self.end(change) < newer.span.begin => REFUSED.name,
             () if is_back => ENDS.name,
             () => SET.name,
         };

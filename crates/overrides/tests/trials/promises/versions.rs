@@ -31,6 +31,9 @@ pub(super) fn broken(history: &History) -> Vec<Breach> {
             continue;
         };
         let is_refused = matches!(first.answer, Answer::Failed(_));
+        if is_refused && history.has_step_back() {
+            continue;
+        }
         if is_refused && is_later(history, first, of_first) {
             broken.push(Breach {
                 promise: REFUSED.name,
@@ -62,10 +65,10 @@ pub(super) fn broken(history: &History) -> Vec<Breach> {
     broken
 }
 
-/// Whether a version shows that its change was made after the answer: it is at least the time of the change by Redis's clock. Only
-/// after a step back it may be more.
+/// Whether a version shows that its change was made after the answer: it is the time of the change by Redis's clock, as long as that
+/// clock was not set back.
 fn is_later(history: &History, change: &Change, version: u64) -> bool {
     let end = change.span.end;
     let answered = Span { begin: end, end };
-    end < FOREVER && !history.has_step_back() && version > history.redis_time(answered).end
+    end < FOREVER && version > history.redis_time(answered).end
 }
