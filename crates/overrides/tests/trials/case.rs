@@ -22,6 +22,8 @@ pub(crate) enum Extra {
     Away(u64),
     /// There are more other overrides than one answer of Redis holds.
     Many,
+    /// Entries that are over are dropped soon, and a gateway may be away for longer. Redis loses no data.
+    Forgetful,
 }
 
 /// Changes of overrides, made in one call.
@@ -151,6 +153,11 @@ impl Mishap {
         )
     }
 
+    /// Whether a single server loses data by it.
+    const fn loses_data(&self) -> bool {
+        matches!(self, Self::RedisEmptied(_) | Self::RedisOlder(_))
+    }
+
     /// Whether it concerns servers that sentinels watch.
     pub(crate) const fn is_of_sentinels(&self) -> bool {
         matches!(
@@ -169,6 +176,9 @@ impl Case {
         case.faults
             .retain(|fault| !name.faults.contains(&fault.nth));
         case.extras.retain(|(nth, _)| !name.extras.contains(nth));
+        if case.is_forgetful() {
+            case.faults.retain(|fault| !fault.mishap.loses_data());
+        }
         case
     }
 
@@ -184,8 +194,13 @@ impl Case {
     pub(crate) fn away(&self) -> Option<u64> {
         self.extras.iter().find_map(|(_, extra)| match extra {
             Extra::Away(time) => Some(*time),
-            Extra::Many => None,
+            Extra::Many | Extra::Forgetful => None,
         })
+    }
+
+    pub(crate) fn is_forgetful(&self) -> bool {
+        let mut extras = self.extras.iter();
+        extras.any(|(_, extra)| *extra == Extra::Forgetful)
     }
 
     pub(crate) fn has_many(&self) -> bool {

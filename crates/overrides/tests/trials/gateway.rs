@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_overrides::{Change, Listener, Override, Overrides, Subject};
+use tidegate_overrides::{Change, Listener, Override, Overrides, Subject, Timing};
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisProxy, RedisSentinels, RedisServer};
 use tokio::sync::watch;
@@ -14,6 +14,21 @@ use crate::history::Entry;
 
 /// How long decisions wait for Redis.
 const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The times of overrides, shorter than in a gateway that is not tried.
+const TIMING: Timing = Timing {
+    poll: Duration::from_millis(40),
+    patience: Duration::from_millis(150),
+    silence: Duration::from_millis(250),
+    together: Duration::from_millis(10),
+    remembered: Duration::from_secs(30 * 24 * 60 * 60),
+};
+
+/// The same, for entries that are dropped while a gateway is away.
+const FORGETFUL: Timing = Timing {
+    remembered: Duration::from_millis(600),
+    ..TIMING
+};
 
 /// The overrides that requests meet, by subject.
 #[derive(Clone, Default)]
@@ -52,6 +67,8 @@ pub(crate) struct Fleet {
     pub(crate) server: Option<Arc<RedisServer>>,
     pub(crate) sentinels: Option<Arc<RedisSentinels>>,
     pub(crate) key_prefix: String,
+    /// Whether entries that are over are dropped soon.
+    pub(crate) is_forgetful: bool,
 }
 
 impl Fleet {
@@ -68,7 +85,12 @@ impl Fleet {
         shards.tried().await;
         let enforced = Enforced::default();
         let listener = Box::new(enforced.clone());
-        let overrides = Overrides::in_redis(Arc::new(shards), &self.key_prefix, listener);
+        let timing = match self.is_forgetful {
+            true => FORGETFUL,
+            false => TIMING,
+        };
+        let shards = Arc::new(shards);
+        let overrides = Overrides::in_redis_timed(shards, &self.key_prefix, timing, listener);
         // The keeper meets an error again.
         let _ = overrides.sync().await;
         let is_paused = watch::Sender::new(false);

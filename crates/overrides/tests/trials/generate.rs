@@ -42,6 +42,9 @@ pub(crate) fn case(seed: u64) -> Case {
     if dice.one_in(12) {
         extras.push((1, Extra::Many));
     }
+    if dice.one_in(8) && theme == Theme::Plain {
+        extras.push((2, Extra::Forgetful));
+    }
     Case {
         name: Name::of(seed),
         gateways,

@@ -64,6 +64,7 @@ pub(crate) enum Answer {
         before: Option<Entry>,
     },
     Cleared {
+        version: u64,
         before: Option<Entry>,
     },
     /// No override was in force.

@@ -70,6 +70,7 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
         server: taken.one().cloned(),
         sentinels: taken.sentinels().cloned(),
         key_prefix: servers.key_prefix(),
+        is_forgetful: case.is_forgetful(),
     };
     let history = in_servers(case, fleet, taken.addresses()).await;
     servers.give_back(taken);
@@ -330,7 +331,13 @@ fn answer(outcome: Outcome) -> Answer {
             ends: after.ends,
             before: it.and_then(before),
         },
-        Outcome::Cleared { before: it } => Answer::Cleared { before: before(it) },
+        Outcome::Cleared {
+            before: it,
+            version,
+        } => Answer::Cleared {
+            version,
+            before: before(it),
+        },
         Outcome::Nothing => Answer::Nothing,
         Outcome::Conflict(current) => Answer::Conflict(current.map(seen)),
         Outcome::Full | Outcome::Over => Answer::Refused,
@@ -427,7 +434,7 @@ impl Answer {
     /// Returns the override that the answer says was in force, if it says so.
     pub(crate) const fn before(&self) -> Option<Option<Entry>> {
         match self {
-            Self::Set { before, .. } | Self::Cleared { before } | Self::Conflict(before) => {
+            Self::Set { before, .. } | Self::Cleared { before, .. } | Self::Conflict(before) => {
                 Some(*before)
             }
             Self::Nothing => Some(None),

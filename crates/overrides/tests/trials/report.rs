@@ -88,6 +88,7 @@ fn faults(case: &Case) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = faults.map(|fault| fault.mishap.name()).collect();
     names.extend(case.away().map(|_| "away at the start"));
     names.extend(case.has_many().then_some("many overrides"));
+    names.extend(case.is_forgetful().then_some("entries dropped soon"));
     names.sort_unstable();
     names
 }

@@ -19,7 +19,7 @@ impl Dice {
         low + self.next() % (high - low + 1)
     }
 
-    /// Returns one of these.
+    /// Returns one of the values.
     pub const fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.next() as usize % from.len()]
     }

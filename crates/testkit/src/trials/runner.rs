@@ -12,7 +12,7 @@ use super::name::Name;
 use super::servers::Servers;
 use super::shrink;
 
-/// The variable with the number of fresh trials; without it as many as fit into the time run.
+/// The variable with the number of fresh trials; without it, trials run for [`Runner::time`].
 const TRIALS: &str = "TIDEGATE_TRIALS";
 /// The variable with the first of the fresh seeds; without it the time is the first.
 const SEED: &str = "TIDEGATE_SEED";
@@ -21,7 +21,7 @@ const SHRINK: &str = "TIDEGATE_SHRINK";
 /// The variable with the name of one trial.
 const TRIAL: &str = "TIDEGATE_TRIAL";
 
-/// How often a finding of a test run is looked for again.
+/// The number of times that a finding of a test run is looked for again.
 const AGAIN: usize = 5;
 
 /// A trial that ran and was judged.
@@ -38,7 +38,7 @@ pub trait Trial: Send + Sized + 'static {
     /// Returns its name.
     fn name(&self) -> &Name;
 
-    /// Returns the numbers of its parts, without those that are left out. The seed does not matter.
+    /// Returns the numbers of its parts, without the parts left out. The seed does not matter.
     fn parts(&self) -> Name;
 
     /// Returns the names of the promises that it broke, in the order of its breaches.
@@ -67,7 +67,7 @@ pub struct Runner {
     pub package: &'static str,
     /// This many trials run at once: they wait for most of their time.
     pub at_once: usize,
-    /// How long fresh trials run if their number is not given.
+    /// The time for fresh trials if the environment has no number of them.
     pub time: Duration,
 }
 
@@ -214,7 +214,7 @@ impl Runner {
     }
 }
 
-/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. The others are named: on a
+/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. Prints the names of the others: on a
 /// machine that runs many tests at once, a trial may find the machine. A run of [`TRIALS`] trials fails for all of them.
 async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
     let mut confirmed = Vec::new();

@@ -1,4 +1,4 @@
-//! Makes a trial with a finding smaller, as long as it has the finding: without some of its work, faults, limits and extras.
+//! Makes a trial with a finding smaller, while the finding stays: without some of its work, faults, limits and extras.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ async fn still<T: Trial>(found: &T, name: &Name, servers: &Arc<Servers>) -> Opti
     None
 }
 
-/// Returns the names of trials without one limit, one fault, one extra, or this many pieces of work. `parts` are those of the
-/// trial.
+/// Returns the names of trials without one limit, one fault, one extra, or this many pieces of work. `parts` has the numbers of the
+/// parts.
 fn candidates(name: &Name, parts: &Name, size: usize) -> Vec<Name> {
     let mut names = Vec::new();
     let without = |part: fn(&mut Name) -> &mut BTreeSet<usize>, numbers: &[usize]| {

@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 
 use crate::RedisConnection;
 
-/// How often the machine and the servers are tested.
+/// The pause between two tests of the machine and the servers.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// A longer delay is noted.
+/// The shortest delay that counts as a stall.
 const LATE: Duration = Duration::from_millis(30);
 
 /// Notes each stall: its kind, its begin and its end.

@@ -153,7 +153,11 @@ fn a_replaced_override_does_not_come_back() {
     };
     assert_eq!(shows(FOREVER), [""; 0]);
     assert_eq!(shows(2_000), [ENDS.name]);
-    let clear = change(3, 500, None, Answer::Cleared { before: None });
+    let answer = Answer::Cleared {
+        version: at(500),
+        before: None,
+    };
+    let clear = change(3, 500, None, answer);
     let cleared = |back: u64| {
         let shows = move |_, ms: u64| (102..500).contains(&ms) || ms >= back;
         let shows = |gateway, ms| shows(gateway, ms).then_some(first);
@@ -168,7 +172,19 @@ fn an_override_of_before_a_loss_may_come_back_if_no_gateway_has_read_its_success
     let (first, block) = set(1, 100, None);
     let (_, mut lost) = set(2, 500, None);
     lost.gateway = 2;
-    let mut history = history(&[block, lost], |_, ms| (ms > 101).then_some(first));
+    let shows = |gateway, ms| (gateway == 0 && ms > 101 || ms > 200).then_some(first);
+    let mut history = history(&[block, lost], shows);
+    history.lives.push(Life {
+        gateway: 2,
+        span: span(0, 600),
+    });
+    history.looks.push(Look {
+        gateway: 2,
+        span: span(10, 10),
+        enforced: vec![None],
+        listed: vec![None],
+        heard: Some(20 * MS),
+    });
     assert_eq!(names(&history), [SET.name]);
     history.losses.push(span(450, 800));
     assert_eq!(names(&history), [""; 0]);

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::{Breach, REFUSED, SET};
 use crate::history::{Answer, Change, FOREVER, History, Span};
 
-/// Returns the versions of all changes that set an override, as far as an answer or a look has them.
+/// Returns the versions of all changes, as far as an answer or a look has them.
 pub(super) fn of(history: &History) -> HashMap<u64, u64> {
     let mut versions = HashMap::new();
     for change in &history.changes {
-        if let Answer::Set { version, .. } = change.answer {
+        if let Answer::Set { version, .. } | Answer::Cleared { version, .. } = change.answer {
             versions.insert(change.id, version);
         }
     }
