@@ -9,6 +9,15 @@ use crate::case::{Condition, Ends};
 /// Later than all else, with room to add to it.
 pub(crate) const FOREVER: Micros = Micros::MAX / 4;
 
+/// The start of the kinds of trouble in which a gateway does not run.
+pub(crate) const PAUSED: &str = "gateway paused";
+
+/// The kind of trouble in which this machine does not run what it should.
+const STALL: &str = "stall";
+
+/// The longest time in which a gateway that runs again ends the overrides of its pause.
+const WAKING: Micros = 100_000;
+
 /// A history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
@@ -74,7 +83,7 @@ pub(crate) enum Answer {
     /// It was refused for another reason, and not made.
     Refused,
     /// 503.
-    Failed(String),
+    Failed(#[expect(dead_code, reason = "a report shows it")] String),
     /// The gateway was killed before it answered.
     Killed,
 }
@@ -174,6 +183,22 @@ impl History {
             let is_back = step.ahead < before;
             before = step.ahead;
             is_back
+        })
+    }
+
+    /// Whether a gateway, or this machine, stood still shortly before a span: the gateway has not seen yet which overrides have
+    /// ended.
+    pub(crate) fn has_just_run_again(&self, gateway: usize, span: Span) -> bool {
+        let before = Span {
+            begin: span.begin.saturating_sub(WAKING),
+            end: span.end,
+        };
+        self.troubles.iter().any(|trouble| {
+            let stood_still = match trouble.gateway {
+                Some(of) => of == gateway && trouble.kind.starts_with(PAUSED),
+                None => trouble.kind == STALL,
+            };
+            stood_still && trouble.span.meets(&before)
         })
     }
 

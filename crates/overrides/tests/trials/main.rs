@@ -31,7 +31,7 @@ use tidegate_testkit::trials::{Name, Runner, Servers, Trial};
 const RUNNER: Runner = Runner {
     package: "tidegate-overrides",
     at_once: 8,
-    time: Duration::from_secs(15),
+    time: Duration::from_secs(12),
 };
 
 /// A trial that ran.

@@ -231,6 +231,20 @@ fn an_override_is_in_force_until_redis_clock_is_at_its_end() {
     assert_eq!(until(800), [""; 0]);
     assert_eq!(until(1_200), [CLOCK.name]);
     assert_eq!(until(300), [SET.name]);
+    // A gateway that was paused ends it when it runs again.
+    let shows = |_, ms: u64| (101..1_160).contains(&ms).then_some(entry);
+    let mut paused = history(&[short.clone()], shows);
+    let is_paused = |look: &Look| span(300, 1_100).meets(&look.span);
+    paused.looks.retain(|look| !is_paused(look));
+    assert_eq!(names(&paused), [CLOCK.name]);
+    for gateway in 0..2 {
+        paused.troubles.push(Trouble {
+            gateway: Some(gateway),
+            kind: crate::history::PAUSED,
+            span: span(300, 1_100),
+        });
+    }
+    assert_eq!(names(&paused), [""; 0]);
 }
 
 #[test]

@@ -201,7 +201,11 @@ impl<'a> Name<'a> {
         let Some(entry) = shown.entry else {
             return self.breach_of_none(shown, must_know, clock);
         };
-        if entry.ends.is_some_and(|ends| ends <= clock.begin) {
+        let has_ended = entry.ends.is_some_and(|ends| ends <= clock.begin);
+        if has_ended && self.history.has_just_run_again(shown.gateway, shown.span) {
+            return None;
+        }
+        if has_ended {
             return Some((CLOCK.name, "it has ended".to_owned()));
         }
         let Some(change) = self.changes.iter().find(|it| it.id == entry.change) else {
