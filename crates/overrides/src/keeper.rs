@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tidegate_core::Micros;
@@ -183,7 +183,13 @@ impl Overrides {
         let mut read = self.read.lock().await;
         let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
         let mut failed = None;
+        let mut told = Instant::now();
         for wishes in wishes.chunks(BATCH) {
+            // Many changes take a while. Requests see the first of them, and what was read, before the last is made.
+            if told.elapsed() >= self.timing.poll {
+                self.tell(std::mem::take(&mut changes), true).await;
+                told = Instant::now();
+            }
             match self.change_some(&mut read, wishes, &mut changes).await {
                 Ok(done) => {
                     let entries = wishes.iter().zip(&done);
