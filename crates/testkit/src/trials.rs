@@ -10,8 +10,10 @@ mod runner;
 mod servers;
 mod shrink;
 pub mod stalls;
+mod trial;
 
 pub use dice::Dice;
 pub use name::Name;
-pub use runner::{Figures, Runner, Trial, count, first_seed};
+pub use runner::{Runner, count, first_seed};
 pub use servers::{Servers, Taken};
+pub use trial::{Figures, Trial};

@@ -1,6 +1,5 @@
 //! Runs trials, some at once, and shows their findings.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,6 +10,7 @@ use tokio::task::JoinSet;
 use super::name::Name;
 use super::servers::Servers;
 use super::shrink;
+use super::trial::{Figures as _, Trial, judged};
 
 /// The variable with the number of fresh trials; without it, trials run for [`Runner::time`].
 const TRIALS: &str = "TIDEGATE_TRIALS";
@@ -24,42 +24,6 @@ const TRIAL: &str = "TIDEGATE_TRIAL";
 /// The number of times that a finding of a test run is looked for again.
 const AGAIN: usize = 5;
 
-/// A trial that ran and was judged.
-pub trait Trial: Send + Sized + 'static {
-    /// Sums over many trials.
-    type Figures: Figures<Self>;
-
-    /// Runs the trial of this name, and judges it.
-    fn run(name: Name, servers: Arc<Servers>) -> impl Future<Output = Self> + Send;
-
-    /// A trial that ended with a panic, which is a finding.
-    fn panicked(name: &Name, panic: String) -> Self;
-
-    /// Returns its name.
-    fn name(&self) -> &Name;
-
-    /// Returns the numbers of its parts, without the parts left out. The seed does not matter.
-    fn parts(&self) -> Name;
-
-    /// Returns the names of the promises that it broke, in the order of its breaches.
-    fn broken(&self) -> Vec<&'static str>;
-
-    /// Drops the breaches of all other promises.
-    fn keep_only(&mut self, promise: &'static str);
-
-    /// Returns each breach in one line.
-    fn lines(&self) -> Vec<String>;
-
-    /// Returns the case, its breaches, and the history around the first.
-    fn report(&self) -> String;
-}
-
-/// Sums over many trials.
-pub trait Figures<T>: Default + fmt::Display + Send {
-    /// Adds a trial.
-    fn add(&mut self, trial: &T);
-}
-
 /// The trials of one test binary.
 #[derive(Clone, Copy, Debug)]
 pub struct Runner {
@@ -69,15 +33,6 @@ pub struct Runner {
     pub at_once: usize,
     /// The time for fresh trials if the environment has no number of them.
     pub time: Duration,
-}
-
-/// Runs a trial and judges it.
-pub(super) async fn judged<T: Trial>(name: &Name, servers: &Arc<Servers>) -> T {
-    let running = tokio::spawn(T::run(name.clone(), Arc::clone(servers)));
-    match running.await {
-        Ok(trial) => trial,
-        Err(panic) => T::panicked(name, panic.to_string()),
-    }
 }
 
 /// Returns the first of the fresh seeds.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::name::Name;
-use super::runner::Trial;
 use super::servers::Servers;
+use super::trial::{Trial, judged};
 
 /// The longest time for one finding.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ pub(super) async fn shrink<T: Trial>(found: T, servers: &Arc<Servers>) -> T {
 async fn still<T: Trial>(found: &T, name: &Name, servers: &Arc<Servers>) -> Option<T> {
     let promise = *found.broken().first()?;
     for _ in 0..TRIES {
-        let mut trial = super::runner::judged::<T>(name, servers).await;
+        let mut trial = judged::<T>(name, servers).await;
         if trial.broken().contains(&promise) {
             trial.keep_only(promise);
             return Some(trial);

@@ -1,0 +1,52 @@
+//! A trial, as far as running and shrinking go.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::name::Name;
+use super::servers::Servers;
+
+/// A trial that ran and was judged.
+pub trait Trial: Send + Sized + 'static {
+    /// Sums over many trials.
+    type Figures: Figures<Self>;
+
+    /// Runs the trial of this name, and judges it.
+    fn run(name: Name, servers: Arc<Servers>) -> impl Future<Output = Self> + Send;
+
+    /// A trial that ended with a panic, which is a finding.
+    fn panicked(name: &Name, panic: String) -> Self;
+
+    /// Returns its name.
+    fn name(&self) -> &Name;
+
+    /// Returns the numbers of its parts, without the parts left out. The seed does not matter.
+    fn parts(&self) -> Name;
+
+    /// Returns the names of the promises that it broke, in the order of its breaches.
+    fn broken(&self) -> Vec<&'static str>;
+
+    /// Drops the breaches of all other promises.
+    fn keep_only(&mut self, promise: &'static str);
+
+    /// Returns each breach in one line.
+    fn lines(&self) -> Vec<String>;
+
+    /// Returns the case, its breaches, and the history around the first.
+    fn report(&self) -> String;
+}
+
+/// Sums over many trials.
+pub trait Figures<T>: Default + fmt::Display + Send {
+    /// Adds a trial.
+    fn add(&mut self, trial: &T);
+}
+
+/// Runs a trial and judges it.
+pub(super) async fn judged<T: Trial>(name: &Name, servers: &Arc<Servers>) -> T {
+    let running = tokio::spawn(T::run(name.clone(), Arc::clone(servers)));
+    match running.await {
+        Ok(trial) => trial,
+        Err(panic) => T::panicked(name, panic.to_string()),
+    }
+}
