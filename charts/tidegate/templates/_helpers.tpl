@@ -1,0 +1,127 @@
+{{- define "tidegate.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The longest suffix is "-redis-data-0". */}}
+{{- define "tidegate.fullname" -}}
+{{- $name := include "tidegate.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Called with a dict of `root` and `component`. */}}
+{{- define "tidegate.selector" -}}
+app.kubernetes.io/name: {{ include "tidegate.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "tidegate.labels" -}}
+{{ include "tidegate.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "tidegate.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "tidegate.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidegate.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ default .Chart.AppVersion $image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "tidegate.redisUrl" -}}
+{{- $redis := .Values.redis -}}
+{{- if eq $redis.kind "bundled" -}}
+redis://tidegate:${REDIS_PASSWORD}@{{ include "tidegate.fullname" . }}-redis:6379
+{{- else if $redis.urlSecret.name -}}
+${REDIS_URL}
+{{- else -}}
+{{ required "redis.kind is external: set redis.url, or redis.urlSecret.name" $redis.url }}
+{{- end -}}
+{{- end -}}
+
+{{/* Values that no schema can compare with each other. */}}
+{{- define "tidegate.validate" -}}
+{{- if eq .Values.redis.kind "none" -}}
+{{- if or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) -}}
+{{- fail "redis.kind is none: each gateway counts alone, so set replicas: 1 and disable autoscaling, or choose bundled or external" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.tls.clientCa (not .Values.tls.secretName) -}}
+{{- fail "tls.clientCa is a key of the Secret tls.secretName, which is not set" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (not .Values.autoscaling.cpu) (not .Values.autoscaling.requestsPerSecond) -}}
+{{- fail "autoscaling is enabled without a metric: set autoscaling.cpu or autoscaling.requestsPerSecond" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) -}}
+{{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.admin.service.enabled) -}}
+{{- fail "serviceMonitor needs admin.service.enabled; podMonitor needs no Service" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The keys that only a restart changes. Pods carry their checksum; all other keys are reloaded. */}}
+{{- define "tidegate.restartKeys" -}}
+{{- $fullname := include "tidegate.fullname" . -}}
+{{- $admin := dict "address" "0.0.0.0:9901" -}}
+{{- if .Values.admin.tokens -}}
+{{- $_ := set $admin "tokens" .Values.admin.tokens -}}
+{{- else -}}
+{{- $_ := set $admin "token" "${ADMIN_TOKEN}" -}}
+{{- end -}}
+{{- $hosts := list -}}
+{{- if .Values.admin.service.enabled -}}
+{{- $service := printf "%s-admin" $fullname -}}
+{{- $hosts = list $service (printf "%s.%s.svc" $service .Release.Namespace) -}}
+{{- end -}}
+{{- with concat $hosts .Values.admin.hosts -}}
+{{- $_ := set $admin "hosts" . -}}
+{{- end -}}
+{{- $store := "memory" -}}
+{{- if ne .Values.redis.kind "none" -}}
+{{- $url := dict "url" (include "tidegate.redisUrl" .) -}}
+{{- $store = dict "redis" (merge $url .Values.redis.settings) -}}
+{{- end -}}
+{{- $keys := dict "admin" $admin "store" $store "secret" "${TIDEGATE_SECRET}" -}}
+{{- range $key := list "log" "overrides_file" -}}
+{{- with get $.Values.config $key -}}
+{{- $_ := set $keys $key . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $keys -}}
+{{- end -}}
+
+{{- define "tidegate.gateway.yaml" -}}
+{{- $listen := list "0.0.0.0:8080" -}}
+{{- with .Values.tls.secretName -}}
+{{- $tls := dict "cert" "/etc/tidegate-tls/tls.crt" "key" "/etc/tidegate-tls/tls.key" -}}
+{{- with $.Values.tls.clientCa -}}
+{{- $_ := set $tls "client_ca" (printf "/etc/tidegate-tls/%s" .) -}}
+{{- $_ := set $tls "client_cert" $.Values.tls.clientCert -}}
+{{- end -}}
+{{- $listen = append $listen (dict "address" "0.0.0.0:8443" "tls" $tls) -}}
+{{- end -}}
+{{- $timeouts := dict "timeouts" (dict "drain" (printf "%ds" (int .Values.drainSeconds))) -}}
+{{- $own := mergeOverwrite (dict "listen" $listen) $timeouts (include "tidegate.restartKeys" . | fromYaml) -}}
+{{- toYaml (mergeOverwrite (deepCopy .Values.config) $own) -}}
+{{- end -}}
