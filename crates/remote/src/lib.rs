@@ -1,12 +1,13 @@
 //! The commands that ask running gateways, through their admin ports.
 //!
 //! - `address`: where a port is
-//! - `port`: with which token it is asked, and one question
-//! - `client`, `overrides`, `top`: the commands
+//! - `port`: its token, and one exchange
+//! - `client`, `health`, `overrides`, `top`: the commands
 
 mod address;
 pub mod client;
 mod failure;
+pub mod health;
 pub mod overrides;
 pub mod port;
 pub mod top;

@@ -27,6 +27,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 16 << 20;
 /// The environment variable with the token of admin ports.
 const TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
+/// The longest sentence of an answer that is shown, in bytes.
+const MAX_DETAIL: usize = 1 << 10;
 /// How much of a token's file is read, in bytes.
 const MAX_TOKEN: u64 = 8 << 10;
 
@@ -250,6 +252,9 @@ fn detail(body: &[u8]) -> String {
     let detail = problem
         .as_ref()
         .and_then(|problem| problem["detail"].as_str());
+    // Health is answered in plain text.
+    let line = || std::str::from_utf8(body).ok()?.lines().next();
+    let detail = detail.or_else(line).filter(|it| it.len() <= MAX_DETAIL);
     let detail = detail.unwrap_or("an answer without a reason");
     detail.chars().map(tidegate_status::shown).collect()
 }

@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod log;
 pub mod metrics;
+pub mod program;
 pub mod status;
 pub mod traces;
 

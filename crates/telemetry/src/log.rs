@@ -103,7 +103,7 @@ impl Log {
         lines.spawn_writer(io::stderr(), report)?;
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_ansi(io::stderr().is_terminal())
+            .with_ansi(io::stderr().is_terminal() && !has_no_color())
             // Its own complaints would be written to standard error by the thread that logs.
             .log_internal_errors(false)
             .with_writer(lines.clone());
@@ -118,6 +118,11 @@ impl Log {
         }
         Ok(Self(lines))
     }
+}
+
+/// Returns whether the environment asks for no colours (https://no-color.org).
+fn has_no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 impl Drop for Log {

@@ -11,9 +11,7 @@ use crate::runtime::fixed;
 use crate::runtime::limit_keys::LimitKeys;
 use crate::runtime::snapshot::Snapshot;
 use tidegate_config::Plan;
-
-/// The version of the program.
-const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+use tidegate_telemetry::program;
 
 /// The configuration in force: when it was taken, and what the keys of its limits are made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,6 +27,12 @@ pub(crate) struct RunningConfig {
     /// The version of the program.
     #[serde(default)]
     program: String,
+    /// The commit that was built, or `unknown`.
+    #[serde(default)]
+    commit: String,
+    /// The profile of the build.
+    #[serde(default)]
+    profile: String,
     /// Fingerprints of what only a restart changes, by key.
     #[serde(default)]
     fixed: BTreeMap<String, String>,
@@ -38,13 +42,29 @@ impl RunningConfig {
     /// The keys of a plan that are not what they were when this gateway started: a reload with the plan is refused. Gateways of other
     /// versions do not say.
     pub(crate) fn refuses(&self, plan: &Plan) -> Vec<&str> {
-        if self.program != PROGRAM {
+        if self.program != program::VERSION {
             return Vec::new();
         }
         let planned = fixed::fingerprints(plan);
         let differs = |(key, was): &(&String, &String)| planned.get(*key) != Some(*was);
         let differing = self.fixed.iter().filter(differs);
         differing.map(|(key, _)| key.as_str()).collect()
+    }
+
+    /// Describes the program that runs, and its configuration. The texts come from another process.
+    pub(crate) fn description(&self) -> String {
+        let or_unknown = |text: &str| match text {
+            "" => "unknown".to_owned(),
+            text => tidegate_remote::plain(text),
+        };
+        format!(
+            "tidegate {} (commit {}, profile {}), with configuration {} since {}",
+            or_unknown(&self.program),
+            or_unknown(&self.commit),
+            or_unknown(&self.profile),
+            or_unknown(&self.version),
+            or_unknown(&self.since),
+        )
     }
 }
 
@@ -54,7 +74,9 @@ pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
         since: format!("{:.0}", snapshot.since),
         routes: snapshot.stack.routes.count(),
         limits: snapshot.limit_keys.clone(),
-        program: PROGRAM.to_owned(),
+        program: program::VERSION.to_owned(),
+        commit: program::COMMIT.to_owned(),
+        profile: program::PROFILE.to_owned(),
         fixed: snapshot.fixed.clone(),
     };
     // Strings always become JSON.

@@ -32,10 +32,14 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend(too_many_connections(&plan));
     let running = match options.running {
-        true => Some(changes_of_reload(&plan)?),
+        true => Some(running(&plan)?),
         false => None,
     };
-    warnings.extend(running.iter().flatten().cloned());
+    let changes = match &running {
+        Some(running) => changes_of_reload(&plan, running)?,
+        None => Vec::new(),
+    };
+    warnings.extend(changes.iter().cloned());
     let mut report = String::new();
     for warning in &warnings {
         // Writing to a String cannot fail.
@@ -49,12 +53,15 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         counted(plan.limits.len(), "limit"),
         counted(warnings.len(), "warning"),
     );
-    if running.is_some_and(|changes| changes.is_empty()) {
-        let _ = writeln!(
-            report,
-            "the gateway at {} would take it by a reload, and keep every limit and override",
-            plan.admin.address
-        );
+    if let Some(running) = &running {
+        let _ = writeln!(report, "running: {}", running.description());
+        if changes.is_empty() {
+            let _ = writeln!(
+                report,
+                "the gateway at {} would take it by a reload, and keep every limit and override",
+                plan.admin.address
+            );
+        }
     }
     if options.connect {
         let tried = connect::try_all(&mut plan)?;
@@ -87,11 +94,15 @@ fn too_many_connections(plan: &Plan) -> Option<String> {
     Some(format!("warning: {misfit}"))
 }
 
+/// Asks the running gateway for its configuration, through the admin port of this plan.
+fn running(plan: &Plan) -> Result<RunningConfig, Failure> {
+    port::ask(&AdminPort::of(&plan.admin)?, Call::get("/config"))
+}
+
 /// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more. And why it
 /// would be refused.
-fn changes_of_reload(plan: &Plan) -> Result<Vec<String>, Failure> {
+fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>, Failure> {
     let admin = AdminPort::of(&plan.admin)?;
-    let running: RunningConfig = port::ask(&admin, Call::get("/config"))?;
     let mut warnings: Vec<_> = running
         .refuses(plan)
         .iter()

@@ -6,8 +6,10 @@ mod check;
 mod connect;
 mod demo;
 mod explain;
+mod file;
 mod init;
 mod keys;
+mod papers;
 mod reload;
 mod run;
 mod simulate;
@@ -21,15 +23,16 @@ use clap::{Parser, Subcommand};
 #[cfg(test)]
 use tidegate_config::Plan;
 use tidegate_config::Warning;
-use tidegate_remote::{Failure, client, environment, load, overrides, print, top};
-use tidegate_telemetry::log;
+use tidegate_remote::{Failure, client, environment, health, load, overrides, print, top};
+use tidegate_telemetry::{log, program};
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version = program::BUILD, about)]
 pub(crate) struct Cli {
-    /// The configuration file. `simulate` takes several: repeat the option.
-    #[arg(short, long, global = true, default_value = "gateway.yaml")]
+    /// The configuration file. `simulate` takes several: repeat the option. Default: the file that the variable TIDEGATE_CONFIG names,
+    /// else gateway.yaml in this folder, else /etc/tidegate/gateway.yaml.
+    #[arg(short, long, global = true)]
     config: Vec<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -83,6 +86,13 @@ enum Command {
     /// Makes an API key, or the configuration entry of a key.
     #[command(subcommand)]
     Keys(keys::Task),
+    /// Asks the admin port of a running gateway for its health. Ends with status 1 if it is not well.
+    Health(health::Question),
+    /// Prints completions of commands and options for a shell.
+    Completions(papers::Completions),
+    /// Writes manual pages into a folder.
+    #[command(hide = true)]
+    Man(papers::Manual),
     /// Prints the JSON Schema of the configuration, for completion in editors.
     Schema,
 }
@@ -90,10 +100,14 @@ enum Command {
 impl Cli {
     fn run(self) -> Result<(), Failure> {
         let command = self.command.unwrap_or(Command::Run);
+        let files = match command {
+            Command::Init(_) => file::to_write(self.config),
+            _ => file::to_read(self.config),
+        };
         if let Command::Simulate(options) = command {
-            return simulate::run(&self.config, &options);
+            return simulate::run(&files, &options);
         }
-        let [config] = &self.config[..] else {
+        let [config] = &files[..] else {
             return Err(Failure::usage(
                 "only `tidegate simulate` takes several configurations",
             ));
@@ -108,6 +122,12 @@ impl Cli {
             Command::Overrides(question) => overrides::run(config, &question),
             Command::Top(view) => top::run(config, &view),
             Command::Keys(task) => keys::run(&task),
+            Command::Health(question) => health::run(config, &question),
+            Command::Completions(options) => {
+                papers::completions(&options);
+                Ok(())
+            }
+            Command::Man(options) => papers::manual(&options),
             Command::Schema => schema(),
             // Taken above.
             Command::Simulate(_) => Ok(()),

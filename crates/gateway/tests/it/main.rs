@@ -103,6 +103,7 @@ mod traces;
 mod unread_log;
 
 // The commands, by the real binary.
+mod builds;
 mod client_command;
 mod commands;
 mod demo;

@@ -63,10 +63,7 @@ async fn a_changed_window_is_said_before_the_reload_and_after() {
     let said = check(&next);
     let why = "limit `daily` anew, so that clients have its full quota again: \
         `fixed_window` of 1day becomes `fixed_window` of 12h";
-    assert!(
-        said.contains(why) && said.ends_with("1 warning\n"),
-        "{said}"
-    );
+    assert!(said.contains(why) && said.contains("1 warning\n"), "{said}");
 
     let (_, before) = page(admin, "/metrics").await;
     assert!(!before.contains("limits_started_anew_total{"), "{before}");

@@ -25,7 +25,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
         at: epoch_ms(),
         tick: sampled.tick,
         gateway: Gateway {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: crate::program::VERSION.to_owned(),
             configuration: view.configuration.to_owned(),
             configured_at: view.configured_at,
             uptime_seconds: view.uptime,

@@ -1,0 +1,43 @@
+//! `tidegate completions` and `tidegate man`: completions for shells, and manual pages, made of the arguments themselves.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::{Cli, Failure, print};
+
+/// For which shell completions are printed.
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Where manual pages are written.
+#[derive(Debug, Args)]
+pub(super) struct Manual {
+    /// The folder; it must exist
+    folder: PathBuf,
+}
+
+/// Prints the completions of one shell.
+pub(super) fn completions(options: &Completions) {
+    let mut text = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "tidegate", &mut text);
+    print(&String::from_utf8_lossy(&text));
+}
+
+/// Writes one page for the program, and one for each command.
+pub(super) fn manual(options: &Manual) -> Result<(), Failure> {
+    let folder: &Path = &options.folder;
+    // The release alone: pages of two builds of one release are the same.
+    let program = Cli::command().version(env!("CARGO_PKG_VERSION"));
+    let written = clap_mangen::generate_to(program, folder);
+    written.map_err(|error| {
+        let folder = folder.display();
+        Failure::failed(format!(
+            "manual pages cannot be written to {folder}: {error}"
+        ))
+    })
+}
