@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use tidegate_tower::TrustedProxies;
 
-use super::{Failure, run};
+use super::Failure;
+use super::run::{self, StopSignals};
 use crate::gateway::Gateway;
 use crate::runtime::StartError;
 use tidegate_net::descriptors;
@@ -21,7 +22,7 @@ pub(super) fn run() -> Result<(), Failure> {
 }
 
 async fn demo() -> Result<(), Failure> {
-    let stop = run::stop_signal().map_err(Failure::failed)?;
+    let stop = StopSignals::new().map_err(Failure::failed)?;
     let api = tidegate_demo::start_api().await.map_err(Failure::failed)?;
     let environment = |name: &str| match name {
         "TIDEGATE_UPSTREAM" => Some(api.to_string()),
@@ -49,7 +50,7 @@ async fn demo() -> Result<(), Failure> {
     // Not waited for: standard output may be a pipe that nobody reads.
     tokio::task::spawn_blocking(move || super::print(&text));
     tokio::select! {
-        () = gateway.run(stop) => Ok(()),
+        ended = run::until_stopped(gateway, stop) => ended,
         never = tidegate_demo::play(address) => match never {},
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::reload::Reloads;
 use super::systemd;
@@ -16,6 +17,7 @@ use tidegate_config::Plan;
 use tidegate_net::descriptors;
 use tidegate_net::file_stamp::Stamp;
 use tidegate_telemetry::log::Log;
+use tidegate_telemetry::program;
 
 /// How long threads that wait for files or names may delay the end of the process.
 const LAST_TASKS: Duration = Duration::from_millis(500);
@@ -27,6 +29,14 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     let (plan, warnings) = super::load(config)?;
     // Dropped last, so that it has the last lines of all others.
     let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
+    let file = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    tracing::info!(
+        file = %file.display(),
+        version = program::VERSION,
+        commit = program::COMMIT,
+        profile = program::PROFILE,
+        "configuration loaded"
+    );
     for warning in warnings {
         tracing::warn!("{}", in_one_line(&warning));
     }
@@ -60,7 +70,7 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
 
 async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
     // Asked for before anything starts, so that no signal finds nobody waiting.
-    let stop = stop_signal().map_err(Failure::failed)?;
+    let stop = StopSignals::new().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
     let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
     let inherited = Inherited::take().map_err(Failure::usage)?;
@@ -73,14 +83,10 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     announce(&gateway).map_err(Failure::failed)?;
     // Its ports are open: who comes now waits for a moment at most.
     systemd::ready();
-    let stop = async {
-        stop.await;
-        systemd::stopping();
-    };
     let reloads = reloads.follow(gateway.reloader());
     let reopens = reopen_at_signal(reopen, gateway.reopener());
     tokio::select! {
-        () = gateway.run(stop) => {}
+        ended = until_stopped(gateway, stop) => ended?,
         never = reloads => never,
         never = reopens => never,
     }
@@ -107,16 +113,53 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// Ready at the first SIGTERM, SIGINT or SIGQUIT. All three are graceful: nginx takes SIGQUIT for that.
-pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut quit = signal(SignalKind::quit())?;
-    Ok(async move {
+/// The signals that stop the gateway. All three are graceful: nginx takes SIGQUIT for that.
+#[derive(Debug)]
+pub(super) struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl StopSignals {
+    /// Receives them from here on. Before, each of them ends the process.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for the first of them.
+    async fn first(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = quit.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.quit.recv() => {}
         }
-    })
+    }
+}
+
+/// Runs the gateway until a signal stops it. A Ctrl-C during the stop ends it at once.
+pub(super) async fn until_stopped(
+    gateway: Gateway,
+    mut signals: StopSignals,
+) -> Result<(), Failure> {
+    let (begin, begun) = oneshot::channel();
+    let hurried = async {
+        signals.first().await;
+        systemd::stopping();
+        let _ = begin.send(());
+        signals.interrupt.recv().await;
+    };
+    let stop = async {
+        let _ = begun.await;
+    };
+    tokio::select! {
+        () = gateway.run(stop) => Ok(()),
+        () = hurried => Err(Failure::failed(
+            "stopped at once by a second Ctrl-C; requests in flight were cut off",
+        )),
+    }
 }

@@ -74,6 +74,26 @@ async fn requests_in_flight_are_answered() {
     assert_eq!(upstream.count(), 32);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_interrupt_ends_the_stop_at_once() {
+    for first in ["INT", "TERM"] {
+        let (upstream, _release) = held();
+        let mut gateway = gateway(&upstream).await;
+        let client = Client::new(gateway.address);
+        let request = Request::get("/").body(body::empty()).unwrap();
+        let asking = tokio::spawn(async move { client.try_request(request).await });
+        upstream.wait_for(1, LONG).await;
+        ready(gateway.admin, 200).await;
+        gateway.process.signal(first);
+        assert_eq!(ready(gateway.admin, 503).await, "stopping\n");
+        gateway.process.signal("INT");
+        let reason = "error: stopped at once by a second Ctrl-C";
+        gateway.process.wait_for_line(reason, LONG).await;
+        assert_eq!(gateway.process.wait(LONG).await.code(), Some(1));
+        assert!(asking.await.unwrap().is_err());
+    }
+}
+
 /// Clients that send one request after another until they cannot any more. A request may come too late to be taken. If the upstream
 /// has seen a request, its client gets an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
