@@ -165,6 +165,10 @@ def compose():
     asked += re.findall(r'"([a-z-]+):\d', read("examples/compose/prometheus.yml"))
     asked += re.findall(r"http://([a-z-]+):\d", read("examples/compose/grafana/datasource.yaml"))
     must(len(asked) == 4 and set(asked) <= set(services), f"not all of {asked} are services")
+    published = [port.split(":")[-1] for port in services["gateway"]["ports"]]
+    must(published == ["8080", "9901"], f"the gateway publishes {published}, without the API or the status page")
+    must("token:" in read("examples/compose/gateway.yaml"), "the status page answers 403 without a token")
+    must("token:" in read("examples/kubernetes/gateway.yaml"), "the status page answers 403 without a token")
     needed, given = variables(read("examples/compose/gateway.yaml")), services["gateway"]["environment"]
     must(needed <= set(given), f"gateway.yaml needs {needed}")
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Request;
+use http::header::AUTHORIZATION;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tidegate_testkit::{Client, Process, RedisServer, Upstream, body};
@@ -20,6 +21,7 @@ use crate::kit::{LONG, ready};
 use crate::support::logged_address;
 
 const PASSWORD: &str = "hunter2";
+const TOKEN: &str = "0123456789abcdef";
 /// Requests in flight have 30 s to end; in a test none takes as long.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -200,6 +202,7 @@ impl Pod {
             .env("TIDEGATE_LISTEN", "127.0.0.1:0")
             .env("TIDEGATE_ADMIN", "127.0.0.1:0")
             .env("TIDEGATE_SECRET", "of-all-pods")
+            .env("ADMIN_TOKEN", TOKEN)
             .env("REDIS_PASSWORD", PASSWORD);
         let process = Process::spawn(command);
         let listening = process.wait_for_line("\"listening\"", LONG).await;
@@ -280,7 +283,8 @@ impl Service {
 
 /// What the admin port says there, if anybody is there.
 async fn told(admin: SocketAddr, path: &str) -> Option<serde_json::Value> {
-    let request = Request::get(path).body(body::empty()).unwrap();
+    let request = Request::get(path).header(AUTHORIZATION, format!("Bearer {TOKEN}"));
+    let request = request.body(body::empty()).unwrap();
     let answer = Client::fresh(admin).try_request(request).await.ok()?;
     serde_json::from_slice(&answer.body).ok()
 }
