@@ -1,8 +1,9 @@
-# A compiler to build with, and a small system that holds one binary: the gateway, or, with `--target api`, the API of the
+# A compiler to build with, and an image with one binary and what it links: the gateway, or, with `--target api`, the API of the
 # load tests. `.ci/dockerfile --build` runs the commands of the build stages in an empty folder, for those without Docker.
+# `.ci/image` builds and runs the image without it.
 FROM rust:1.95-slim-bookworm AS build
 # aws-lc, the cryptography library, is C.
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev ca-certificates && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY Cargo.toml Cargo.lock gateway.yaml ./
 COPY crates crates
@@ -18,19 +19,21 @@ USER nobody
 ENTRYPOINT ["/usr/local/bin/loadtest-api"]
 
 FROM build AS build-gateway
+# docker build --build-arg TIDEGATE_COMMIT="$(git rev-parse --short=12 HEAD)": the image has no git.
+ARG TIDEGATE_COMMIT=
 RUN cargo build --profile dist --locked --package tidegate
+# The binary, its libraries, the authorities of TLS, one user.
+RUN crates/gateway/packaging/image-root target/dist/tidegate image && cp gateway.yaml image/etc/tidegate/gateway.yaml
 
-FROM debian:bookworm-slim
-# The authorities that servers at https:// and rediss:// are known by.
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --no-create-home --shell /usr/sbin/nologin tidegate
-COPY --from=build-gateway /build/target/dist/tidegate /usr/local/bin/tidegate
-COPY gateway.yaml /etc/tidegate/gateway.yaml
+FROM scratch
+COPY --from=build-gateway /build/image /
 # A container is reached from outside of itself; the admin port too, by probes and Prometheus. Publish only what you mean to.
 ENV TIDEGATE_LISTEN=0.0.0.0:8080 \
-    TIDEGATE_ADMIN=0.0.0.0:9901
+    TIDEGATE_ADMIN=0.0.0.0:9901 \
+    TIDEGATE_CONFIG=/etc/tidegate/gateway.yaml
 EXPOSE 8080 9901
-USER tidegate
+USER 10001:10001
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/usr/bin/tidegate", "health"]
 # SIGTERM, which stops a container, lets the requests in flight end first.
-ENTRYPOINT ["/usr/local/bin/tidegate"]
-CMD ["run", "--config", "/etc/tidegate/gateway.yaml"]
+ENTRYPOINT ["/usr/bin/tidegate"]
+CMD ["run"]
