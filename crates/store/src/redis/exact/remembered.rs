@@ -12,10 +12,6 @@ use crate::redis::decision_cache::{Doubt, Known};
 use crate::{Charge, Decision, Mode, Verdicts};
 
 /// The new answers about the charges of a request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a refusal costs no allocation, and is moved once"
-)]
 pub(in super::super) enum Remembered {
     /// It is refused.
     Refused(Decision),
