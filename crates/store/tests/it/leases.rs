@@ -302,7 +302,7 @@ async fn a_refused_request_that_comes_back_alone_is_admitted() {
             let (one, other) = (one.clone(), other.clone());
             keys.spawn(async move {
                 for round in 0..4 {
-                    let charges = [charge(&limit, 1, 1)];
+                    let charges = [charge(&limit, 1, 1 + round % 2)];
                     while decide(&other, &charges).await.outcome == Outcome::Admitted {
                         decide(&one, &charges).await;
                     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
-use super::lender::{Ask, Lent};
+use super::lender::{Ask, Lent, shortest_refusal};
 
 /// After so long what was spent is settled, and what is not needed returned.
 pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
@@ -26,16 +26,26 @@ pub(super) struct Answered {
     pub(super) spent: u64,
     // Until then requests of this cost are refused.
     refusing: Option<Instant>,
+    // The earliest time at which a refused request may come back, as it was answered.
+    comes_back: Option<Instant>,
 }
 
 impl Answered {
+    /// Notes an answer, and the time at which a request may come back that was refused by the answer `before`.
     pub(super) fn new(
         ask: &Ask,
         lent: Lent,
-        quota: &Quota,
+        before: Option<&Self>,
         sent: Instant,
         received: Instant,
     ) -> Self {
+        let retry_after = Duration::from_micros(lent.retry_after);
+        let comes_back = match before {
+            _ if !lent.admitted => Some(received + retry_after),
+            // A settlement does not put off a request that was refused before.
+            Some(before) if ask.cost == 0 => before.comes_back,
+            _ => None,
+        };
         Self {
             lent,
             sent,
@@ -43,7 +53,8 @@ impl Answered {
             cost: ask.cost.max(1),
             is_short: !lent.admitted || lent.out < ask.wanted,
             spent: ask.spent,
-            refusing: (!lent.admitted).then(|| sent + pause(&lent, quota)),
+            refusing: (!lent.admitted).then(|| sent + retry_after.min(LONGEST_REFUSAL)),
+            comes_back,
         }
     }
 
@@ -58,7 +69,11 @@ impl Answered {
         }
         let until = *self.refusing.get_or_insert_with(|| {
             // The last of the budget was lent, and has been spent.
-            (now + pause(&self.lent, quota)).min(self.sent + HORIZON)
+            let fits_at = self.received + Duration::from_micros(self.lent.retry_after);
+            let shortest = Duration::from_micros(shortest_refusal(quota));
+            let until = fits_at.max(now + shortest).min(now + LONGEST_REFUSAL);
+            let until = until.min(self.sent + HORIZON);
+            self.comes_back.map_or(until, |time| until.min(time))
         });
         if now >= until {
             return None;
@@ -74,6 +89,11 @@ impl Answered {
             };
         }
         let retry_after = fits_after.max(micros(until - now)).max(1);
+        let comes_back = now + Duration::from_micros(retry_after);
+        self.comes_back = Some(
+            self.comes_back
+                .map_or(comes_back, |time| time.min(comes_back)),
+        );
         Some(Verdict {
             allowed: false,
             remaining: self.lent.left.min(cost - 1),
@@ -106,18 +126,6 @@ impl Answered {
     fn since(&self, now: Instant) -> Micros {
         micros(now.saturating_duration_since(self.received))
     }
-}
-
-/// For how long nothing is asked once Redis has nothing left: until it has, and for a second at most. What comes back bit
-/// by bit is left to become worth a call.
-fn pause(lent: &Lent, quota: &Quota) -> Duration {
-    let period = if quota.is_gradual() {
-        quota.period()
-    } else {
-        0
-    };
-    let least = Duration::from_micros(period / 32).min(LONGEST_REFUSAL);
-    Duration::from_micros(lent.retry_after).clamp(least, LONGEST_REFUSAL)
 }
 
 fn micros(time: Duration) -> Micros {

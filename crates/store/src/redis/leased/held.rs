@@ -307,7 +307,7 @@ impl Held {
         match answer {
             Ok(answer) => {
                 let lent = answer.content;
-                entry.slice.answered(lent, &key.quota, sent, clock::now());
+                entry.slice.answered(lent, sent, clock::now());
             }
             Err(_) => entry.slice.failed(clock::now()),
         }

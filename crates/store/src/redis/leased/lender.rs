@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Receipt, Verdict};
+use tidegate_core::{Micros, Quota, Receipt, Verdict};
 use tidegate_redis::{Answer, Identity, Word, with_deadline};
 
 use super::super::access::Access;
@@ -14,6 +14,9 @@ use crate::{Charge, Key, Limit, StoreError};
 
 /// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
 pub(super) const TERM: Duration = Duration::from_secs(5);
+
+/// The longest time that a request is refused only because less than a call is worth has come back.
+const LONGEST_PAUSE: Micros = 1_000_000;
 
 /// Whom slices are borrowed from, and by whom.
 #[derive(Debug)]
@@ -160,7 +163,8 @@ impl Lender {
         let script = script::number(Task::Lease, &charges);
         let (tag, shards) = (&budget.key.tag, &self.access.caller.shards);
         let reply = shards.call(tag, script, &budget.keys, &words).await?;
-        Lent::read(&reply).ok_or_else(StoreError::unknown_reply)
+        let (now, lent) = Lent::read(&reply).ok_or_else(StoreError::unknown_reply)?;
+        Ok((now, lent.map(|lent| lent.in_time_for(budget.limit.quota()))))
     }
 
     /// Borrows one unit for this charge, which shows whether Redis lends at all. The slice lapses with the period of the quota.
@@ -220,6 +224,14 @@ impl Lent {
         Some((now, Some(lent)))
     }
 
+    /// Returns the answer with a refusal that holds no shorter than the gateway will refuse by it.
+    fn in_time_for(mut self, quota: &Quota) -> Self {
+        if !self.admitted {
+            self.retry_after = self.retry_after.max(shortest_refusal(quota));
+        }
+        self
+    }
+
     /// What a request that asked is told.
     pub(super) fn verdict(&self) -> Verdict {
         let retry_after = if self.admitted { 0 } else { self.retry_after };
@@ -237,5 +249,14 @@ impl Lent {
     /// By what a charge of this answer is given back.
     pub(super) const fn receipt(&self) -> Receipt {
         Receipt::timed(self.now + self.reset)
+    }
+}
+
+/// Returns the shortest time for which a request is refused. Units that come back bit by bit are left to become worth a call.
+pub(super) fn shortest_refusal(quota: &Quota) -> Micros {
+    if quota.is_gradual() {
+        (quota.period() / 32).min(LONGEST_PAUSE)
+    } else {
+        0
     }
 }

@@ -146,7 +146,7 @@ impl Slice {
     }
 
     /// Notes the answer to what was asked last.
-    pub(super) fn answered(&mut self, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
+    pub(super) fn answered(&mut self, lent: Lent, sent: Instant, received: Instant) {
         let Some(ask) = self.asked.take() else {
             return;
         };
@@ -160,7 +160,13 @@ impl Slice {
         // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
-        self.last = Some(Answered::new(&ask, lent, quota, sent, received));
+        self.last = Some(Answered::new(
+            &ask,
+            lent,
+            self.last.as_ref(),
+            sent,
+            received,
+        ));
     }
 
     /// Notes that there was no answer.

@@ -75,7 +75,7 @@ impl Case {
 
     fn answer(&mut self, lent: Lent) {
         let (sent, received) = (self.now, self.now + 2 * MS);
-        self.slice.answered(lent, &self.quota, sent, received);
+        self.slice.answered(lent, sent, received);
         self.now = received;
     }
 
@@ -248,6 +248,47 @@ fn a_bucket_is_left_to_fill_for_a_while() {
     });
     assert_eq!(case.refuse(1).retry_after, 1_000);
     case.now += MS;
+    case.ask(1);
+}
+
+/// The refusal of the last of a budget ends with the window, however late the slice was spent, and a settlement does not put it off.
+#[test]
+fn a_refusal_does_not_outlast_the_time_after_which_it_fits() {
+    let mut case = Case::new(hour(10));
+    case.grow(2);
+    case.slice.spent += 2;
+    let ask = case.ask(1);
+    case.answer(Lent {
+        retry_after: 800_000,
+        ..lent(ask, 0)
+    });
+    case.now += 500 * MS;
+    case.slice.spent += case.slice.rest(case.now);
+    assert_eq!(case.refuse(1).retry_after, 300_000);
+    case.now += 300 * MS;
+    case.ask(1);
+
+    let minute = Rate {
+        count: 6_400,
+        per: 64_000_000,
+    };
+    let mut case = Case::new(TokenBucket::new(6_400, minute).unwrap().into());
+    let ask = case.ask(1);
+    case.answer(Lent {
+        admitted: false,
+        retry_after: 1_000_000,
+        ..lent(ask, 0)
+    });
+    case.now += 900 * MS;
+    assert_eq!(case.refuse(1).retry_after, 100_000);
+    for _ in 0..2 {
+        let ask = case.slice.settle(&case.quota, case.now, 50 + case.number);
+        case.answer(Lent {
+            retry_after: 96_000,
+            ..lent(ask, 0)
+        });
+    }
+    case.now += 96 * MS;
     case.ask(1);
 }
 
