@@ -326,6 +326,30 @@ async fn a_refused_request_that_comes_back_alone_is_admitted() {
     keys.join_all().await;
 }
 
+/// A bucket gets its units back one by one, and is left alone until there are enough for a call. The refused request gets that time.
+#[tokio::test]
+async fn a_refusal_of_a_bucket_holds_for_its_retry_after() {
+    let server = RedisServer::start().await;
+    let store = connect(&server.url(), TIMEOUT).await;
+    let [bucket, ..] = lendable(1_000, SECOND);
+    let limit = limit("bucket", bucket).in_mode(Mode::Leased);
+    for client in 0..10 {
+        decide(&store, &[charge(&limit, client, 1_000)]).await;
+        // These fit again after 20 ms.
+        let charges = [charge(&limit, client, 20)];
+        let refused = loop {
+            let decision = decide(&store, &charges).await;
+            if decision.outcome == Outcome::Refused {
+                break decision.verdicts[0].unwrap();
+            }
+        };
+        assert!(refused.retry_after >= SECOND / 32, "{refused:?}");
+        tokio::time::sleep(Duration::from_micros(refused.retry_after + 1)).await;
+        let again = decide(&store, &charges).await;
+        assert_eq!(again.outcome, Outcome::Admitted, "{refused:?}, {again:?}");
+    }
+}
+
 /// The limit is exact after a reload, which comes while slices are out and requests are under way.
 #[tokio::test]
 async fn a_limit_that_leaves_leased_counts_what_was_spent_of_slices() {

@@ -4,13 +4,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
-use super::lender::{Ask, Lent, shortest_refusal};
+use super::lender::{Ask, LONGEST_REFUSAL, Lent, shortest_refusal};
 
 /// After so long what was spent is settled, and what is not needed returned.
 pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
-
-/// The longest that requests are refused because Redis had nothing left.
-const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 
 /// An answer, and to what.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +39,7 @@ impl Answered {
         let retry_after = Duration::from_micros(lent.retry_after);
         let comes_back = match before {
             _ if !lent.admitted => Some(received + retry_after),
-            // A settlement does not put off a request that was refused before.
+            // A call in the background does not put off a request that was refused before.
             Some(before) if ask.cost == 0 => before.comes_back,
             _ => None,
         };
@@ -70,8 +67,7 @@ impl Answered {
         let until = *self.refusing.get_or_insert_with(|| {
             // The last of the budget was lent, and has been spent.
             let fits_at = self.received + Duration::from_micros(self.lent.retry_after);
-            let shortest = Duration::from_micros(shortest_refusal(quota));
-            let until = fits_at.max(now + shortest).min(now + LONGEST_REFUSAL);
+            let until = fits_at.clamp(now + shortest_refusal(quota), now + LONGEST_REFUSAL);
             let until = until.min(self.sent + HORIZON);
             self.comes_back.map_or(until, |time| until.min(time))
         });

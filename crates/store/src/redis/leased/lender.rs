@@ -15,8 +15,8 @@ use crate::{Charge, Key, Limit, StoreError};
 /// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
 pub(super) const TERM: Duration = Duration::from_secs(5);
 
-/// The longest time that a request is refused only because less than a call is worth has come back.
-const LONGEST_PAUSE: Micros = 1_000_000;
+/// The longest time for which requests are refused without a call.
+pub(super) const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 
 /// Whom slices are borrowed from, and by whom.
 #[derive(Debug)]
@@ -164,7 +164,10 @@ impl Lender {
         let (tag, shards) = (&budget.key.tag, &self.access.caller.shards);
         let reply = shards.call(tag, script, &budget.keys, &words).await?;
         let (now, lent) = Lent::read(&reply).ok_or_else(StoreError::unknown_reply)?;
-        Ok((now, lent.map(|lent| lent.in_time_for(budget.limit.quota()))))
+        Ok((
+            now,
+            lent.map(|lent| lent.with_shortest_refusal(budget.limit.quota())),
+        ))
     }
 
     /// Borrows one unit for this charge, which shows whether Redis lends at all. The slice lapses with the period of the quota.
@@ -224,10 +227,11 @@ impl Lent {
         Some((now, Some(lent)))
     }
 
-    /// Returns the answer with a refusal that holds no shorter than the gateway will refuse by it.
-    fn in_time_for(mut self, quota: &Quota) -> Self {
+    /// Returns the answer with the time for which this gateway refuses by it. The request gets the same time as later ones.
+    fn with_shortest_refusal(mut self, quota: &Quota) -> Self {
         if !self.admitted {
-            self.retry_after = self.retry_after.max(shortest_refusal(quota));
+            let shortest = Micros::try_from(shortest_refusal(quota).as_micros());
+            self.retry_after = self.retry_after.max(shortest.unwrap_or(0));
         }
         self
     }
@@ -253,10 +257,10 @@ impl Lent {
 }
 
 /// Returns the shortest time for which a request is refused. Units that come back bit by bit are left to become worth a call.
-pub(super) fn shortest_refusal(quota: &Quota) -> Micros {
+pub(super) fn shortest_refusal(quota: &Quota) -> Duration {
     if quota.is_gradual() {
-        (quota.period() / 32).min(LONGEST_PAUSE)
+        Duration::from_micros(quota.period() / 32).min(LONGEST_REFUSAL)
     } else {
-        0
+        Duration::ZERO
     }
 }
