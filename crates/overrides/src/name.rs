@@ -95,17 +95,16 @@ impl Subject {
         if text.chars().any(char::is_control) {
             return Err(InvalidName::Control);
         }
-        let clients: [(&str, fn(Arc<str>) -> Self); 3] = [
-            ("api_key:", Self::ApiKey),
-            ("user_id:", Self::UserId),
-            ("client_cert:", Self::Certificate),
-        ];
-        for (kind, client) in clients {
-            match text.strip_prefix(kind) {
-                Some("") => return Err(InvalidName::Form),
-                Some(name) => return Ok(client(name.into())),
-                None => {}
-            }
+        let named = match text.split_once(':') {
+            Some(("api_key", name)) => Some((name, Self::ApiKey(name.into()))),
+            Some(("user_id", name)) => Some((name, Self::UserId(name.into()))),
+            Some(("client_cert", name)) => Some((name, Self::Certificate(name.into()))),
+            _ => None,
+        };
+        match named {
+            Some(("", _)) => return Err(InvalidName::Form),
+            Some((_, subject)) => return Ok(subject),
+            None => {}
         }
         if let Some(address) = text.strip_prefix("ip:") {
             let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;

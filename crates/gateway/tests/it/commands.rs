@@ -154,6 +154,7 @@ fn the_schema_is_one_and_knows_every_key() {
         keys,
         [
             "admin",
+            "allow",
             "always",
             "clients",
             "deny",

@@ -111,13 +111,13 @@ fn a_change_is_in_force_where_it_was_made_at_once_and_elsewhere_soon() {
     let (first, change) = set(1, 100, None);
     let after = |here: u64, there: u64| {
         let shows = |gateway, ms| (ms > [here, there][gateway]).then_some(first);
-        names(&history(&[change.clone()], shows))
+        names(&history(std::slice::from_ref(&change), shows))
     };
     assert_eq!(after(101, 700), [""; 0]);
     assert_eq!(after(150, 700), [SET.name]);
     assert_eq!(after(101, 1_000), [SET.name]);
     // A gateway that does not reach Redis need not have it.
-    let mut away = history(&[change.clone()], |gateway, ms| {
+    let mut away = history(std::slice::from_ref(&change), |gateway, ms| {
         (gateway == 0 && ms > 101 || ms > 2_000).then_some(first)
     });
     assert_eq!(names(&away), [SET.name]);
@@ -225,7 +225,7 @@ fn an_override_is_in_force_until_redis_clock_is_at_its_end() {
     let (entry, short) = set(1, 100, Some(700));
     let until = |end: u64| {
         let shows = move |_, ms: u64| (101..end).contains(&ms).then_some(entry);
-        names(&history(&[short.clone()], shows))
+        names(&history(std::slice::from_ref(&short), shows))
     };
     assert_eq!(until(700), [""; 0]);
     assert_eq!(until(800), [""; 0]);
@@ -233,7 +233,7 @@ fn an_override_is_in_force_until_redis_clock_is_at_its_end() {
     assert_eq!(until(300), [SET.name]);
     // A gateway that was paused ends it when it runs again.
     let shows = |_, ms: u64| (101..1_160).contains(&ms).then_some(entry);
-    let mut paused = history(&[short.clone()], shows);
+    let mut paused = history(std::slice::from_ref(&short), shows);
     let is_paused = |look: &Look| span(300, 1_100).meets(&look.span);
     paused.looks.retain(|look| !is_paused(look));
     assert_eq!(names(&paused), [CLOCK.name]);
@@ -253,7 +253,7 @@ fn a_clock_that_is_set_back_brings_an_override_back() {
     let from = |back: u64| {
         let shows = move |_, ms: u64| (101..550).contains(&ms) || ms > back;
         let shows = |gateway, ms| shows(gateway, ms).then_some(entry);
-        let mut history = history(&[long.clone()], shows);
+        let mut history = history(std::slice::from_ref(&long), shows);
         for (begin, ahead) in [(500, HOUR), (1_000, 0)] {
             let span = span(begin, begin + 1);
             history.steps.push(Step { span, ahead });
@@ -270,7 +270,9 @@ fn a_clock_that_is_set_back_brings_an_override_back() {
 fn the_listed_overrides_are_the_enforced_ones() {
     let (entry, block) = set(1, 100, None);
     let lacks = |until: u64| {
-        let mut history = history(&[block.clone()], |_, ms| (ms > 101).then_some(entry));
+        let mut history = history(std::slice::from_ref(&block), |_, ms| {
+            (ms > 101).then_some(entry)
+        });
         for look in &mut history.looks {
             if (at(1_000)..at(until)).contains(&look.span.begin) {
                 look.listed = vec![None];
