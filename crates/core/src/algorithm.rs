@@ -117,6 +117,13 @@ pub trait Algorithm {
         reset
     }
 
+    /// Returns the wait of a cost, given the refusal of a smaller one. None if the refusal leaves it open. Then the wait is between
+    /// the refusal's `retry_after` and its `reset`.
+    fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
+        let is_open = cost < self.capacity() && smaller.retry_after < smaller.reset;
+        (!is_open).then_some(smaller.reset)
+    }
+
     /// How much is used of a key whose verdict has this `reset`, where that tells of a debt beyond the capacity; else 0.
     fn debt_of(&self, _reset: Micros) -> u64 {
         0

@@ -144,6 +144,13 @@ impl Meter {
         u64::try_from(paid).unwrap_or(MAX_EXACT)
     }
 
+    /// Returns the wait of a cost, given the refusal of a smaller one, as [`crate::Algorithm::wait_of`]. At the reset
+    /// any cost fits. A smaller cost leaves room, and fits earlier by the time in which that room is paid off.
+    pub(crate) fn wait_of(&self, cost: u64, smaller: &Verdict) -> Micros {
+        let room = self.capacity.saturating_sub(cost) * self.weight / self.pay;
+        smaller.retry_after.max(smaller.reset.saturating_sub(room))
+    }
+
     /// Decides whether `cost` fits, as [`crate::Algorithm::check`].
     pub(crate) fn check(&self, debt: &mut Debt, cost: u64, now: Micros) -> Verdict {
         if debt.at > now + self.full {

@@ -90,6 +90,10 @@ impl Algorithm for LeakyBucket {
         format!("queue {}, drain {rate}", self.capacity())
     }
 
+    fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
+        Some(self.meter.wait_of(cost, smaller))
+    }
+
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Ok(Self {
             meter: self.meter.with_capacity("queue", capacity)?,

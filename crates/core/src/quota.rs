@@ -117,6 +117,11 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => quota.reset_with(reset, units),)+ }
             }
 
+            /// As [`Algorithm::wait_of`].
+            pub fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
+                match self { $(Self::$algorithm(quota) => quota.wait_of(cost, smaller),)+ }
+            }
+
             /// As [`Algorithm::debt_of`].
             pub fn debt_of(&self, reset: Micros) -> u64 {
                 match self { $(Self::$algorithm(quota) => quota.debt_of(reset),)+ }

@@ -89,6 +89,10 @@ impl Algorithm for TokenBucket {
         self.meter.paid_in(reset)
     }
 
+    fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
+        Some(self.meter.wait_of(cost, smaller))
+    }
+
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Ok(Self {
             meter: self.meter.with_capacity("capacity", capacity)?,

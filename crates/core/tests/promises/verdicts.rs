@@ -47,6 +47,29 @@ proptest! {
     }
 
     #[test]
+    fn the_refusal_of_a_cost_gives_the_wait_of_a_larger_one_or_leaves_it_open(
+        quota in quota(), now in start(), ops in traffic(60),
+    ) {
+        let mut key = Key::new(quota, now);
+        for op in ops {
+            let (cost, smaller) = key.meet(op);
+            if smaller.allowed || quota.lease().is_some() {
+                continue;
+            }
+            for larger in [cost + 1, cost.midpoint(quota.capacity()), quota.capacity()] {
+                if larger <= cost || larger > quota.capacity() {
+                    continue;
+                }
+                let exact = key.ask(larger).retry_after;
+                match quota.wait_of(larger, &smaller) {
+                    Some(wait) => prop_assert!(exact <= wait && wait <= exact + 1, "{wait}, {exact}"),
+                    None => prop_assert!((smaller.retry_after..=smaller.reset).contains(&exact)),
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_admitted_verdict_says_what_a_check_right_after_says(
         quota in quota(), now in start(), ops in traffic(60),
     ) {
