@@ -5,11 +5,13 @@
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
 //!
 //! - [`single_flight`]: of requests for a key that has nothing left, one asks and the others wait for its answer
+//! - [`larger`]: the waits of larger costs than the refused one
 //! - [`given_back`]: which refusals do not hold because what they were for was given back
 //! - [`doubts`]: the calls for the sake of requests that another limit refuses; [`looks`]: their rate
 
 mod doubts;
 mod given_back;
+mod larger;
 mod looks;
 mod single_flight;
 
@@ -22,10 +24,11 @@ use crate::sharded::Sharded;
 use crate::{Charge, LastDecision};
 pub(super) use doubts::Doubt;
 use given_back::GivenBack;
+use larger::Larger;
 use looks::Looks;
 use single_flight::Waiters;
 
-/// Rows of the table, a power of two, and keys in each: about 8 MB.
+/// Rows of the table, a power of two, and keys in each: about 14 MB.
 const ROWS: usize = 1 << 14;
 const KEYS: usize = 4;
 
@@ -50,6 +53,8 @@ struct Seen {
     period: Micros,
     cost: u64,
     verdict: Verdict,
+    // A refusal of a larger cost since then.
+    larger: Option<Larger>,
     // By Redis's clock.
     at: Micros,
     sent: Instant,
@@ -101,6 +106,7 @@ impl DecisionCache {
             period: charge.limit.quota().period(),
             cost: charge.cost,
             verdict: *verdict,
+            larger: None,
             at: call.at,
             sent: call.sent,
             received: call.received,
@@ -128,6 +134,13 @@ impl DecisionCache {
         {
             return;
         }
+        let refusal = place.as_mut().filter(|known| !known.verdict.allowed);
+        if let Some(known) = refusal.filter(|_| own.is_some() && !verdict.allowed) {
+            if known.adds(charge, &seen) {
+                return;
+            }
+            seen.larger = known.larger_than(&seen);
+        }
         *place = Some(seen);
     }
 
@@ -141,7 +154,7 @@ impl DecisionCache {
             if seen.verdict.allowed {
                 return Some(Known::Exhausted);
             }
-            let Some((verdict, at)) = seen.refusal(now) else {
+            let Some((verdict, at)) = seen.refusal_of(charge, now) else {
                 return Some(Known::Exhausted);
             };
             Some(match seen.is_new(charge, now) || seen.is_asked(now) {
@@ -278,12 +291,10 @@ impl Seen {
         quota.debt_of(self.verdict.reset)
     }
 
-    /// Whether this charge would have been refused right after it.
+    /// Returns whether this charge would have been refused right after it.
     fn leaves_nothing(&self, charge: &Charge<'_>) -> bool {
-        match self.verdict.allowed {
-            true => self.verdict.remaining < charge.cost,
-            false => self.cost <= charge.cost,
-        }
+        let is_refused = !self.verdict.allowed && self.cost <= charge.cost;
+        is_refused || self.verdict.remaining < charge.cost
     }
 }
 

@@ -1,12 +1,17 @@
 //! Refusals that are given again without asking Redis, and when it is asked after all.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{FixedWindow, Rate, TokenBucket};
-use tidegate_store::{Limit, OnFailure, Outcome, RedisStore, Via};
+use tidegate_core::{Block, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
+use tidegate_store::{Limit, OnFailure, Outcome, RedisStore, Store, Via};
 use tidegate_testkit::RedisServer;
+use tokio::task::JoinSet;
 
-use crate::support::{HOUR, SECOND, charge, connect, limit, quiet_window, wait_for};
+use crate::support::{
+    HOUR, MS, Random, SECOND, charge, connect, every_algorithm, limit, memory_store, quiet_window,
+    wait_for,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -167,6 +172,89 @@ async fn no_refusal_outlives_redis_by_more_than_a_second() {
         assert_eq!(
             (decision.outcome, decision.via),
             (Outcome::Admitted, Via::Fallback)
+        );
+    }
+}
+
+/// Exceeds this limit with the smallest cost, then with a larger one, and asks again when its time to come back has come.
+async fn come_back(store: Store, limit: Limit, mut random: Random) -> Option<Via> {
+    let ask = async |cost| store.decide(&[charge(&limit, 1, cost)]).await;
+    for _ in 0..5 {
+        ask(1).await;
+        tokio::time::sleep(Duration::from_millis(random.between(5, 25))).await;
+    }
+    let mut cost = random.between(2, 4);
+    let mut refused = ask(cost).await;
+    if random.between(0, 1) == 0 {
+        // The answer about the larger cost serves smaller ones as well.
+        cost = random.between(2, cost);
+        refused = ask(cost).await;
+    }
+    let verdict = refused.verdicts[0].filter(|verdict| !verdict.allowed)?;
+    tokio::time::sleep(Duration::from_micros(verdict.retry_after + MS)).await;
+    let again = ask(cost).await;
+    let told = (refused.via, verdict.retry_after, cost, limit.block());
+    let quota = limit.quota();
+    assert_eq!(again.outcome, Outcome::Admitted, "{quota:?}: {told:?}");
+    Some(refused.via)
+}
+
+/// The refusal of a small cost is remembered; larger costs that follow may have longer to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_larger_cost_fits_when_its_own_wait_is_over() {
+    let server = RedisServer::start().await;
+    let redis = Store::Redis(Arc::new(connect(&server.url(), TIMEOUT).await));
+    let mut tasks = JoinSet::new();
+    for seed in 0..60 {
+        for (nth, quota) in every_algorithm(4, 600 * MS)[..6].iter().enumerate() {
+            let span = 150 * MS;
+            let extend = seed % 3 == 1;
+            let mut limit = limit(&format!("larger-{nth}-{seed}"), *quota);
+            if seed % 3 > 0 {
+                limit = limit.blocking(Block { span, extend });
+            }
+            for store in [memory_store(), redis.clone()] {
+                tasks.spawn(come_back(store, limit.clone(), Random(seed)));
+            }
+        }
+    }
+    let came_back = tasks.join_all().await;
+    let remembered = came_back
+        .iter()
+        .filter(|via| **via == Some(Via::Remembered));
+    assert!(remembered.count() > 100);
+}
+
+/// One call a second serves a larger cost as well, also in a log. A mixture of costs takes a few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_larger_costs_costs_a_call_a_second() {
+    let server = RedisServer::start().await;
+    let store = connect(&server.url(), TIMEOUT).await;
+    let log = limit("log", SlidingWindowLog::new(9, quiet_window()).unwrap());
+    for _ in 0..10 {
+        store.decide(&[charge(&log, 1, 1)]).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Costs of one size, and of all sizes beside the smallest one.
+    for (costs, each_second) in [(vec![3], 1), (vec![1, 3, 2, 5, 8], 3)] {
+        let (before, started) = (scripts_run(&server).await, Instant::now());
+        let mut refused = 0;
+        while started.elapsed() < Duration::from_millis(2_500) {
+            let charges = costs.iter().map(|cost| [charge(&log, 1, *cost)]);
+            for charges in charges {
+                let (one, other) = tokio::join!(store.decide(&charges), store.decide(&charges));
+                for decision in [one, other] {
+                    assert_eq!(decision.outcome, Outcome::Refused);
+                    refused += 1;
+                }
+            }
+        }
+        let seconds = started.elapsed().as_secs() + 1;
+        let calls = scripts_run(&server).await - before;
+        assert!(refused > 1_000, "{refused}");
+        assert!(
+            (1..=each_second * seconds).contains(&calls),
+            "{calls} calls for {refused} refusals in {seconds} s, costs {costs:?}"
         );
     }
 }

@@ -25,4 +25,7 @@ pub(crate) const TRIALS: &[&str] = &[
     "50003560",
     // A gateway without Redis said how long its share lasts, which is longer than the block, and a reload raised the limit.
     "1795469917339688",
+    // A remembered refusal of a small cost, given to a larger cost that had to wait for longer: in a queue, and after a block.
+    "9015",
+    "20063",
 ];

@@ -42,12 +42,18 @@ impl DecisionCache {
                 return None;
             }
             let is_new = seen.is_new(charge, now);
-            let is_refused = !seen.verdict.allowed && seen.leaves_nothing(charge);
+            let is_refused = !seen.verdict.allowed && seen.cost <= charge.cost;
             if is_refused && is_new {
                 // Slots are free at any moment.
                 let counts = !limit.holds_slots() && !limit.is_observed();
-                let refusal = seen.refusal(now).filter(|_| counts);
-                return Some(refusal.map_or(Doubt::None, |(verdict, _)| Doubt::Refused(verdict)));
+                if !counts || seen.refusal(now).is_none() {
+                    return Some(Doubt::None);
+                }
+                let mut refusal = seen.refusal_of(charge, now);
+                if refusal.is_none() && seen.is_asked(now) {
+                    refusal = seen.longest_refusal(now);
+                }
+                return Some(refusal.map_or(Doubt::Due, |(verdict, _)| Doubt::Refused(verdict)));
             }
             if is_refused || seen.verdict.remaining < charge.cost {
                 let is_asked = seen.is_asked(now);

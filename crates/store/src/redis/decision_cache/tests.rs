@@ -130,7 +130,12 @@ fn after_an_answer_that_did_not_come_nobody_is_refused_until_one_comes() {
 #[test]
 fn only_a_refusal_of_this_key_for_no_more_than_this_cost_counts() {
     let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now());
-    cache.note(&charge(&limit, 1, 3), &refused(300_000), call(now));
+    let verdict = Verdict {
+        reset: 300_000,
+        remaining: 2,
+        ..refused(300_000)
+    };
+    cache.note(&charge(&limit, 1, 3), &verdict, call(now));
     let other = Limit::new("other", *limit.quota(), OnFailure::Local);
     let refuses = |charge| refusal(&cache, &charge, now).is_some();
     assert!(refuses(charge(&limit, 1, 3)));
@@ -302,4 +307,61 @@ fn plans_of_equal_capacity_do_not_share_a_refusal() {
     }
     cache.forget(&slow);
     assert_eq!(cache.of(&fast, now), Known::Nothing);
+}
+
+/// A log leaves open when a larger cost fits. The answer about it is kept beside that about the smaller cost, in either order.
+#[test]
+fn a_larger_cost_has_a_wait_of_its_own() {
+    let quota = SlidingWindowLog::new(9, 60_000_000).unwrap();
+    let limit = Limit::new("log", quota, OnFailure::Local);
+    let of = |cost| charge(&limit, 1, cost);
+    let answer = |retry_after| Verdict {
+        reset: 50_000_000,
+        ..refused(retry_after)
+    };
+    let now = Instant::now();
+    let soon = now + Duration::from_millis(10);
+    let later = now + Duration::from_millis(12);
+    let (small, large) = ((1, 10_000_000), (4, 40_000_000));
+    for (first, second) in [(small, large), (large, small)] {
+        let cache = DecisionCache::default();
+        let wait = |cost, at| refusal(&cache, &of(cost), at).map(|(told, _)| told.retry_after);
+        cache.note(&of(first.0), &answer(first.1), call(now));
+        assert_eq!(wait(first.0, soon), Some(first.1 - 8_000));
+        assert_eq!(cache.of(&of(second.0), soon), Known::Exhausted);
+        cache.note(&of(second.0), &answer(second.1), call(soon));
+        assert_eq!(wait(first.0, later), Some(first.1 - 10_000));
+        assert_eq!(wait(second.0, later), Some(second.1));
+        // Between them the larger wait is enough, and beyond them that for all to leave.
+        assert_eq!(wait(2, later), wait(4, later));
+        for cost in [5, 9] {
+            let wait = wait(cost, later).unwrap();
+            assert!((49_990_000..=50_000_000).contains(&wait), "{wait}");
+        }
+    }
+}
+
+/// A block may refuse a cost that would fit. So its end is not the wait of a cost that does not.
+#[test]
+fn a_larger_cost_may_wait_for_more_than_the_block() {
+    let now = Instant::now();
+    let soon = now + Duration::from_millis(2);
+    for extend in [false, true] {
+        let cache = DecisionCache::default();
+        let span = 1_000_000;
+        let limit = limit(5).blocking(Block { span, extend });
+        let answer = |retry_after| Verdict {
+            reset: 60_000_000,
+            ..refused(retry_after)
+        };
+        cache.note(&charge(&limit, 1, 1), &answer(900_000), call(now));
+        assert_eq!(cache.of(&charge(&limit, 1, 3), soon), Known::Exhausted);
+        cache.note(&charge(&limit, 1, 3), &answer(60_000_000), call(now));
+        let wait = |cost| {
+            let (told, _) = refusal(&cache, &charge(&limit, 1, cost), soon).unwrap();
+            told.retry_after
+        };
+        assert_eq!(wait(3), 60_000_000);
+        assert_eq!(wait(1), if extend { span } else { 900_000 });
+    }
 }

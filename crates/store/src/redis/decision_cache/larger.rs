@@ -1,0 +1,93 @@
+//! Larger costs than the refused one: they are refused as well, and may have to wait longer.
+//!
+//! Most refusals also give the wait of larger costs. In a log, a counter or a block within a window the wait may stay open. Then one
+//! request of a larger cost asks Redis within a second. Its answer is kept beside the refusal, and serves all costs up to its own. A cost
+//! beyond that waits until any cost fits.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::{Block, Micros, Verdict};
+
+use super::{Seen, longest, micros};
+use crate::Charge;
+
+/// The refusal of a larger cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Larger {
+    cost: u64,
+    sent: Instant,
+    fits: Instant,
+}
+
+impl Larger {
+    fn of(refusal: &Seen) -> Self {
+        Self {
+            cost: refusal.cost,
+            sent: refusal.sent,
+            fits: refusal.received + Duration::from_micros(refusal.verdict.retry_after),
+        }
+    }
+}
+
+impl Seen {
+    /// Returns the refusal of a charge of this cost or a larger one, and the time by Redis's clock. None for a smaller cost, if the time
+    /// to come back has come, or if the wait of the larger cost is open.
+    pub(super) fn refusal_of(
+        &self,
+        charge: &Charge<'_>,
+        now: Instant,
+    ) -> Option<(Verdict, Micros)> {
+        let (mut verdict, at) = self.refusal(now).filter(|_| self.cost <= charge.cost)?;
+        if charge.cost > self.cost {
+            verdict.retry_after = self.wait_of(charge, &verdict, now)?;
+            verdict.reset = verdict.reset.max(verdict.retry_after);
+        }
+        Some((verdict, at))
+    }
+
+    /// Returns the refusal with a wait after which any cost fits.
+    pub(super) fn longest_refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
+        let (mut verdict, at) = self.refusal(now)?;
+        verdict.retry_after = verdict.reset;
+        Some((verdict, at))
+    }
+
+    /// Keeps the later refusal `answer` beside this refusal, if it is of a larger cost and refuses the smaller cost as well. Returns
+    /// whether it is kept.
+    pub(super) fn adds(&mut self, charge: &Charge<'_>, answer: &Self) -> bool {
+        let now = answer.received;
+        let holds = self.holds && self.is_new(charge, now) && self.refusal(now).is_some();
+        let is_smaller = self.cost < answer.cost && self.cost > answer.verdict.remaining;
+        if !(holds && is_smaller && answer.holds) {
+            return false;
+        }
+        if let Some(Block { span, extend: true }) = charge.limit.block() {
+            // The answer began the block again.
+            let wait = span + micros(now.saturating_duration_since(self.received));
+            self.verdict.retry_after = self.verdict.retry_after.max(wait);
+        }
+        self.asking = None;
+        self.larger = Some(Larger::of(answer));
+        true
+    }
+
+    /// Returns the refusal of a larger cost that stays with the refusal `answer`, which takes the place of this refusal.
+    pub(super) fn larger_than(&self, answer: &Self) -> Option<Larger> {
+        let larger = self.larger.unwrap_or_else(|| Larger::of(self));
+        (self.holds && larger.cost > answer.cost).then_some(larger)
+    }
+
+    /// Returns the wait of a larger cost, given the own refusal as it is now.
+    fn wait_of(&self, charge: &Charge<'_>, smaller: &Verdict, now: Instant) -> Option<Micros> {
+        let known = charge.limit.quota().wait_of(charge.cost, smaller);
+        known.or_else(|| {
+            let larger = self.larger.as_ref()?;
+            let wait = micros(larger.fits.saturating_duration_since(now));
+            let is_new = now.saturating_duration_since(larger.sent) < longest(charge);
+            match charge.cost <= larger.cost && wait > 0 {
+                true => is_new.then(|| wait.max(smaller.retry_after)),
+                false => is_new.then_some(smaller.reset),
+            }
+        })
+    }
+}
