@@ -10,7 +10,7 @@ use crate::history::{Charge, History, Request, Span};
 use crate::law::Kind;
 
 /// A second, in us: so long an answer of Redis counts as known.
-const SECOND: Micros = 1_000_000;
+pub(super) const SECOND: Micros = 1_000_000;
 
 /// What is allowed for the time of an answer.
 const SLACK: Micros = 100_000;

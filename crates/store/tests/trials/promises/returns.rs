@@ -1,10 +1,11 @@
 //! A refusal ends at its retry-after.
 
 use tidegate_core::Micros;
+use tidegate_store::Via;
 
-use super::known::{known, refused};
+use super::known::{SECOND, known, refused};
 use super::{Breach, Promise};
-use crate::history::{History, Request, Span};
+use crate::history::{History, Request, Return, Span};
 
 pub(super) const RETRY_AFTER: Promise = Promise {
     name: "retry_after",
@@ -20,6 +21,7 @@ pub(super) const RETRY_AFTER: Promise = Promise {
 fn came_back(history: &History) -> Vec<Breach> {
     let returns = history.returns.iter();
     let returns = returns.filter(|again| !again.admitted && history.judges_gateways());
+    let returns = returns.filter(|again| !is_outdated(history, again));
     let breach = returns.map(|again| Breach {
         promise: RETRY_AFTER.name,
         limit: again.limit,
@@ -31,6 +33,25 @@ fn came_back(history: &History) -> Vec<Breach> {
         what: format!("refused for {} us, and again after that", again.retry_after),
     });
     breach.collect()
+}
+
+/// Whether another gateway charged the key after the answer that its gateway remembered.
+fn is_outdated(history: &History, again: &Return) -> bool {
+    let refused = history
+        .of(again.limit, again.key)
+        .filter(|(request, charge)| {
+            request.asked.end <= again.refused && charge.verdict.is_some_and(|told| !told.allowed)
+        });
+    let Some((refused, _)) = refused.max_by_key(|(request, _)| request.asked.end) else {
+        return false;
+    };
+    let mut others = history
+        .of(again.limit, again.key)
+        .filter(|(request, charge)| {
+            request.gateway != refused.gateway && charge.verdict.is_some_and(|told| told.allowed)
+        });
+    let oldest = refused.asked.begin.saturating_sub(SECOND);
+    refused.via() == Some(Via::Remembered) && others.any(|(_, charge)| charge.at.end >= oldest)
 }
 
 /// A refusal whose client cannot be admitted when it comes back, also if no other request comes meanwhile.

@@ -119,6 +119,18 @@ fn who_comes_back_and_what_is_kept() {
     again.admitted = false;
     history.returns.push(again);
     assert_eq!(names(&history), ["retry_after"]);
+    // A gateway has not heard of charges that others made since the answer that it remembers.
+    let told = |via, charged_by| {
+        let mut history = history.clone();
+        let by = |request: &mut Request| request.gateway = charged_by;
+        history.requests.iter_mut().for_each(by);
+        history.requests.push(refused(40 * MS, via));
+        history.returns[1].refused = START + 50 * MS;
+        names(&history)
+    };
+    assert_eq!(told(Via::Remembered, 0), ["retry_after"]);
+    assert_eq!(told(Via::Store, 1), ["retry_after"]);
+    assert_eq!(told(Via::Remembered, 1), [""; 0]);
     history.returns.clear();
 
     let look = |key, remaining| Look {
