@@ -175,7 +175,7 @@ async fn a_command_that_fails_ends_though_nobody_reads_why() {
     std::fs::write(&file, yaml).unwrap();
     let mut process = Process::spawn(with_full_pipes(&["run", "-c", file.to_str().unwrap()]));
     process.read_output(false);
-    assert_eq!(process.wait(LONG).await.code(), Some(2));
+    assert_eq!(process.wait(LONG).await.code(), Some(1));
 }
 
 /// What it prints first is for people, who may not be there.
