@@ -46,8 +46,12 @@ impl DecisionCache {
             if is_refused && is_new {
                 // Slots are free at any moment.
                 let counts = !limit.holds_slots() && !limit.is_observed();
-                if !counts || seen.refusal(now).is_none() {
+                if !counts {
                     return Some(Doubt::None);
+                }
+                if seen.refusal(now).is_none() {
+                    let lasting = seen.lasting_refusal(charge, now);
+                    return Some(lasting.map_or(Doubt::None, Doubt::Refused));
                 }
                 let mut refusal = seen.refusal_of(charge, now);
                 if refusal.is_none() && seen.is_asked(now) {

@@ -45,6 +45,27 @@ impl Seen {
         Some((verdict, at))
     }
 
+    /// Returns the refusal of a larger cost that lasts longer than the own refusal, for charges of that cost or more.
+    pub(super) fn lasting_refusal(&self, charge: &Charge<'_>, now: Instant) -> Option<Verdict> {
+        let larger = self.larger.as_ref()?;
+        let wait = micros(larger.fits.saturating_duration_since(now));
+        let is_new = now.saturating_duration_since(larger.sent) < longest(charge);
+        if larger.cost > charge.cost || wait == 0 || !is_new {
+            return None;
+        }
+        let since = micros(now.saturating_duration_since(self.received));
+        let reset = self.verdict.reset.saturating_sub(since).max(wait);
+        Some(Verdict {
+            retry_after: if charge.cost > larger.cost {
+                reset
+            } else {
+                wait
+            },
+            reset,
+            ..self.verdict
+        })
+    }
+
     /// Returns the refusal with a wait after which any cost fits.
     pub(super) fn longest_refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
         let (mut verdict, at) = self.refusal(now)?;

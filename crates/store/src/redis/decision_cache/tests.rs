@@ -341,6 +341,32 @@ fn a_larger_cost_has_a_wait_of_its_own() {
     }
 }
 
+/// The refusal of a larger cost outlasts that of the smaller cost beside it.
+#[test]
+fn a_larger_cost_stays_refused_beside_another_limit() {
+    let quota = SlidingWindowLog::new(9, 60_000_000).unwrap();
+    let limit = Limit::new("log", quota, OnFailure::Local);
+    let of = |cost| charge(&limit, 1, cost);
+    let answer = |retry_after| Verdict {
+        reset: 50_000_000,
+        ..refused(retry_after)
+    };
+    let now = Instant::now();
+    let (small_is_over, all_is_old) = (now + Duration::from_millis(300), now + 2 * SECOND);
+    let cache = DecisionCache::default();
+    cache.note(&of(1), &answer(200_000), call(now));
+    cache.note(&of(4), &answer(40_000_000), call(now));
+    let doubt = |cost, at| cache.doubt(&of(cost), at, true);
+    let wait = |cost| match doubt(cost, small_is_over) {
+        Doubt::Refused(verdict) => verdict.retry_after,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wait(4), 40_000_000 - 298_000);
+    assert_eq!(wait(5), 50_000_000 - 298_000);
+    assert_eq!(doubt(1, small_is_over), Doubt::None);
+    assert_eq!(doubt(4, all_is_old), Doubt::Due);
+}
+
 /// A block may refuse a cost that would fit. So its end is not the wait of a cost that does not.
 #[test]
 fn a_larger_cost_may_wait_for_more_than_the_block() {
