@@ -45,13 +45,22 @@ fn is_outdated(history: &History, again: &Return) -> bool {
     let Some((refused, _)) = refused.max_by_key(|(request, _)| request.asked.end) else {
         return false;
     };
-    let mut others = history
-        .of(again.limit, again.key)
-        .filter(|(request, charge)| {
-            request.gateway != refused.gateway && charge.verdict.is_some_and(|told| told.allowed)
-        });
+    is_charged_elsewhere(history, refused, (again.limit, again.key), Micros::MAX)
+}
+
+/// Whether a gateway gave a refusal from memory, and another gateway charged the key from a second before until this time.
+fn is_charged_elsewhere(
+    history: &History,
+    refused: &Request,
+    (limit, key): (usize, u64),
+    until: Micros,
+) -> bool {
+    let mut others = history.of(limit, key).filter(|(request, charge)| {
+        request.gateway != refused.gateway && charge.verdict.is_some_and(|told| told.allowed)
+    });
     let oldest = refused.asked.begin.saturating_sub(SECOND);
-    refused.via() == Some(Via::Remembered) && others.any(|(_, charge)| charge.at.end >= oldest)
+    let is_in_time = |at: &Span| at.end >= oldest && at.begin <= until;
+    refused.via() == Some(Via::Remembered) && others.any(|(_, charge)| is_in_time(&charge.at))
 }
 
 /// A refusal whose client cannot be admitted when it comes back, also if no other request comes meanwhile.
@@ -60,6 +69,10 @@ fn in_vain(history: &History, request: &Request) -> Option<Breach> {
     let back = request.asked.end + wait;
     known(history, request).find_map(|charge| {
         let limit = charge.charge.limit;
+        let of = (limit, charge.charge.key);
+        if is_charged_elsewhere(history, request, of, request.asked.end) {
+            return None;
+        }
         let back = back + charge.ahead();
         let why = history.judges(limit).then(|| charge.is_full_at(back))??;
         Some(Breach {
