@@ -86,6 +86,8 @@ fn scope(history: &History, request: &Request, charge: &Charge) -> Option<Scope>
     }
     match history.mode(charge) {
         Mode::Local => Some((begin, Budget::Alone(gateway), None)),
+        // After a failed exchange its on_failure decides, until an exchange succeeds.
+        Mode::Synced if !is_named && has_trouble(history, request) => None,
         Mode::Synced => Some((begin, Budget::Shared, Some(gateway))),
         // Its refusal may be a second old.
         Mode::Leased => {
@@ -98,6 +100,13 @@ fn scope(history: &History, request: &Request, charge: &Charge) -> Option<Scope>
     }
 }
 
+/// Whether the gateway of a request was in trouble within a second before.
+fn has_trouble(history: &History, request: &Request) -> bool {
+    let begin = request.asked.begin.saturating_sub(SECOND + SLACK);
+    let mut troubles = history.troubles_of(request.gateway);
+    troubles.any(|trouble| trouble.meets(begin, request.asked.end))
+}
+
 /// Until when the gateway knows of the charges to an exact limit.
 fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micros> {
     if is_fresh(history, request) && charge.verdict.is_some() && !charge.here {
@@ -105,10 +114,7 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
     }
     let begin = request.asked.begin;
     // Without Redis it knows nothing.
-    let mut troubles = history.troubles_of(request.gateway);
-    if troubles
-        .any(|trouble| trouble.meets(begin.saturating_sub(SECOND + SLACK), request.asked.end))
-    {
+    if has_trouble(history, request) {
         return None;
     }
     let is_kept_here = |other: &Charge| history.mode(other) != Mode::Exact;
