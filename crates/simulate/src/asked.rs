@@ -31,10 +31,9 @@ pub(crate) struct Asked<'p> {
 impl Asked<'_> {
     /// What a reservation of this charge has come to; none: what was reserved.
     pub(crate) fn used(&self, charge: &RuleCharge<'_>) -> Option<u64> {
-        if let Some(statuses) = &charge.rule.count {
+        if charge.rule.count.is_some() {
             let status = self.status?;
-            let counts = statuses.iter().any(|counted| counted.as_u16() == status);
-            return (!counts).then_some(0);
+            return (!charge.rule.counts(status)).then_some(0);
         }
         self.cost
     }

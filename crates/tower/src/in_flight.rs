@@ -278,9 +278,6 @@ fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u
     match &rule.count {
         None if is_sent => rule.cost.told_by(answer.headers()),
         None => Some(0),
-        Some(statuses) => {
-            let counts = statuses.contains(&answer.status());
-            (!counts).then_some(0)
-        }
+        Some(_) => (!rule.counts(answer.status().as_u16())).then_some(0),
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode};
+use http::HeaderName;
 use tidegate_store::Limit;
 
 use crate::access::{Access, LimitLists};
@@ -129,9 +129,9 @@ pub struct Rule {
     pub cost: Cost,
     /// What becomes of a request that is refused.
     pub action: Action,
-    /// The statuses of answers that stay charged; none: every request does. Its limit then
+    /// The statuses of answers that stay charged, as ranges with both ends included; none: every request does. Its limit then
     /// [reserves](Limit::reserving), as it does where the [cost](Cost) is told by answers.
-    pub count: Option<Arc<[StatusCode]>>,
+    pub count: Option<Arc<[(u16, u16)]>>,
     /// Whether what a leaky bucket admits goes on at once, and not when its turn comes.
     pub nodelay: bool,
     /// Who is not charged to the limit, and who is refused where it is charged; for [`Access::new`].
@@ -151,6 +151,15 @@ impl Rule {
             nodelay: false,
             lists: LimitLists::default(),
         }
+    }
+
+    /// Returns whether a request with an answer of this status stays charged.
+    pub fn counts(&self, status: u16) -> bool {
+        let counts = |ranges: &Arc<[(u16, u16)]>| {
+            let mut ranges = ranges.iter();
+            ranges.any(|(first, last)| (*first..=*last).contains(&status))
+        };
+        self.count.as_ref().is_none_or(counts)
     }
 
     /// Whether it counts something of the caller's own.

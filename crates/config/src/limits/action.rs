@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -41,7 +40,7 @@ pub(crate) struct Delay {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
-    /// Those whose answer has one of these statuses, 200 to 599, or of these classes, such as 4xx.
+    /// The statuses of their answers, 200 to 599, and classes of statuses, such as 4xx.
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 
@@ -177,22 +176,22 @@ pub(crate) fn action(
     LimitAction::default()
 }
 
-/// The statuses of answers that stay charged; none: all do.
-pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[StatusCode]>> {
+/// The statuses of answers that stay charged, as ranges; none: all do.
+pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[(u16, u16)]>> {
     let written = &limit.count.as_ref()?.value.status;
-    let mut statuses = Vec::new();
+    let mut statuses: Vec<(u16, u16)> = Vec::new();
     for scalar in &written.value {
         let Some(Status(StatusRange(first, last))) = check.read(scalar) else {
             continue;
         };
-        let range = (first..=last).filter_map(|status| StatusCode::from_u16(status).ok());
-        let before = statuses.len();
-        statuses.extend(range);
-        let (earlier, these) = statuses.split_at(before);
-        if these.iter().any(|status| earlier.contains(status)) {
+        if statuses
+            .iter()
+            .any(|other| first <= other.1 && other.0 <= last)
+        {
             let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
             check.refuse(problem);
         }
+        statuses.push((first, last));
     }
     if written.value.is_empty() {
         let problem = Problem::new(written.place, "an empty list counts no request");

@@ -311,11 +311,19 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     }
 }
 
+/// Formats a status, or a class of statuses, as the configuration has it.
+fn written_statuses((first, last): &(u16, u16)) -> String {
+    match first == last {
+        true => first.to_string(),
+        false => format!("{}xx", first / 100),
+    }
+}
+
 /// What the limit does beside counting and rejecting.
 fn does(rule: &Rule) -> String {
     let mut does = String::new();
     if let Some(statuses) = &rule.count {
-        let statuses: Vec<_> = statuses.iter().map(|status| status.as_str()).collect();
+        let statuses: Vec<_> = statuses.iter().map(written_statuses).collect();
         let _ = write!(does, "; counts answers with {}", statuses.join(", "));
     }
     if rule.limit.is_observed() {

@@ -347,7 +347,7 @@ limits:
   queue: { leaky_bucket: { queue: 5, drain: 1/h, nodelay: true }, action: drop }
   places: { concurrency: { limit: 3 } }
   paced: { token_bucket: { capacity: 9, refill: 1/h }, action: { delay: { max: 2s } } }
-  failed: { fixed_window: { limit: 4, window: 1h }, count: { status: [401, 403] } }
+  failed: { fixed_window: { limit: 4, window: 1h }, count: { status: [401, 5xx] } }
   told: { fixed_window: { limit: 50, window: 1h }, cost: { response_header: X-Cost, reserve: 10 } }
   tokens: { fixed_window: { limit: 50, window: 1h }, cost: { response_json: usage.total_tokens, reserve: 20 } }
   new: { fixed_window: { limit: 1, window: 1h }, cost: 1, action: observe }
@@ -366,7 +366,7 @@ routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed,
             "queue, a leaky_bucket of 5, per client; drops what it refuses",
             "places, a concurrency of 3, per client",
             "paced, a token_bucket of 9, per client; what it refuses waits for up to 2s",
-            "failed, a fixed_window of 4, per client; counts answers with 401, 403",
+            "failed, a fixed_window of 4, per client; counts answers with 401, 5xx",
             "told, a fixed_window of 50, per client; reserves 10 until x-cost of the answer says what it costs",
             "tokens, a fixed_window of 50, per client; reserves 20 until usage.total_tokens in the answer's body says what it costs",
             "new, a fixed_window of 1, per client; only observes",

@@ -49,7 +49,7 @@ impl Bench {
         Self {
             rules: [
                 Rule {
-                    count: Some([StatusCode::UNAUTHORIZED].into()),
+                    count: Some([(401, 401)].into()),
                     ..Rule::new(guesses, [])
                 },
                 Rule::new(places, []),
