@@ -112,6 +112,7 @@ BAD = [
     ({"redis": {"kind": "memory"}}, "/redis/kind"),
     ({"redis": {"kind": "external"}}, "set redis.url"),
     ({"redis": {"kind": "external", "url": "http://redis:6379"}}, "/redis/url"),
+    ({"redis": {"kind": "external", "url": "redis://tidegate:hunter2@redis:6379"}}, "has a password"),
     ({"redis": {"settings": {"timeout": 25}}}, "/redis/settings/timeout"),
     ({"redis": {"settings": {"on_failure": "ignore"}}}, "/redis/settings/on_failure"),
     ({"redis": {"kind": "none"}}, "replicas: 1"),

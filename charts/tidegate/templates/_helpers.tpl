@@ -66,6 +66,9 @@ ${REDIS_URL}
 {{- fail "redis.kind is none: each gateway counts alone, so set replicas: 1 and disable autoscaling, or choose bundled or external" -}}
 {{- end -}}
 {{- end -}}
+{{- if regexMatch "^[a-z+-]+://[^/@]*:[^$@/][^/@]*@" (.Values.redis.url | default "") -}}
+{{- fail "redis.url has a password, which the ConfigMap would show: write ${REDIS_PASSWORD}, or set redis.urlSecret" -}}
+{{- end -}}
 {{- if and .Values.tls.clientCa (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCa is a key of the Secret tls.secretName, which is not set" -}}
 {{- end -}}
