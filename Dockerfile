@@ -33,7 +33,8 @@ ENV TIDEGATE_LISTEN=0.0.0.0:8080 \
     TIDEGATE_CONFIG=/etc/tidegate/gateway.yaml
 EXPOSE 8080 9901
 USER 10001:10001
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/usr/bin/tidegate", "health"]
+# By address: a file that is wrong on disk is no failure of the gateway, which keeps its configuration.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/usr/bin/tidegate", "health", "--admin", "http://127.0.0.1:9901"]
 # SIGTERM, which stops a container, lets the requests in flight end first.
 ENTRYPOINT ["/usr/bin/tidegate"]
 CMD ["run"]

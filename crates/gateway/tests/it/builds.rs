@@ -86,6 +86,10 @@ async fn health_is_asked_of_the_admin_port() {
     std::fs::write(&file, format!("admin: \"{}\"\n{ROUTES}", gateway.admin)).unwrap();
     let (status, text) = health(&["-c", file.to_str().unwrap()]);
     assert_eq!(status, Some(0), "{text}");
+    // A file that is wrong on disk is no failure of the gateway.
+    std::fs::write(&file, "limits: [").unwrap();
+    let (status, text) = health(&["-c", file.to_str().unwrap(), "--admin", &url]);
+    assert_eq!(status, Some(0), "{text}");
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
     let (status, text) = health(&["--admin", &url]);
