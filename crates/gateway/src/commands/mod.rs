@@ -97,9 +97,24 @@ enum Command {
     Schema,
 }
 
+impl Command {
+    /// Returns whether `-c` has no effect.
+    const fn reads_no_configuration(&self) -> bool {
+        matches!(
+            self,
+            Self::Demo | Self::Keys(_) | Self::Completions(_) | Self::Man(_) | Self::Schema
+        )
+    }
+}
+
 impl Cli {
     fn run(self) -> Result<(), Failure> {
         let command = self.command.unwrap_or(Command::Run);
+        if !self.config.is_empty() && command.reads_no_configuration() {
+            return Err(Failure::usage(
+                "this command reads no configuration: leave out -c",
+            ));
+        }
         let files = match command {
             Command::Init(_) => file::to_write(self.config),
             _ => file::to_read(self.config),

@@ -137,6 +137,20 @@ fn what_is_no_command_is_refused() {
 }
 
 #[test]
+fn commands_without_a_configuration_take_none() {
+    for command in [
+        &["schema"][..],
+        &["demo"],
+        &["keys", "new", "acme"],
+        &["completions", "bash"],
+    ] {
+        let (status, out, err) = ended(&mut tidegate(&[command, &["-c", "none.yaml"]].concat()));
+        assert_eq!((status, &*out), (Some(2), ""), "{command:?}");
+        assert!(err.contains("leave out -c"), "{command:?}: {err}");
+    }
+}
+
+#[test]
 fn the_schema_is_one_and_knows_every_key() {
     let (status, out, err) = ended(&mut tidegate(&["schema"]));
     assert_eq!((status, &*err), (Some(0), ""));
