@@ -67,7 +67,7 @@ pub struct Plan {
     pub routes: Vec<RoutePlan>,
     /// How long it waits.
     pub timeouts: Timeouts,
-    /// How many connections may be open at once; none: 10,000.
+    /// The most connections that are open at once; none: 10,000.
     pub max_connections: Option<usize>,
     /// How many of these one address may have, or one /64 of IPv6, unless it is trusted; none: all.
     pub max_connections_per_ip: Option<usize>,

@@ -17,7 +17,7 @@ use crate::port::{self, AdminPort, Call, TokenSource};
 /// Whose budgets, and what to do with them.
 #[derive(Debug, Args)]
 pub struct Question {
-    /// The client: api_key:NAME, user_id:ID, client_cert:NAME or ip:ADDRESS. An override may also be for an address or a network, such as 10.0.0.0/8.
+    /// The client: api_key:NAME, user_id:ID, client_cert:NAME or an address. An override may also be for a network, such as 10.0.0.0/8.
     name: String,
     /// The action.
     task: Task,

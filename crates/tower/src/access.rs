@@ -139,9 +139,11 @@ impl Access {
         listed.cloned().or_else(in_file).or_else(not_allowed)
     }
 
-    /// The `allow` list that has neither the caller's address nor a name that the caller has shown.
+    /// Returns the `allow` list with names that has neither the caller's address nor a name that the caller has shown. Lists without
+    /// names are decided by the address.
     fn lacks(&self, caller: &Caller) -> Option<&ListEntry> {
-        let lacking = self.allow.iter().find(|allow| !allow.has(caller));
+        let mut with_names = self.allow.iter().filter(|allow| allow.list.has_names());
+        let lacking = with_names.find(|allow| !allow.has(caller));
         lacking.map(|allow| &allow.itself)
     }
 
@@ -202,7 +204,7 @@ impl Access {
         {
             caller.refuse(Credentials::Missing(required));
         }
-        // Who lacks credentials gets 401, and may be in the list with them.
+        // A caller without valid credentials gets 401: the list may have a name that they would show.
         if caller.refused.is_none()
             && let Some(entry) = self.lacks(caller)
             && !is_preflight()

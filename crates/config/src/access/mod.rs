@@ -1,4 +1,4 @@
-//! Who is refused, and who is charged to nothing (`deny`, `deny_file`, `allow`, `exempt`, `require`).
+//! Access lists: `deny`, `deny_file`, `allow`, `exempt`, `require`.
 
 pub(crate) mod list;
 pub(crate) mod networks;

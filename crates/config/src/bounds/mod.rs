@@ -55,6 +55,7 @@ impl Value for MemoryLimit {
     }
 }
 
+/// Reads a number of connections.
 pub(crate) fn connections(
     check: &mut Check<'_>,
     written: Option<&Scalar<Connections>>,

@@ -109,14 +109,12 @@ fn listener_plan(
     Some(ListenerPlan { tls, ..plain? })
 }
 
-/// Whether only one of two addresses can be listened on. Port 0 is any that is free. `0.0.0.0` takes the port of all IPv4 addresses,
-/// `[::]` of all addresses.
+/// Returns whether two addresses of one family have the same port, and at most one of them can be listened on. Port 0 is any that is free.
+///
+/// `[::]` may leave IPv4 alone: by the system's setting, or as a socket of systemd.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let takes = |all: SocketAddr, one: SocketAddr| {
-        is_any(all) && (all.is_ipv6() || all.is_ipv4() == one.ip().to_canonical().is_ipv4())
-    };
-    let is_same = one.ip() == other.ip() || takes(one, other) || takes(other, one);
-    one.port() != 0 && one.port() == other.port() && is_same
+    let is_same = one.ip() == other.ip() || is_any(one) || is_any(other);
+    one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
 }
 
 /// Takes an address, which must not be taken already.
