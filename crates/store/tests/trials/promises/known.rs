@@ -118,7 +118,9 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
         return None;
     }
     let is_kept_here = |other: &Charge| history.mode(other) != Mode::Exact;
-    let is_mixed = request.charges.iter().any(is_kept_here);
+    // A remembered refusal of an exact limit comes first, and needs no call.
+    let is_first = request.via() != Some(Via::Remembered);
+    let is_mixed = is_first && request.charges.iter().any(is_kept_here);
     let block = history.limits[charge.limit].block;
     if is_being_asked(history, request, charge) {
         // Its answer is not known yet.

@@ -1,11 +1,14 @@
 //! A refusal ends at its retry-after.
 
 use tidegate_core::Micros;
-use tidegate_store::Via;
+use tidegate_store::{Mode, Via};
 
 use super::known::{SECOND, known, refused};
 use super::{Breach, Promise};
-use crate::history::{History, Request, Return, Span};
+use crate::history::{Charge, History, Request, Return, Span};
+
+/// The longest time for which a gateway decides by an answer about a slice.
+const LEASED: Micros = 2_500_000;
 
 pub(super) const RETRY_AFTER: Promise = Promise {
     name: "retry_after",
@@ -35,32 +38,48 @@ fn came_back(history: &History) -> Vec<Breach> {
     breach.collect()
 }
 
-/// Whether another gateway charged the key after the answer that its gateway remembered.
+/// Whether another gateway or plan charged the key after the answer that its gateway remembered.
 fn is_outdated(history: &History, again: &Return) -> bool {
     let refused = history
         .of(again.limit, again.key)
         .filter(|(request, charge)| {
             request.asked.end <= again.refused && charge.verdict.is_some_and(|told| !told.allowed)
         });
-    let Some((refused, _)) = refused.max_by_key(|(request, _)| request.asked.end) else {
+    let Some((request, charge)) = refused.max_by_key(|(request, _)| request.asked.end) else {
         return false;
     };
-    is_charged_elsewhere(history, refused, (again.limit, again.key), Micros::MAX)
+    is_charged_elsewhere(history, request, charge, Micros::MAX)
 }
 
-/// Whether a gateway gave a refusal from memory, and another gateway charged the key from a second before until this time.
+/// Whether a gateway gave a refusal from memory, and another gateway or plan charged the key between the answer and this time.
 fn is_charged_elsewhere(
     history: &History,
-    refused: &Request,
-    (limit, key): (usize, u64),
+    request: &Request,
+    refused: &Charge,
     until: Micros,
 ) -> bool {
-    let mut others = history.of(limit, key).filter(|(request, charge)| {
-        request.gateway != refused.gateway && charge.verdict.is_some_and(|told| told.allowed)
+    let is_leased = history.mode(refused) == Mode::Leased && !history.in_memory;
+    let age = match request.via() {
+        Some(Via::Remembered) if !is_leased => SECOND,
+        Some(Via::Remembered | Via::Here) if is_leased => LEASED,
+        _ => return false,
+    };
+    let (begin, all) = (request.asked.begin, || {
+        history.of(refused.limit, refused.key)
     });
-    let oldest = refused.asked.begin.saturating_sub(SECOND);
-    let is_in_time = |at: &Span| at.end >= oldest && at.begin <= until;
-    refused.via() == Some(Via::Remembered) && others.any(|(_, charge)| is_in_time(&charge.at))
+    let is_own = |other: &Request, charge: &Charge| {
+        other.gateway == request.gateway && charge.numbers == refused.numbers
+    };
+    let answers = all().filter(|(other, charge)| {
+        is_own(other, charge) && other.called && other.asked.end <= begin
+    });
+    let last = answers.map(|(other, _)| other.asked.begin).max();
+    let oldest = last.max(Some(begin.saturating_sub(age)));
+    let others = || all().filter(|(other, charge)| !is_own(other, charge));
+    others().any(|(_, charge)| {
+        let is_charged = charge.verdict.is_some_and(|told| told.allowed);
+        is_charged && Some(charge.at.end) >= oldest && charge.at.begin <= until
+    })
 }
 
 /// A refusal whose client cannot be admitted when it comes back, also if no other request comes meanwhile.
@@ -69,8 +88,7 @@ fn in_vain(history: &History, request: &Request) -> Option<Breach> {
     let back = request.asked.end + wait;
     known(history, request).find_map(|charge| {
         let limit = charge.charge.limit;
-        let of = (limit, charge.charge.key);
-        if is_charged_elsewhere(history, request, of, request.asked.end) {
+        if is_charged_elsewhere(history, request, charge.charge, request.asked.end) {
             return None;
         }
         let back = back + charge.ahead();

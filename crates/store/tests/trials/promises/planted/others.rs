@@ -131,6 +131,19 @@ fn who_comes_back_and_what_is_kept() {
     assert_eq!(told(Via::Remembered, 0), ["retry_after"]);
     assert_eq!(told(Via::Store, 1), ["retry_after"]);
     assert_eq!(told(Via::Remembered, 1), [""; 0]);
+    // A refusal without a slice is as old as the last call of its gateway.
+    let without_slice = |called_at| {
+        let mut history = history.clone();
+        history.limits[0].mode = Mode::Leased;
+        let by = |request: &mut Request| request.gateway = 1;
+        history.requests.iter_mut().for_each(by);
+        history.requests.push(refused(called_at, Via::Store));
+        history.requests.push(refused(40 * MS, Via::Here));
+        history.returns[1].refused = START + 50 * MS;
+        names(&history)
+    };
+    assert_eq!(without_slice(0), [""; 0]);
+    assert_eq!(without_slice(5 * MS), ["retry_after"]);
     history.returns.clear();
 
     let look = |key, remaining| Look {
