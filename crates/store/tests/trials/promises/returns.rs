@@ -71,7 +71,8 @@ fn is_charged_elsewhere(
         other.gateway == request.gateway && charge.numbers == refused.numbers
     };
     let answers = all().filter(|(other, charge)| {
-        is_own(other, charge) && other.called && other.asked.end <= begin
+        let is_same = is_own(other, charge) && charge.cost == refused.cost;
+        is_same && other.called && other.asked.end <= begin
     });
     let last = answers.map(|(other, _)| other.asked.begin).max();
     let oldest = last.max(Some(begin.saturating_sub(age)));

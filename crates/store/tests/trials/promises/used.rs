@@ -342,6 +342,12 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
 /// The places that may be taken.
 fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
     let at = question.at;
+    // Where the clock was stepped meanwhile, a request may have ended after the step.
+    let ended = |time: Micros| {
+        let steps = history.steps.iter().map(|step| step.span);
+        let steps = steps.filter(|span| span.meets(time, time));
+        steps.map(|span| span.end).fold(time, Micros::max)
+    };
     let charges = history.of(question.limit, question.key);
     let charges = charges.filter(|(request, charge)| question.includes(request, charge));
     let taken = charges.filter_map(|(request, charge)| {
@@ -361,7 +367,7 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
         }
         // What runs since an outage is counted by Redis when it is back.
         let holds = is_its || request.is_admitted();
-        let until = match request.ran_until.filter(|_| holds) {
+        let until = match request.ran_until.filter(|_| holds).map(ended) {
             None if holds => Micros::MAX,
             None => late(request).end + lease,
             Some(end) => match surely_done(history, request.gateway, end) {
