@@ -7,7 +7,7 @@
 //! - [`single_flight`]: of requests for a key that has nothing left, one asks and the others wait for its answer
 //! - [`larger`]: the waits of larger costs than the refused one
 //! - [`given_back`]: which refusals do not hold because what they were for was given back
-//! - [`doubts`]: the calls for the sake of requests that another limit refuses; [`looks`]: their rate
+//! - [`doubts`]: the calls about the other charges of a refused request; [`looks`]: the rate of these calls
 
 mod doubts;
 mod given_back;
@@ -22,7 +22,7 @@ use tidegate_core::{Block, Micros, Quota, State, Verdict};
 use crate::charge::{LimitKey, Recall};
 use crate::sharded::Sharded;
 use crate::{Charge, LastDecision};
-pub(super) use doubts::Doubt;
+pub(super) use doubts::{Doubt, RefusedBy};
 use given_back::GivenBack;
 use larger::Larger;
 use looks::Looks;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::access::Access;
+use super::decision_cache::RefusedBy;
 use super::script::caller::call_of;
 use super::script::caller::cross_slot::Decided;
 use crate::registry::Registry;
@@ -101,7 +102,11 @@ impl Exact {
         is_new: bool,
     ) -> Result<Decision, StoreError> {
         let Access { cache, timeout, .. } = &self.access;
-        let Some(_flight) = cache.claim_any(charges, asked, *timeout, false) else {
+        let refused_by = match is_new {
+            true => RefusedBy::NewAnswer,
+            false => RefusedBy::Nothing,
+        };
+        let Some(_flight) = cache.claim_any(charges, asked, *timeout, refused_by) else {
             return Ok(refusal);
         };
         if !is_new {
@@ -121,7 +126,7 @@ impl Exact {
     }
 
     /// Checks charges of a request that a limit of this process refuses. Charges none, and starts the blocks of keys that the request
-    /// exceeds. New answers need no call, and each key has one call a second at most.
+    /// exceeds. New answers need no call. Each key has one call a second at most, and all keys together have a bounded number.
     ///
     /// # Errors
     ///
@@ -135,7 +140,8 @@ impl Exact {
         let _flight = match self.remembered(charges, asked, true) {
             Remembered::Refused(known) => return Ok(known),
             Remembered::Doubtful(known, _) => {
-                let Some(flight) = cache.claim_any(charges, asked, *timeout, true) else {
+                let Some(flight) = cache.claim_any(charges, asked, *timeout, RefusedBy::Here)
+                else {
                     return Ok(known);
                 };
                 Some(flight)

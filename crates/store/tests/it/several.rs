@@ -110,6 +110,41 @@ async fn a_flood_of_requests_refused_in_the_gateway_costs_a_call_a_second() {
     assert_eq!(decision.verdicts[0].unwrap().remaining, 8);
 }
 
+/// Each client's own limit has an old refusal, and would get a call a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_many_refused_clients_costs_some_hundred_calls_a_second() {
+    let server = RedisServer::start().await;
+    let store = remembering(&server).await;
+    let (own, here) = (one("own"), one("here").in_mode(Mode::Local));
+    let shared = one("shared").shared();
+    let clients = 1_001..3_001;
+    for first in [&here, &shared] {
+        use_up(&store, first).await;
+        for client in clients.clone() {
+            for _ in 0..2 {
+                store.decide(&[charge(&own, client, 1)]).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let decision = store.decide(&[charge(first, 1, 1)]).await;
+        assert_eq!(refusing(&decision), [true]);
+        let (before, started) = (scripts_run(&server).await, Instant::now());
+        for client in clients.clone() {
+            let charges = [charge(first, 1, 1), charge(&own, client, 1)];
+            assert_eq!(refusing(&store.decide(&charges).await), [true, true]);
+        }
+        let seconds = started.elapsed().as_secs() + 1;
+        let calls = scripts_run(&server).await - before;
+        // The calls of a quiet second, and those of each second since then.
+        let most = 400 * (seconds + 1);
+        assert!(
+            (1..=most).contains(&calls),
+            "{calls} calls in {seconds} s beside {}",
+            first.name()
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_block_starts_although_another_limit_refuses() {
     let server = RedisServer::start().await;

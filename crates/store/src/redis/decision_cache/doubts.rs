@@ -24,14 +24,25 @@ pub(in super::super) enum Doubt {
     Unknown,
 }
 
+/// The refusal of a request, apart from the charge in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum RefusedBy {
+    /// A limit of this process.
+    Here,
+    /// A new answer of Redis about another charge.
+    NewAnswer,
+    /// No certain refusal: the call decides the request.
+    Nothing,
+}
+
 impl DecisionCache {
-    /// Returns the doubt about a charge. With `is_kept` a limit of this process refuses the request, so no other call asks about the
-    /// charge.
+    /// Returns the doubt about a charge. With `is_refused_here` a limit of this process refuses the request, so no other call asks about
+    /// the charge.
     pub(in super::super) fn doubt(
         &self,
         charge: &Charge<'_>,
         now: Instant,
-        is_kept: bool,
+        is_refused_here: bool,
     ) -> Doubt {
         let limit = charge.limit;
         if limit.is_observed() && limit.block().is_none() {
@@ -66,7 +77,7 @@ impl DecisionCache {
             is_new.then_some(Doubt::None)
         });
         known.unwrap_or_else(|| {
-            let matters = is_kept || limit.block().is_some();
+            let matters = is_refused_here || limit.block().is_some();
             match matters && self.looks.is_due(&charge.limit_key(), now) {
                 true => Doubt::Unknown,
                 false => Doubt::None,
@@ -74,20 +85,23 @@ impl DecisionCache {
         })
     }
 
-    /// Grants the call that ends the doubt about a charge to one request, for `patience` at most.
+    /// Grants the call that ends the doubt about a charge to one request, for `patience` at most. A call that only adds to a refusal is
+    /// within the [rate](super::looks) of such calls.
     pub(in super::super) fn claim(
         &self,
         charge: &Charge<'_>,
         now: Instant,
         patience: Duration,
-        is_kept: bool,
+        refused_by: RefusedBy,
     ) -> bool {
-        match self.doubt(charge, now, is_kept) {
+        match self.doubt(charge, now, refused_by == RefusedBy::Here) {
             Doubt::None | Doubt::Refused(_) => false,
             Doubt::Unknown => self.claim_look(charge, now),
             Doubt::Due => {
+                let is_needed = refused_by == RefusedBy::Nothing;
                 let claimed = self.with(charge, |seen| {
-                    (!seen.is_asked(now)).then(|| seen.asking = Some(now + patience))
+                    let is_granted = !seen.is_asked(now) && (is_needed || self.looks.take(now));
+                    is_granted.then(|| seen.asking = Some(now + patience))
                 });
                 claimed.is_some()
             }
@@ -100,11 +114,11 @@ impl DecisionCache {
         charges: &'a [Charge<'a>],
         now: Instant,
         patience: Duration,
-        is_kept: bool,
+        refused_by: RefusedBy,
     ) -> Option<Flight<'a>> {
         let claims = charges
             .iter()
-            .filter(|charge| self.claim(charge, now, patience, is_kept));
+            .filter(|charge| self.claim(charge, now, patience, refused_by));
         (claims.count() > 0).then(|| self.flight(charges))
     }
 

@@ -1,8 +1,8 @@
 //! The rate of calls for the sake of refused requests.
 //!
-//! A request that a limit of this process refuses needs no answer of Redis. The answer only adds the other limits that refuse, and starts
-//! their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A flood of refused
-//! requests with ever new keys takes no more of Redis.
+//! A request that a limit of this process or a new answer of Redis refuses needs no other answer. That answer only adds the other limits
+//! that refuse, and starts their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A
+//! flood of refused requests over many keys takes no more of Redis.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +66,12 @@ impl Looks {
                 .is_ok()
     }
 
-    /// Takes a call of this second, unless all are taken.
+    /// Takes a call of this second for any key, unless all are taken.
+    pub(super) fn take(&self, now: Instant) -> bool {
+        self.pay(self.time(now))
+    }
+
+    /// As [`Self::take`], for a time in us.
     fn pay(&self, now: u64) -> bool {
         let second = micros(Duration::from_secs(1));
         let pay = |paid_off: u64| {

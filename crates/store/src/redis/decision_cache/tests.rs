@@ -37,7 +37,7 @@ fn refused(retry_after: Micros) -> Verdict {
 fn refusal(cache: &DecisionCache, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
     match cache.of(charge, now) {
         Known::Refused(verdict, at) => Some((verdict, at)),
-        Known::Stale(..) if cache.claim(charge, now, PATIENCE, false) => None,
+        Known::Stale(..) if cache.claim(charge, now, PATIENCE, RefusedBy::Nothing) => None,
         Known::Stale(verdict, at) => Some((verdict, at)),
         Known::Exhausted | Known::Nothing => None,
     }

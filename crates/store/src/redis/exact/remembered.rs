@@ -37,12 +37,12 @@ impl Exact {
         }
     }
 
-    /// Returns the new answers about these charges. With `is_refused` a limit of this process refuses the request. Changes no state.
+    /// Returns the new answers about these charges. With `is_refused_here` a limit of this process refuses the request. Changes no state.
     pub(in super::super) fn remembered(
         &self,
         charges: &[Charge<'_>],
         now: Instant,
-        is_refused: bool,
+        is_refused_here: bool,
     ) -> Remembered {
         if !self.remember_refusals {
             return Remembered::Nothing;
@@ -69,7 +69,7 @@ impl Exact {
                 Known::Nothing => {}
             }
         }
-        let Some(now_there) = time.or(is_refused.then_some(0)) else {
+        let Some(now_there) = time.or(is_refused_here.then_some(0)) else {
             return match is_exhausted {
                 true => Remembered::Exhausted,
                 false => Remembered::Nothing,
@@ -77,7 +77,7 @@ impl Exact {
         };
         let hidden = charges.iter().zip(&mut verdicts);
         for (charge, verdict) in hidden.filter(|(_, verdict)| verdict.is_none()) {
-            match self.access.cache.doubt(charge, now, is_refused) {
+            match self.access.cache.doubt(charge, now, is_refused_here) {
                 Doubt::None => {}
                 Doubt::Refused(refusal) => *verdict = Some(refusal),
                 Doubt::Due | Doubt::Unknown => is_doubtful = true,

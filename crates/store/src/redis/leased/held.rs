@@ -11,7 +11,7 @@ use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::super::decision_cache::Known;
+use super::super::decision_cache::{Known, RefusedBy};
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{AnswerWatch, Entry, PlanKey, Table, position};
@@ -318,7 +318,7 @@ impl Held {
         let (cache, now) = (&self.lender.access.cache, Instant::now());
         let patience = self.lender.access.timeout;
         match cache.of(charge, now) {
-            Known::Stale(..) if cache.claim(charge, now, patience, false) => {}
+            Known::Stale(..) if cache.claim(charge, now, patience, RefusedBy::Nothing) => {}
             Known::Refused(refusal, _) | Known::Stale(refusal, _) => {
                 return Next::Done(Taken::refusal(refusal));
             }
