@@ -183,7 +183,7 @@ end
 
 -- Removes the record of a reservation and runs `charge`; returns whether there was a record. If a command fails, for example for lack
 -- of a permission, Redis keeps the effects of the commands before it. So the record is put back: the settlement is sent again.
-function reservations.settle(key, id, units, algorithm, charge)
+function reservations.settle(key, id, units, algorithm, quota, now, lease, charge)
   local member = member_of(id, units)
   -- Adds 0: reads when the record lapses, and fails here if it could not be put back.
   local lapse = tonumber(redis.call('ZADD', key, 'XX', 'INCR', '0', member) or 0)
@@ -199,6 +199,8 @@ function reservations.settle(key, id, units, algorithm, charge)
   if not done then
     redis.call('ZADD', key, text(lapse), member)
     add_extra(key, subtracted)
+    -- If it was the only member, the set is new.
+    pcall(reservations.bound, key, algorithm, quota, now, tonumber(lease))
     error(why, 0)
   end
   if algorithm.pace then forget_if_empty(key) end

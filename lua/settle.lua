@@ -26,4 +26,4 @@ local function charge()
   end
 end
 -- Without a record it was settled before, or is forgotten.
-return { now, reservations.settle(unsettled_key, id, cost, algorithm, charge) and 1 or 0 }
+return { now, reservations.settle(unsettled_key, id, cost, algorithm, quota, now, ARGV[5], charge) and 1 or 0 }

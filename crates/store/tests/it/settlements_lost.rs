@@ -264,6 +264,10 @@ async fn a_settlement_that_is_given_up_is_counted() {
         bench.behind.let_go().await;
         let counts = bench.behind.unanswered_settlements();
         assert_eq!(counts, (0, nth), "{limit:?}");
+        // The record lapses all the same.
+        let words = ["PTTL", &format!("{key}:unsettled")];
+        let left = bench.server.command(&words).await.as_int();
+        assert!(left > 0, "{left}: {limit:?}");
     }
 }
 
