@@ -109,8 +109,8 @@ impl Parts {
         // Before another mode decides, Redis has to count all that slices have spent.
         if !self.runtime.store.keep_leased(next.budgets.limits()).await {
             tracing::warn!(
-                "Redis did not take back within a second what was lent of limits that leave `mode: leased`; it counts as spent \
-                 after 5 s"
+                "Redis did not take back within a second the slices of limits that leave `mode: leased`; units of slices that \
+                 it does not take back within 5 s do not count under the new mode"
             );
         }
         self.current.store(next.clone());

@@ -149,8 +149,8 @@ impl Leased {
         tokio::spawn(async move { held.return_of(&recall).await });
     }
 
-    /// Lends of these limits alone from now on, by the hashes of their IDs, and settles and returns the slices of others. A slice that is
-    /// not returned when this is dropped lapses, as if all of it had been spent.
+    /// Lends slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. A slice
+    /// that is not returned when this is dropped lapses. No other mode counts the units that were spent of it.
     pub(super) async fn keep_only(&self, limits: HashSet<u64>) {
         self.held.keep_only(limits).await;
     }

@@ -160,10 +160,11 @@ impl RedisStore {
         self.modes.leased.recall(recall);
     }
 
-    /// Lends slices of the leased limits among these from now on, and returns the slices of all others. So Redis counts all that is
+    /// Lends slices of the leased limits among these only from now on, and returns the slices of all others. So Redis counts all that is
     /// spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
     ///
-    /// Returns whether all slices were returned within a second. The rest lapses within 5 s, as if all of it had been spent.
+    /// Returns whether all slices were returned within a second. The rest is returned later or lapses within 5 s. The other modes do not
+    /// count a slice that has lapsed.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         let leased = limits.filter(|limit| limit.mode() == crate::Mode::Leased);
         self.modes

@@ -196,7 +196,7 @@ impl Held {
         self.end_where(|_| true).await;
     }
 
-    /// Lends of these limits alone from now on, and settles and returns all slices of others. Redis decides each request on
+    /// Lends slices of these limits only from now on, and settles and returns all slices of others. Redis decides each request on
     /// such a limit from then on. While Redis does not answer it goes on trying.
     pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
         *self.leased.write() = Some(limits);
