@@ -77,15 +77,23 @@ impl Seen {
     /// whether it is kept.
     pub(super) fn adds(&mut self, charge: &Charge<'_>, answer: &Self) -> bool {
         let now = answer.received;
-        let holds = self.holds && self.is_new(charge, now) && self.refusal(now).is_some();
+        let holds = self.holds && self.is_new(charge, now);
         let is_smaller = self.cost < answer.cost && self.cost > answer.verdict.remaining;
-        if !(holds && is_smaller && answer.holds) {
+        let Some((verdict, at)) = self
+            .refusal(now)
+            .filter(|_| holds && is_smaller && answer.holds)
+        else {
             return false;
-        }
+        };
         if let Some(Block { span, extend: true }) = charge.limit.block() {
             // The answer began the block again.
-            let wait = span + micros(now.saturating_duration_since(self.received));
-            self.verdict.retry_after = self.verdict.retry_after.max(wait);
+            let retry_after = verdict.retry_after.max(span);
+            self.verdict = Verdict {
+                retry_after,
+                reset: verdict.reset.max(retry_after),
+                ..verdict
+            };
+            (self.at, self.received) = (at, now);
         }
         self.asking = None;
         self.larger = Some(Larger::of(answer));

@@ -370,8 +370,9 @@ fn a_larger_cost_stays_refused_beside_another_limit() {
 /// A block may refuse a cost that would fit. So its end is not the wait of a cost that does not.
 #[test]
 fn a_larger_cost_may_wait_for_more_than_the_block() {
-    let now = Instant::now();
-    let soon = now + Duration::from_millis(2);
+    let ms = Duration::from_millis;
+    let soon = Instant::now();
+    let first = soon - ms(202);
     for extend in [false, true] {
         let cache = DecisionCache::default();
         let span = 1_000_000;
@@ -380,14 +381,23 @@ fn a_larger_cost_may_wait_for_more_than_the_block() {
             reset: 60_000_000,
             ..refused(retry_after)
         };
-        cache.note(&charge(&limit, 1, 1), &answer(900_000), call(now));
+        let small = charge(&limit, 1, 1);
+        cache.note(&small, &answer(900_000), call(first));
         assert_eq!(cache.of(&charge(&limit, 1, 3), soon), Known::Exhausted);
-        cache.note(&charge(&limit, 1, 3), &answer(60_000_000), call(now));
+        cache.note(
+            &charge(&limit, 1, 3),
+            &answer(60_000_000),
+            call(soon - ms(2)),
+        );
         let wait = |cost| {
             let (told, _) = refusal(&cache, &charge(&limit, 1, cost), soon).unwrap();
             told.retry_after
         };
         assert_eq!(wait(3), 60_000_000);
-        assert_eq!(wait(1), if extend { span } else { 900_000 });
+        let block = if extend { span } else { 700_000 };
+        assert_eq!(wait(1), block);
+        // In an outage, too.
+        let until = cache.blocked_until(&small, AT);
+        assert!((AT + block - micros(soon.elapsed())..=AT + block).contains(&until));
     }
 }
