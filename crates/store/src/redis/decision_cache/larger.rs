@@ -2,14 +2,14 @@
 //!
 //! Most refusals also give the wait of larger costs. In a log, a counter or a block within a window the wait may stay open. Then one
 //! request of a larger cost asks Redis within a second. Its answer is kept beside the refusal, and serves all costs up to its own. A cost
-//! beyond that waits until any cost fits.
+//! beyond that waits until any cost fits. The wait of a leased limit stays open.
 
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Block, Micros, Verdict};
 
 use super::{Seen, longest, micros};
-use crate::Charge;
+use crate::{Charge, Mode};
 
 /// The refusal of a larger cost.
 #[derive(Clone, Copy, Debug)]
@@ -108,14 +108,19 @@ impl Seen {
 
     /// Returns the wait of a larger cost, given the own refusal as it is now.
     fn wait_of(&self, charge: &Charge<'_>, smaller: &Verdict, now: Instant) -> Option<Micros> {
-        let known = charge.limit.quota().wait_of(charge.cost, smaller);
+        // The reset of a leased limit leaves out slices of other gateways.
+        let is_leased = charge.limit.mode() == Mode::Leased;
+        let known = match is_leased {
+            true => None,
+            false => charge.limit.quota().wait_of(charge.cost, smaller),
+        };
         known.or_else(|| {
             let larger = self.larger.as_ref()?;
             let wait = micros(larger.fits.saturating_duration_since(now));
             let is_new = now.saturating_duration_since(larger.sent) < longest(charge);
             match charge.cost <= larger.cost && wait > 0 {
                 true => is_new.then(|| wait.max(smaller.retry_after)),
-                false => is_new.then_some(smaller.reset),
+                false => (is_new && !is_leased).then_some(smaller.reset),
             }
         })
     }

@@ -1,7 +1,7 @@
 use tidegate_core::{Concurrency, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
 
 use super::*;
-use crate::{Key, Limit, OnFailure};
+use crate::{Key, Limit, Mode, OnFailure};
 
 const PATIENCE: Duration = Duration::from_millis(25);
 const SECOND: Duration = Duration::from_secs(1);
@@ -309,16 +309,25 @@ fn plans_of_equal_capacity_do_not_share_a_refusal() {
     assert_eq!(cache.of(&fast, now), Known::Nothing);
 }
 
+/// A log of 9 units. Its refusals leave open when a larger cost fits.
+fn log_limit() -> Limit {
+    let quota = SlidingWindowLog::new(9, 60_000_000).unwrap();
+    Limit::new("log", quota, OnFailure::Local)
+}
+
+/// A refusal after which all units are free in 50 s.
+fn log_refusal(retry_after: Micros) -> Verdict {
+    Verdict {
+        reset: 50_000_000,
+        ..refused(retry_after)
+    }
+}
+
 /// A log leaves open when a larger cost fits. The answer about it is kept beside that about the smaller cost, in either order.
 #[test]
 fn a_larger_cost_has_a_wait_of_its_own() {
-    let quota = SlidingWindowLog::new(9, 60_000_000).unwrap();
-    let limit = Limit::new("log", quota, OnFailure::Local);
+    let limit = log_limit();
     let of = |cost| charge(&limit, 1, cost);
-    let answer = |retry_after| Verdict {
-        reset: 50_000_000,
-        ..refused(retry_after)
-    };
     let now = Instant::now();
     let soon = now + Duration::from_millis(10);
     let later = now + Duration::from_millis(12);
@@ -326,10 +335,10 @@ fn a_larger_cost_has_a_wait_of_its_own() {
     for (first, second) in [(small, large), (large, small)] {
         let cache = DecisionCache::default();
         let wait = |cost, at| refusal(&cache, &of(cost), at).map(|(told, _)| told.retry_after);
-        cache.note(&of(first.0), &answer(first.1), call(now));
+        cache.note(&of(first.0), &log_refusal(first.1), call(now));
         assert_eq!(wait(first.0, soon), Some(first.1 - 8_000));
         assert_eq!(cache.of(&of(second.0), soon), Known::Exhausted);
-        cache.note(&of(second.0), &answer(second.1), call(soon));
+        cache.note(&of(second.0), &log_refusal(second.1), call(soon));
         assert_eq!(wait(first.0, later), Some(first.1 - 10_000));
         assert_eq!(wait(second.0, later), Some(second.1));
         // Between them the larger wait is enough, and beyond them that for all to leave.
@@ -341,21 +350,37 @@ fn a_larger_cost_has_a_wait_of_its_own() {
     }
 }
 
+/// The reset leaves out slices of other gateways, for which a larger cost has to wait as well.
+#[test]
+fn a_larger_cost_of_a_leased_limit_is_asked_about() {
+    let rate = Rate {
+        count: 10,
+        per: 60_000_000,
+    };
+    let bucket = TokenBucket::new(10, rate).unwrap();
+    for quota in [Quota::from(bucket), *log_limit().quota()] {
+        let now = Instant::now();
+        let limit = Limit::new("limit", quota, OnFailure::Local).in_mode(Mode::Leased);
+        let cache = DecisionCache::default();
+        let wait = |cost| refusal(&cache, &charge(&limit, 1, cost), now).map(|it| it.0.retry_after);
+        cache.note(&charge(&limit, 1, 1), &log_refusal(6_000_000), call(now));
+        assert_eq!((wait(1), wait(4)), (Some(6_000_000), None));
+        cache.note(&charge(&limit, 1, 4), &log_refusal(70_000_000), call(now));
+        let waits = [1, 4, 5].map(wait);
+        assert_eq!(waits, [Some(6_000_000), Some(70_002_000), None]);
+    }
+}
+
 /// The refusal of a larger cost outlasts that of the smaller cost beside it.
 #[test]
 fn a_larger_cost_stays_refused_beside_another_limit() {
-    let quota = SlidingWindowLog::new(9, 60_000_000).unwrap();
-    let limit = Limit::new("log", quota, OnFailure::Local);
+    let limit = log_limit();
     let of = |cost| charge(&limit, 1, cost);
-    let answer = |retry_after| Verdict {
-        reset: 50_000_000,
-        ..refused(retry_after)
-    };
     let now = Instant::now();
     let (small_is_over, all_is_old) = (now + Duration::from_millis(300), now + 2 * SECOND);
     let cache = DecisionCache::default();
-    cache.note(&of(1), &answer(200_000), call(now));
-    cache.note(&of(4), &answer(40_000_000), call(now));
+    cache.note(&of(1), &log_refusal(200_000), call(now));
+    cache.note(&of(4), &log_refusal(40_000_000), call(now));
     let doubt = |cost, at| cache.doubt(&of(cost), at, true);
     let wait = |cost| match doubt(cost, small_is_over) {
         Doubt::Refused(verdict) => verdict.retry_after,
