@@ -111,8 +111,10 @@ impl Lender {
                 };
                 // What is in hand is spent before anything is made of this.
                 let remaining = lent.left;
+                // The wait may last beyond the reset, which is no debt.
                 let verdict = Verdict {
                     remaining,
+                    reset: lent.reset,
                     ..lent.verdict()
                 };
                 self.access.cache.note(&charge, &verdict, call);

@@ -1,12 +1,13 @@
 use std::time::Duration;
 
-use tidegate_core::FixedWindow;
+use tidegate_core::{FixedWindow, Rate, TokenBucket};
 use tidegate_redis::{Identity, Shards};
 use tidegate_testkit::RedisServer;
 
 use super::super::access::Access;
 use super::super::script;
 use super::super::script::caller::Caller;
+use super::lender::Ask;
 use super::*;
 use crate::{Key, Limit, OnFailure};
 
@@ -25,6 +26,49 @@ async fn leases(server: &RedisServer, capacity: usize) -> Leased {
         identity: Arc::new(Identity::new()),
     };
     Leased::with_capacity(lender, capacity)
+}
+
+/// The last units are lent to others, so the wait is longer than the period. That is no debt of the key.
+#[tokio::test]
+async fn slices_of_others_are_no_debt() {
+    let server = RedisServer::start().await;
+    let rate = Rate {
+        count: 10,
+        per: 60_000_000,
+    };
+    let quota = TokenBucket::new(10, rate).unwrap();
+    let limit = Limit::new("limit", quota, OnFailure::Local);
+    let (tag, rest) = ([1; 16], [0; 16]);
+    let charge = |cost| Charge {
+        limit: &limit,
+        key: Key { tag, rest },
+        cost,
+        origin: None,
+    };
+    let ask = async |gateway: &Leased, cost, wanted| {
+        let lender = &gateway.held.lender;
+        let (session, call) = (1, 1);
+        let ask = Ask {
+            cost,
+            session,
+            call,
+            wanted,
+            ..Ask::default()
+        };
+        let budget = lender.budget(&charge(cost));
+        let answer = lender.ask(&budget, &ask, Instant::now() + TIMEOUT).await;
+        answer.unwrap().content
+    };
+    for _ in 0..2 {
+        ask(&leases(&server, 64).await, 0, 10).await;
+    }
+    let gateway = leases(&server, 64).await;
+    let lent = ask(&gateway, 10, 0).await;
+    let (quota, now) = (limit.quota(), crate::now());
+    assert!(!lent.admitted && lent.retry_after > quota.period());
+    let cache = &gateway.held.lender.access.cache;
+    let mut state = cache.state(&charge(10), quota, now).unwrap();
+    assert!(quota.check(&mut state, 1, now).reset <= quota.period());
 }
 
 /// Keys that find no place are decided by Redis, one request at a time, and exactly; slices that others hold count.
