@@ -4,7 +4,7 @@
 //! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
 //! and differences work is the business of [`super::leased`] and [`super::synced`].
 //!
-//! After a limit has refused, the others are checked, and none is charged. So a refusal names each limit that refuses, as far as this
+//! After a limit has refused, the others are checked, and none stays charged. So a refusal names each limit that refuses, as far as this
 //! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
 //! not make a call for each of them:
 //!
@@ -68,10 +68,8 @@ impl Modes {
 
     /// Decides without Redis, which gave this error.
     fn fall_back(&self, charges: &[Charge<'_>], asked: Instant, error: StoreError) -> Decision {
-        let took = asked.elapsed();
         let mut decision = self.fallback.decide(charges);
-        let error = Some(error);
-        decision.call = Some(StoreCall { took, error });
+        decision.call = Some(failed(asked, error));
         decision
     }
 
@@ -125,6 +123,7 @@ impl Modes {
                 unanswered.tell(part, &mut decision);
             } else {
                 unanswered.add(self.fallback.check(&charges_here), &mut decision);
+                decision.call = Some(failed(asked, error));
             }
         }
         if !exactly.0.is_empty() {
@@ -161,10 +160,7 @@ impl Modes {
         }
         match checked {
             Ok(part) => exactly.add(part, decision),
-            Err(error) => {
-                let (took, error) = (asked.elapsed(), Some(error));
-                decision.call.get_or_insert(StoreCall { took, error });
-            }
+            Err(error) => decision.call = Some(failed(asked, error)),
         }
     }
 
@@ -198,11 +194,14 @@ impl Modes {
                     decision.verdicts[index] = self.synced.look_beside(charge);
                     continue;
                 }
-                Mode::Leased if is_refused && !self.may_ask_slice(charge, asked) => {
-                    decision.verdicts[index] = self.leased.look(charge);
-                    continue;
-                }
                 Mode::Leased => {
+                    if is_refused {
+                        let known = self.leased.look(charge);
+                        if known.is_some() || !self.fallback.cache.claim_look(charge, asked) {
+                            decision.verdicts[index] = known;
+                            continue;
+                        }
+                    }
                     let taken = self.leased.reserve(charge, asked + self.timeout).await;
                     taken.map(|taken| (Reply::Here(taken.verdict), How::Leased(taken)))
                 }
@@ -253,11 +252,6 @@ impl Modes {
         undecided
     }
 
-    /// Returns whether a refused request gets a call about a leased limit that no slice or refusal decides.
-    fn may_ask_slice(&self, charge: &Charge<'_>, now: Instant) -> bool {
-        self.leased.look(charge).is_none() && self.fallback.cache.claim_look(charge, now)
-    }
-
     /// Notes what was charged here to go on with, instead of to Redis.
     fn reserve_shares<'a>(
         &self,
@@ -283,6 +277,14 @@ impl Modes {
                 reserved.kept.push((*index, charge, how));
             }
         }
+    }
+}
+
+/// Returns the call of a request that has failed with this error.
+fn failed(asked: Instant, error: StoreError) -> StoreCall {
+    StoreCall {
+        took: asked.elapsed(),
+        error: Some(error),
     }
 }
 

@@ -243,6 +243,28 @@ async fn without_redis_a_refusal_in_the_gateway_names_limits_whose_share_is_used
     for _ in 0..3 {
         assert_eq!(refusing(&store.decide(&charges).await), [true, true]);
     }
+    // The call about the slice has failed before the limit of the gateway refuses.
+    let leased = one("leased").in_mode(Mode::Leased);
+    let charges = [charge(&leased, 1, 1), charge(&here, 1, 1)];
+    let decision = store.decide(&charges).await;
+    assert_eq!(refusing(&decision), [false, true]);
+    assert!(error_of(&decision).is_some());
+}
+
+/// The call about the slice succeeds, and the check of the exact limit fails.
+#[tokio::test]
+async fn a_refusal_keeps_the_error_of_any_call() {
+    let server = RedisServer::start().await;
+    let store = remembering(&server).await;
+    let (here, exact) = (one("here").in_mode(Mode::Local), one("exact"));
+    let leased = one("leased").in_mode(Mode::Leased);
+    use_up(&store, &here).await;
+    let key = charge(&exact, 1, 1).redis_key("tidegate");
+    server.command(&["HSET", &key, "a", "1"]).await;
+    let charges = [&leased, &here, &exact].map(|limit| charge(limit, 1, 1));
+    let decision = store.decide(&charges).await;
+    assert_eq!(decision.outcome, Outcome::Refused);
+    assert!(error_of(&decision).is_some());
 }
 
 /// A store that remembers refusals names the same limits as counting does: whatever their modes, and whichever refuse.
