@@ -1,4 +1,5 @@
--- Resets limits whose keys share a slot. Limits that gateways count by themselves go on from the next exchange of each gateway. Returns the time, and 1; or -1 if the deadline has passed, and then leaves all as it is.
+-- Resets limits whose keys share a slot. Limits that gateways count by themselves go on from the next exchange of each gateway.
+-- Returns the time and 1. If the deadline has passed, it returns the time and -1, and changes no key.
 -- KEYS: the state and the notes of each limit that gateways count, then all keys of other limits. ARGV: the deadline, then for each
 -- of the former for how many ms its notes may matter.
 

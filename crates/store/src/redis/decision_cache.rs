@@ -4,10 +4,11 @@
 //! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
 //!
-//! - [`single_flight`]: of requests for a key that has nothing left, one asks and the others wait for its answer
+//! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
 //! - [`larger`]: the waits of larger costs than the refused one
 //! - [`given_back`]: which refusals do not hold because what they were for was given back
-//! - [`doubts`]: the calls about the other charges of a refused request; [`looks`]: the rate of these calls
+//! - [`doubts`]: calls about the other charges of a refused request
+//! - [`looks`]: the rate of these calls
 
 mod doubts;
 mod given_back;

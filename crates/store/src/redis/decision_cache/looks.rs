@@ -2,7 +2,7 @@
 //!
 //! A request that a limit of this process or a new answer of Redis refuses needs no other answer. That answer only adds the other limits
 //! that refuse, and starts their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A
-//! flood of refused requests over many keys takes no more of Redis.
+//! flood of refused requests over many keys makes no more calls.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl Looks {
         self.pay(self.time(now))
     }
 
-    /// As [`Self::take`], for a time in us.
+    /// Takes a call as [`Self::take`] does, at a time in us.
     fn pay(&self, now: u64) -> bool {
         let second = micros(Duration::from_secs(1));
         let pay = |paid_off: u64| {
