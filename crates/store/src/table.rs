@@ -83,12 +83,14 @@ impl Table {
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
         let hold = hold_of(charges);
-        let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
-        let mut located = PerCharge::<(usize, LimitKey)>::new();
+        let mut own_terms = PerCharge::<Terms>::new();
+        let mut places = PerCharge::<Place>::new();
         let mut order = PerCharge::<usize>::new();
         for charge in charges {
+            own_terms.push(terms(charge));
             let (shard, key) = self.locate(charge);
-            located.push((shard, key));
+            let room = Room::Own;
+            places.push(Place { shard, key, room });
             if !order.contains(&shard) {
                 order.push(shard);
             }
@@ -99,38 +101,45 @@ impl Table {
         for shard in &order {
             shards.push(self.shards.at(*shard));
         }
-        let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
         let now = clock();
 
         let mut known = PerCharge::<Option<Held>>::new();
-        for ((shard, key), terms) in located.iter().zip(&terms) {
-            known.push(shards[lock(*shard)].take(key, &terms.quota, now));
+        for (place, terms) in places.iter_mut().zip(&own_terms) {
+            place.shard = order.binary_search(&place.shard).unwrap_or_default();
+            known.push(shards[place.shard].take(&place.key, &terms.quota, now));
         }
         let mut slots = PerCharge::<Slot<'_>>::new();
-        let mut rooms = PerCharge::<Room>::new();
-        let asked = charges.iter().zip(&mut terms);
-        for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
+        let asked = charges.iter().zip(&mut own_terms);
+        for ((place, (charge, terms)), known) in places.iter_mut().zip(asked).zip(known) {
             let quota = &terms.quota;
             let used = terms.used.take();
-            let (held, room) = match known {
-                Some(held) => (held, Room::Own),
-                None => shards[lock(*shard)].take_new(*key, charge, quota, now),
+            let held = match known {
+                Some(held) => held,
+                None => {
+                    let shard = &mut shards[place.shard];
+                    let (held, room) = shard.take_new(place.key, charge, quota, now);
+                    place.room = room;
+                    held
+                }
             };
             let held = Held {
                 state: stricter(quota, held.state, used, now),
                 blocked_until: held.blocked_until.max(terms.blocked_until),
                 ..held
             };
-            rooms.push(room);
             slots.push(held.slot(charge, quota, hold));
         }
-        let mut verdicts = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
-        let admitted = decide(&mut slots, now, &mut verdicts);
-        let decided = slots.into_iter().zip(rooms).zip(&verdicts);
-        let located = located.into_iter().zip(charges);
-        for (((shard, key), charge), ((slot, room), verdict)) in located.zip(decided) {
+        let mut decided = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
+        let admitted = decide(&mut slots, now, &mut decided);
+        let mut verdicts = PerCharge::<Option<Verdict>>::new();
+        for ((place, charge), (slot, verdict)) in places
+            .iter()
+            .zip(charges)
+            .zip(slots.into_iter().zip(&decided))
+        {
             let charged = (admitted && verdict.allowed).then_some(verdict);
-            shards[lock(shard)].put(key, charge.origin, room, slot, charged);
+            shards[place.shard].put(place.key, charge.origin, place.room, slot, charged);
+            verdicts.push(Some(*verdict));
         }
         Decision {
             outcome: if admitted {
@@ -141,7 +150,7 @@ impl Table {
             via: Via::Store,
             now,
             sources: Decision::sources(verdicts.len(), now, true, hold),
-            verdicts: verdicts.into_iter().map(Some).collect(),
+            verdicts,
             call: None,
         }
     }
@@ -310,6 +319,14 @@ impl Table {
                 shared: sum.shared + shard.shared,
             })
     }
+}
+
+/// The place of a key in a decision.
+struct Place {
+    // The index of its shard: of all shards, then of those that are locked.
+    shard: usize,
+    key: LimitKey,
+    room: Room,
 }
 
 /// By what a charge is decided here.

@@ -224,12 +224,6 @@ impl Shard {
         slot: Slot<'_>,
         charged: Option<&Verdict>,
     ) {
-        // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
-        let is_blocked = slot.blocked_until > 0 && matches!(room, Room::New(None));
-        let used = match charged {
-            Some(verdict) => Some(share_used(slot.quota, verdict)),
-            None => is_blocked.then_some(KEPT_FROM),
-        };
         match room {
             Room::Own => {
                 if let Some(entry) = self.entries.get_mut(&key) {
@@ -240,7 +234,15 @@ impl Shard {
                 self.clear(leaving, charged.is_some());
                 if let Some(entry) = self.entries.get_mut(&key) {
                     entry.put(slot, charged);
-                } else if let Some(used) = used {
+                    return;
+                }
+                // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
+                let is_blocked = slot.blocked_until > 0 && leaving.is_none();
+                let used = match charged {
+                    Some(verdict) => Some(share_used(slot.quota, verdict)),
+                    None => is_blocked.then_some(KEPT_FROM),
+                };
+                if let Some(used) = used {
                     self.occupancy.add(&key, origin);
                     self.entries.insert(key, Entry::new(slot, used, origin));
                 }
@@ -249,7 +251,8 @@ impl Shard {
                 let key = key.shared();
                 if let Some(entry) = self.shared.get_mut(&key) {
                     entry.put(slot, charged);
-                } else if let Some(used) = used {
+                } else if let Some(verdict) = charged {
+                    let used = share_used(slot.quota, verdict);
                     self.shared.insert(key, Entry::new(slot, used, None));
                 }
             }
