@@ -97,7 +97,7 @@ impl std::error::Error for PathError {}
 /// But they must meet the same route and the same key, and there both are `+`. `%3B` stays what it
 /// is, since it starts no parameters.
 pub fn plain(part: &str) -> Cow<'_, str> {
-    if !part.contains('%') || is_plainly(part, part) {
+    if !has_escape(part) || is_plainly(part, part) {
         return Cow::Borrowed(part);
     }
     Cow::Owned(plain_bytes(part).map(char::from).collect())
@@ -105,10 +105,15 @@ pub fn plain(part: &str) -> Cow<'_, str> {
 
 /// Whether [`plain`] would give `expected`, found without allocating.
 pub fn is_plainly(part: &str, expected: &str) -> bool {
-    if !part.contains('%') {
+    if !has_escape(part) {
         return part == expected;
     }
     plain_bytes(part).eq(expected.bytes())
+}
+
+/// Returns whether a part has a `%`. For short texts `str::contains` takes twice as long.
+fn has_escape(part: &str) -> bool {
+    part.bytes().any(|byte| byte == b'%')
 }
 
 fn plain_bytes(part: &str) -> impl Iterator<Item = u8> {

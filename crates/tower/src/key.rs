@@ -65,10 +65,11 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> PerCharge<Key> {
-        let rules = policy.rules.iter();
-        rules
-            .map(|rule| self.key(rule, policy, caller, request))
-            .collect()
+        let mut keys = PerCharge::new();
+        for rule in policy.rules.iter() {
+            keys.push(self.key(rule, policy, caller, request));
+        }
+        keys
     }
 
     /// The address that chooses the keys of this rule; none if what the rule is counted per is verified, or has few values.
