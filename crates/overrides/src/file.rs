@@ -2,10 +2,12 @@
 //!
 //! A change is on the disk before it is answered. The file is written anew when most of its lines no longer count.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::name::Subject;
@@ -47,7 +49,7 @@ impl OverrideFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let (file, lines) = write_anew(path, table)?;
+        let (file, lines) = write_anew(path, table.entries())?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -56,15 +58,17 @@ impl OverrideFile {
         })
     }
 
-    /// Appends changes of `table`, and waits until they are on the disk.
+    /// Appends changes of `table`, and waits until they are on the disk. If it fails, the file has none of them.
     pub(crate) fn append<'a>(
         &mut self,
         made: impl Iterator<Item = (&'a Subject, &'a Entry)>,
-        table: &Table,
+        table: &Mutex<Table>,
     ) -> io::Result<()> {
-        let counting = table.entries().len();
+        let counting = table.lock().entries().len();
         if self.is_torn || self.lines > 2 * counting + SPARE {
-            (self.file, self.lines) = write_anew(&self.path, table)?;
+            // The table is free while the disk is slow.
+            let entries = table.lock().entries().clone();
+            (self.file, self.lines) = write_anew(&self.path, &entries)?;
             self.is_torn = false;
         }
         let mut text = Vec::new();
@@ -73,11 +77,25 @@ impl OverrideFile {
             self.lines += 1;
         }
         self.is_torn = true;
-        self.file.write_all(&text)?;
-        self.file.sync_data()?;
+        append_whole(&mut self.file, &text, File::sync_data)?;
         self.is_torn = false;
         Ok(())
     }
+}
+
+/// Appends all of a text, or cuts the file back: a change that failed must not be in force after the next start.
+fn append_whole(
+    file: &mut File,
+    text: &[u8],
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let written = file.write_all(text).and_then(|()| sync(file));
+    if written.is_err() {
+        // The first error counts. If this fails as well, the next change writes the file anew.
+        let _ = file.set_len(length).and_then(|()| file.sync_data());
+    }
+    written
 }
 
 fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
@@ -91,9 +109,8 @@ fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
         }
         let is_whole = line.ends_with(b"\n");
         match of_line(&line) {
-            Some((subject, record)) if is_whole => {
-                // Nothing is in force as yet, at whatever time.
-                table.merge(&subject, record);
+            Some((subject, entry)) if is_whole => {
+                table.merge(&subject, entry);
             }
             _ if !is_whole && reader.fill_buf()?.is_empty() => break,
             _ => {
@@ -117,17 +134,17 @@ fn of_line(line: &[u8]) -> Option<(Subject, Entry)> {
     Some((subject, Entry::read(&line.record)?))
 }
 
-fn write_line(to: &mut impl io::Write, subject: &Subject, record: &Entry) -> io::Result<()> {
+fn write_line(to: &mut impl io::Write, subject: &Subject, entry: &Entry) -> io::Result<()> {
     let line = Line {
         name: subject.to_string(),
-        record: record.written(),
+        record: entry.written(),
     };
     serde_json::to_writer(&mut *to, &line)?;
     to.write_all(b"\n")
 }
 
-/// Writes all records to another file, and puts it in the place of this one.
-fn write_anew(path: &Path, table: &Table) -> io::Result<(File, usize)> {
+/// Writes entries to another file, and puts it in the place of this one.
+fn write_anew(path: &Path, entries: &BTreeMap<Subject, Entry>) -> io::Result<(File, usize)> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -143,8 +160,8 @@ fn write_anew(path: &Path, table: &Table) -> io::Result<(File, usize)> {
     let file = options.open(&new)?;
     let mut lines = 0;
     let mut buffered = BufWriter::new(&file);
-    for (subject, record) in table.entries() {
-        write_line(&mut buffered, subject, record)?;
+    for (subject, entry) in entries {
+        write_line(&mut buffered, subject, entry)?;
         lines += 1;
     }
     buffered.flush()?;
@@ -186,12 +203,12 @@ mod tests {
     fn what_is_appended_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("overrides");
-        let mut table = table();
-        let mut file = OverrideFile::open(&path, &mut table).unwrap();
+        let table = Mutex::new(table());
+        let mut file = OverrideFile::open(&path, &mut table.lock()).unwrap();
         for version in 1..=2_000 {
             let (name, entry) = (subject("user_id:\"ü\\"), cleared(version));
             file.append([(&name, &entry)].into_iter(), &table).unwrap();
-            table.merge(&name, entry);
+            table.lock().merge(&name, entry);
         }
         let (name, entry) = (subject("10.0.0.0/8"), cleared(7));
         file.append([(&name, &entry)].into_iter(), &table).unwrap();
@@ -200,6 +217,22 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_kept_does_not_return_with_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("overrides");
+        let table = Mutex::new(table());
+        let mut file = OverrideFile::open(&path, &mut table.lock()).unwrap();
+        let kept = (subject("user_id:1"), cleared(5));
+        let made = || [(&kept.0, &kept.1)].into_iter();
+        file.append(made(), &table).unwrap();
+        let mut text = Vec::new();
+        write_line(&mut text, &kept.0, &cleared(6)).unwrap();
+        let fails = |_: &File| Err(io::Error::other("the disk is gone"));
+        assert!(append_whole(&mut file.file, &text, fails).is_err());
+        assert_eq!(versions(&path).unwrap(), [5]);
     }
 
     #[test]

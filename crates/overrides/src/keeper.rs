@@ -60,7 +60,7 @@ pub struct Overrides {
 #[derive(Debug)]
 enum Store {
     Redis(RedisTable),
-    Local(Mutex<Option<OverrideFile>>),
+    Local(Option<Mutex<OverrideFile>>),
 }
 
 impl fmt::Debug for Overrides {
@@ -97,7 +97,7 @@ impl Overrides {
         let timing = Timing::default();
         let mut table = Table::new(timing.remembered);
         let file = file.map(|path| OverrideFile::open(path, &mut table));
-        let store = Store::Local(Mutex::new(file.transpose()?));
+        let store = Store::Local(file.transpose()?.map(Mutex::new));
         let overrides = Self::new(store, timing, table, listener);
         overrides.merge([].into_iter(), &mut Vec::new());
         overrides.tell_now(&[], false);
@@ -121,8 +121,8 @@ impl Overrides {
     pub fn kept(&self) -> Kept {
         match &self.store {
             Store::Redis(_) => Kept::Redis,
-            Store::Local(file) if file.lock().is_some() => Kept::File,
-            Store::Local(_) => Kept::Process,
+            Store::Local(Some(_)) => Kept::File,
+            Store::Local(None) => Kept::Process,
         }
     }
 
@@ -235,7 +235,7 @@ impl Overrides {
         let (this, wishes) = (self.clone(), wishes.to_vec());
         // No request waits for the disk.
         let changing = tokio::task::spawn_blocking(move || match &this.store {
-            Store::Local(file) => local::change(&this.table.lock(), file.lock().as_mut(), &wishes),
+            Store::Local(file) => local::change(&this.table, file.as_ref(), &wishes),
             Store::Redis(_) => Ok(Vec::new()),
         });
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)

@@ -3,22 +3,38 @@
 use std::collections::HashMap;
 use std::io;
 
+use parking_lot::Mutex;
+
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file::OverrideFile;
 use crate::name::Subject;
 use crate::table::{Entry, Table, micros};
 
-/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file.
+/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time.
 ///
 /// # Errors
 ///
 /// The file cannot be written.
 pub(crate) fn change(
-    table: &Table,
-    file: Option<&mut OverrideFile>,
+    table: &Mutex<Table>,
+    file: Option<&Mutex<OverrideFile>>,
     wishes: &[Wish],
 ) -> io::Result<Vec<Done>> {
+    let (all, newest) = decide(&table.lock(), wishes);
+    // The table is free while the disk is slow.
+    if let Some(file) = file
+        && !newest.is_empty()
+    {
+        let newest = newest.iter();
+        file.lock()
+            .append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
+    }
+    Ok(all)
+}
+
+/// Returns the outcome of each wish, and the last entry of each name.
+fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a Subject, Entry>) {
     let (now, mut version) = (table.now(), table.version());
     let (set, over) = table.set();
     let mut in_force = set - over;
@@ -58,11 +74,5 @@ pub(crate) fn change(
         };
         all.push((outcome, None));
     }
-    if let Some(file) = file
-        && !newest.is_empty()
-    {
-        let newest = newest.iter();
-        file.append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
-    }
-    Ok(all)
+    (all, newest)
 }
