@@ -56,6 +56,25 @@ pub struct Overrides {
     shown: Mutex<(Counts, Vec<Override>)>,
 }
 
+/// Changes that the listener has not seen.
+#[derive(Debug)]
+struct Unseen {
+    changes: Vec<Change>,
+    are_news: bool,
+    // The time at which the listener last ran, or this began.
+    since: Instant,
+}
+
+impl Unseen {
+    fn new(are_news: bool) -> Self {
+        Self {
+            changes: Vec::new(),
+            are_news,
+            since: Instant::now(),
+        }
+    }
+}
+
 /// The place that keeps overrides.
 #[derive(Debug)]
 enum Store {
@@ -181,21 +200,16 @@ impl Overrides {
 
     async fn change_all(self: Arc<Self>, wishes: &[Wish]) -> Result<Vec<Outcome>, Unfinished> {
         let mut read = self.read.lock().await;
-        let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut unseen) = (Vec::new(), Unseen::new(true));
         let mut failed = None;
-        let mut told = Instant::now();
         for wishes in wishes.chunks(BATCH) {
-            // Many changes take a while. Requests see the first of them, and what was read, before the last is made.
-            if told.elapsed() >= self.timing.poll {
-                self.tell(std::mem::take(&mut changes), true).await;
-                told = Instant::now();
-            }
-            match self.change_some(&mut read, wishes, &mut changes).await {
+            match self.change_some(&mut read, wishes, &mut unseen).await {
                 Ok(done) => {
                     let entries = wishes.iter().zip(&done);
                     let entries = entries
                         .filter_map(|(wish, (_, entry))| Some((&wish.subject, entry.as_ref()?)));
-                    self.merge(entries, &mut changes);
+                    self.merge(entries, &mut unseen.changes);
+                    self.tell_if_due(&mut unseen).await;
                     outcomes.extend(done.into_iter().map(|(outcome, _)| outcome));
                 }
                 Err(error) => {
@@ -205,7 +219,7 @@ impl Overrides {
             }
         }
         // Also if a later part failed.
-        self.tell(changes, true).await;
+        self.tell(&mut unseen).await;
         match failed {
             None => Ok(outcomes),
             Some(error) => Err(Unfinished { outcomes, error }),
@@ -216,11 +230,11 @@ impl Overrides {
         self: &Arc<Self>,
         read: &mut Read,
         wishes: &[Wish],
-        changes: &mut Vec<Change>,
+        unseen: &mut Unseen,
     ) -> Result<Vec<Done>, ChangeError> {
         if let Store::Redis(redis) = &self.store {
             // Redis may lack entries of this table. It would judge the conditions of changes without them.
-            self.compare(redis, read, changes).await?;
+            self.compare(redis, read, unseen).await?;
             // The deadline of a change is by the clock of the server that has just answered.
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
@@ -231,7 +245,7 @@ impl Overrides {
             };
             return Ok(redis.change(known, most, wishes, &self.clock).await?);
         }
-        self.merge([].into_iter(), changes);
+        self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());
         // No request waits for the disk.
         let changing = tokio::task::spawn_blocking(move || match &this.store {
@@ -255,9 +269,9 @@ impl Overrides {
                 let next = self.table.lock().next_end().unwrap_or(Micros::MAX);
                 let pause = Duration::from_micros(next.saturating_sub(self.now()));
                 tokio::time::sleep(pause.max(self.timing.together).min(self.timing.poll)).await;
-                let mut changes = Vec::new();
-                self.merge([].into_iter(), &mut changes);
-                self.tell(changes, true).await;
+                let mut unseen = Unseen::new(true);
+                self.merge([].into_iter(), &mut unseen.changes);
+                self.tell(&mut unseen).await;
             }
         };
         tokio::join!(reading, ending);
@@ -275,16 +289,26 @@ impl Overrides {
     }
 
     /// Shows the listener the overrides in force, if any has changed. If there are many, another thread does it.
-    async fn tell(self: &Arc<Self>, changes: Vec<Change>, are_news: bool) {
-        if changes.is_empty() {
+    async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
+        if unseen.changes.is_empty() {
             return;
         }
+        let (changes, are_news) = (std::mem::take(&mut unseen.changes), unseen.are_news);
         if self.table.lock().entries().len() < MANY {
-            return self.tell_now(&changes, are_news);
+            self.tell_now(&changes, are_news);
+        } else {
+            let this = self.clone();
+            // A listener that panicked has said so.
+            let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
         }
-        let this = self.clone();
-        // A listener that panicked has said so.
-        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
+        unseen.since = Instant::now();
+    }
+
+    /// Does the same, unless the listener has just run. Requests see the first of many changes before the last is read or made.
+    async fn tell_if_due(self: &Arc<Self>, unseen: &mut Unseen) {
+        if unseen.since.elapsed() >= self.timing.poll {
+            self.tell(unseen).await;
+        }
     }
 
     fn tell_now(&self, changes: &[Change], are_news: bool) {

@@ -6,10 +6,9 @@ use std::time::Instant;
 
 use tidegate_redis::CallError;
 
-use super::{Overrides, Store};
+use super::{Overrides, Store, Unseen};
 use crate::name::Subject;
 use crate::redis::{BATCH, Page, RedisTable};
-use crate::setting::Change;
 use crate::table::micros;
 
 /// The state of Redis when it was read last.
@@ -32,24 +31,24 @@ impl Overrides {
         let Store::Redis(redis) = &self.store else {
             return Ok(());
         };
-        let mut changes = Vec::new();
         let mut read = self.read.lock().await;
-        // Overrides that were in force before this process has read any are no news.
-        let are_news = read.at.is_some();
-        let answer = self.compare(redis, &mut read, &mut changes).await;
+        let mut unseen = Unseen::new(true);
+        let answer = self.compare(redis, &mut read, &mut unseen).await;
         // Also if a later part failed.
-        self.tell(changes, are_news).await;
+        self.tell(&mut unseen).await;
         answer
     }
 
     /// Reads the entries that are newer than the version that was read. If Redis may lack entries, or this gateway may have missed some,
     /// reads all entries, and gives back the entries that Redis lacks.
     pub(super) async fn compare(
-        &self,
+        self: &Arc<Self>,
         redis: &RedisTable,
         read: &mut Read,
-        changes: &mut Vec<Change>,
+        unseen: &mut Unseen,
     ) -> Result<(), CallError> {
+        // Overrides that were in force before this process has read any are no news.
+        unseen.are_news = read.at.is_some();
         let connection = redis.connection();
         let mut page = redis.read(read.version, &self.clock).await?;
         // Entries that no gateway has stay lost. They are no reason to compare all again and again.
@@ -80,7 +79,11 @@ impl Overrides {
         let mut seen = HashMap::new();
         loop {
             self.table.lock().saw(version);
-            self.merge(entries.iter().map(|(name, it)| (name, it)), changes);
+            self.merge(
+                entries.iter().map(|(name, it)| (name, it)),
+                &mut unseen.changes,
+            );
+            self.tell_if_due(unseen).await;
             if compares_all {
                 let table = self.table.lock();
                 seen.extend(entries.into_iter().map(|(subject, entry)| {
@@ -99,7 +102,7 @@ impl Overrides {
         }
         if compares_all {
             let was_away = first.floor > read.version;
-            self.give_back(redis, &seen, &first, was_away, changes)
+            self.give_back(redis, &seen, &first, was_away, unseen)
                 .await?;
         }
         *read = Read {
@@ -109,18 +112,22 @@ impl Overrides {
             version: first.version,
             lacking: first.lacking,
         };
+        if !unseen.are_news {
+            self.tell(unseen).await;
+            unseen.are_news = true;
+        }
         Ok(())
     }
 
     /// Gives back the entries that Redis lacks or has in an older version. Entries that are over, and that Redis may have dropped, are
     /// dropped here, too. If this gateway was away for longer than such entries are kept, all entries are dropped that Redis lacks.
     async fn give_back(
-        &self,
+        self: &Arc<Self>,
         redis: &RedisTable,
         seen: &HashMap<Subject, bool>,
         first: &Page,
         was_away: bool,
-        changes: &mut Vec<Change>,
+        unseen: &mut Unseen,
     ) -> Result<(), CallError> {
         let (known, lacking) = {
             let mut table = self.table.lock();
@@ -133,13 +140,15 @@ impl Overrides {
                     let is_dropped = was_away || entry.is_over(now) && entry.version <= first.floor;
                     is_dropped && !seen.contains_key(subject)
                 });
-            changes.extend(
+            unseen.changes.extend(
                 dropped
                     .iter()
                     .filter_map(|(subject, _)| table.remove(subject)),
             );
             (table.version(), lacking)
         };
+        // The calls that follow may take a while.
+        self.tell(unseen).await;
         // After this time Redis may have dropped an entry that is newer than an entry given back.
         let deadline = first.time.saturating_add(micros(self.timing.remembered));
         if first.version < known && lacking.is_empty() {

@@ -258,6 +258,13 @@ async fn what_is_in_force_at_the_start_is_no_news() {
     set(&one, "user_id:2", Action::Block).await;
     other.sync().await.unwrap();
     assert_eq!((told.in_force(), told.news()), (2, 1));
+    // A change may be the first call of a gateway.
+    let (fresh, told) = connect(&server.url()).await;
+    set(&fresh, "user_id:3", Action::Block).await;
+    assert_eq!((told.in_force(), told.news()), (3, 1));
+    set(&one, "user_id:4", Action::Block).await;
+    set(&fresh, "user_id:5", Action::Block).await;
+    assert_eq!((told.in_force(), told.news()), (5, 3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

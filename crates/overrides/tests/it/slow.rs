@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Action, Ends, Outcome};
+use tidegate_overrides::{Action, Ends, Outcome, Timing};
 use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
 
 use crate::support::{
-    HASH, action, change, clear, connect, plan, scripts, set, until, wish, write,
+    HASH, action, change, clear, connect, connect_timed, plan, scripts, set, until, wait_until,
+    wish, write,
 };
 
 /// Several times what decisions wait for.
@@ -53,6 +54,47 @@ async fn of_many_changes_the_first_are_told_though_a_later_one_failed() {
     let is_set = |it: &Outcome| matches!(it, Outcome::Set { .. });
     assert!(unfinished.outcomes.iter().all(is_set));
     assert_eq!(told.in_force(), 200);
+}
+
+/// Many changes and long comparisons take a while. Requests see the first parts before the last is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_part_is_in_force_at_once() {
+    let timing = Timing {
+        poll: Duration::ZERO,
+        ..Timing::default()
+    };
+    let server = RedisServer::start().await;
+    let (one, told) = connect_timed(&server.url(), timing).await;
+    let wishes = (0..1_200).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
+    one.change(wishes.collect()).await.unwrap();
+    assert_eq!((told.times(), told.in_force()), (12, 1_200));
+    let (fresh, told) = connect_timed(&server.url(), timing).await;
+    fresh.sync().await.unwrap();
+    assert_eq!((told.times(), told.in_force()), (3, 1_200));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_is_in_force_before_entries_are_given_back() {
+    let timing = Timing {
+        patience: Duration::from_secs(60),
+        ..Timing::default()
+    };
+    let server = RedisServer::start().await;
+    let proxy = RedisProxy::start(server.addr());
+    let (one, told) = connect_timed(&format!("redis://{}", proxy.addr()), timing).await;
+    let (other, _) = connect(&server.url()).await;
+    set(&one, "user_id:1", Action::Block).await;
+    server.command(&["FLUSHALL"]).await;
+    set(&other, "user_id:2", Action::Block).await;
+    // The call that reads all entries passes. The call that gives back waits.
+    proxy.strike(1, CallFault::AnsweredLate(timing.patience));
+    let syncing = tokio::spawn({
+        let one = one.clone();
+        async move { one.sync().await }
+    });
+    wait_until("it is in force", || told.in_force() == 2).await;
+    assert!(!syncing.is_finished());
+    syncing.abort();
 }
 
 /// What another gateway restores behind the part that was read is known in the end.

@@ -24,6 +24,7 @@ struct Last {
     in_force: usize,
     changes: Vec<Change>,
     news: usize,
+    times: usize,
 }
 
 impl Listener for Told {
@@ -37,12 +38,18 @@ impl Listener for Told {
         told.in_force = in_force.count();
         told.changes.extend_from_slice(changes);
         told.news += if are_news { changes.len() } else { 0 };
+        told.times += 1;
     }
 }
 
 impl Told {
     pub(crate) fn in_force(&self) -> usize {
         self.0.lock().in_force
+    }
+
+    /// Returns how often the listener was called.
+    pub(crate) fn times(&self) -> usize {
+        self.0.lock().times
     }
 
     /// How many changes were news.
@@ -279,7 +286,7 @@ pub(crate) async fn scripts(server: &RedisServer) -> u64 {
     calls.sum()
 }
 
-/// Writes to Redis as a gateway does: `words` are a name, a condition, an end and a content. Returns what the script answers.
+/// Writes to Redis as a gateway does: each of `words` is a name, a condition, an end and a content. Returns the answer of the script.
 pub(crate) async fn write(server: &RedisServer, words: [&str; 4]) -> Reply {
     let script = include_str!("../../../../lua/override.lua");
     let versions = format!("{HASH}:versions");
