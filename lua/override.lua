@@ -3,7 +3,7 @@
 --   its version, or 0: none in force to clear, -1: another one is in force, -2: no room, -3: it would be over already
 --   the time at which it is over, in us (0: never)
 --   the entry that was in force before, or an empty text
--- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline (0: none), the highest version that the caller has
+-- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has
 -- seen, the most overrides that may be set, the most entries, the us for which an entry is kept when it is over, the ms for which the
 -- keys are kept. Four arguments follow for each entry: its name, the version that must be in force (0: none; *: any), its end (+us: from
 -- now; 0: never), its content. A content that is empty or begins with - clears the override. Four arguments take an entry back: its name,
@@ -20,7 +20,7 @@ local function read(entry)
   return version, tonumber(ends), content
 end
 
-if deadline ~= 0 and now > deadline then return { text(now), '-1' } end
+if now > deadline then return { text(now), '-1' } end
 
 local head = {}
 for number in string.gmatch(redis.call('HGET', KEYS[1], '=') or '', '%d+') do head[#head + 1] = tonumber(number) end

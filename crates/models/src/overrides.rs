@@ -1,7 +1,7 @@
 //! Overrides as one versioned table: written and read by two scripts, and given back to a Redis that lacks entries.
 //!
-//! Models `lua/override.lua` and `lua/overrides.lua`, and of a gateway `Overrides::compare` and the deadline of a change
-//! (`crates/overrides/src/keeper.rs`, `redis.rs`).
+//! Models `lua/override.lua` and `lua/overrides.lua`, and of a gateway `Overrides::compare` (`crates/overrides/src/keeper/comparing.rs`)
+//! and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
 //!
 //! At the start, an override without an end is in Redis, in its copy, and on both gateways. A change and its answer can be late or
 //! lost. A read and its answer are one step. A gateway that is paused or cut off makes no step.

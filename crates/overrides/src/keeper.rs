@@ -235,7 +235,7 @@ impl Overrides {
         if let Store::Redis(redis) = &self.store {
             // Redis may lack entries of this table. It would judge the conditions of changes without them.
             self.compare(redis, read, unseen).await?;
-            // The deadline of a change is by the clock of the server that has just answered.
+            // Another server may lack entries that were compared.
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
             }

@@ -96,12 +96,6 @@ impl Clock {
         self.time.saturating_add(micros(self.at.elapsed()))
     }
 
-    /// Returns a time that the clock of the server that answered last has reached by now.
-    fn least(&self) -> Micros {
-        let (time, at) = self.last;
-        time.saturating_add(micros(at.elapsed()))
-    }
-
     /// Returns how long ago Redis last answered.
     pub(crate) fn age(&self) -> Duration {
         self.last.1.elapsed()
@@ -135,10 +129,9 @@ impl RedisTable {
     }
 
     /// Returns which connection there is to the server that has the table; no two are the same. None: there is none now.
-    pub(crate) fn connection(&self) -> Option<(usize, u64)> {
+    pub(crate) fn connection(&self) -> Option<u64> {
         let shard = self.shards.of_key(self.keys[0].as_str()).ok()?;
-        let connection = shard.client.connection();
-        (connection != 0).then_some((Arc::as_ptr(&shard).addr(), connection))
+        Some(shard.client.connection()).filter(|connection| *connection != 0)
     }
 
     /// Reads a page of the entries that are newer than `since`.
@@ -164,12 +157,7 @@ impl RedisTable {
         wishes: &[Wish],
         clock: &Mutex<Option<Clock>>,
     ) -> Result<Vec<Done>, CallError> {
-        let (sent, patience) = (Instant::now(), self.timing.patience);
-        // A little sooner, for clocks that do not run equally fast.
-        let deadline = clock
-            .lock()
-            .map_or(1, |it| it.least() + micros(patience * 9 / 10));
-        let mut arguments = self.head(deadline, known, most);
+        let mut arguments = self.head(known, most);
         let contents: Vec<String> = wishes.iter().map(Wish::content).collect();
         for (wish, content) in wishes.iter().zip(&contents) {
             let expected = match wish.expected {
@@ -185,29 +173,24 @@ impl RedisTable {
             let name = wish.subject.to_string().into();
             arguments.extend([name, expected, ends, content.clone().into()]);
         }
-        let answer = async {
-            let reply = self.call(WRITE, &arguments).await?;
-            let (time, done) =
-                read_done(&reply, wishes, &contents).ok_or_else(CallError::unknown_reply)?;
-            Clock::saw(&mut clock.lock(), time, sent);
-            done.ok_or(CallError::Late)
-        };
-        let answer = answer.await;
-        // After an answer of Redis the script does not run any more.
-        if !matches!(answer, Ok(_) | Err(CallError::Late | CallError::Refused(_))) {
-            tokio::time::sleep_until((sent + patience).into()).await;
-        }
-        answer
+        let (shards, patience, sent) = (&self.shards, self.timing.patience, Instant::now());
+        let reply = shards.eval_in_time(&self.keys, WRITE, &arguments, patience);
+        let (time, done) =
+            read_done(&reply.await?, wishes, &contents).ok_or_else(CallError::unknown_reply)?;
+        Clock::saw(&mut clock.lock(), time, sent);
+        Ok(done)
     }
 
-    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen.
+    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. The deadline is a time of
+    /// Redis's clock, whenever the call is answered.
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,
         known: u64,
         entries: &[(Subject, Entry)],
     ) -> Result<(), CallError> {
-        let mut arguments = self.head(deadline, known, 0);
+        let mut arguments = vec![deadline.into()];
+        arguments.extend(self.head(known, 0));
         for (subject, entry) in entries {
             let [taken_back, none] = ["=", ""].map(Word::from);
             arguments.extend([
@@ -226,9 +209,10 @@ impl RedisTable {
         }
     }
 
-    fn head(&self, deadline: Micros, known: u64, most: usize) -> Vec<Word> {
+    /// Returns the arguments between the deadline and the entries.
+    fn head(&self, known: u64, most: usize) -> Vec<Word> {
         let kept = micros(self.timing.remembered);
-        let numbers = [deadline, known, most as u64, MAX_ENTRIES as u64, kept];
+        let numbers = [known, most as u64, MAX_ENTRIES as u64, kept];
         let numbers = numbers.into_iter().map(Word::from);
         numbers.chain([keys_kept()]).collect()
     }
@@ -275,17 +259,14 @@ fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     })
 }
 
-/// Reads an answer of `lua/override.lua`; no outcomes if the script was late.
+/// Reads an answer of `lua/override.lua` to changes.
 fn read_done(
     reply: &[Vec<u8>],
     wishes: &[Wish],
     contents: &[String],
-) -> Option<(Micros, Option<Vec<Done>>)> {
-    let ([time, is_late], rows) = reply.split_first_chunk::<2>()?;
+) -> Option<(Micros, Vec<Done>)> {
+    let ([time, _], rows) = reply.split_first_chunk::<2>()?;
     let time = number(time)?;
-    if is_late == b"-1" {
-        return Some((time, None));
-    }
     let read = |((row, wish), content): ((&[Vec<u8>], &Wish), &String)| {
         let subject = &wish.subject;
         let before = std::str::from_utf8(&row[2]).ok().and_then(Entry::read);
@@ -305,5 +286,5 @@ fn read_done(
     let rows = rows.chunks_exact(3);
     let are_all = rows.len() == wishes.len();
     let done: Option<Vec<Done>> = rows.zip(wishes).zip(contents).map(read).collect();
-    are_all.then_some((time, Some(done?)))
+    are_all.then_some((time, done?))
 }

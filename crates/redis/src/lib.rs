@@ -53,7 +53,7 @@ pub use error_reply::ErrorReply;
 pub use gateways::{Finding, Gateways, HEARTBEAT, Identity};
 pub use in_flight::{Answer, InFlightLimit};
 pub use info::{LEAST_VERSION, NodeInfo, RedisInfo};
-pub use script::Scripts;
+pub use script::{ReplyValue, Scripts};
 pub use secret::{Agreement, Secret};
 pub use settings::CONNECT;
 pub use shard::{Named, Shard, Tagged};

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use fred::types::FromValue;
+
 use super::word::Word;
 
 /// One script.
@@ -53,5 +55,23 @@ impl Scripts {
     /// The script with this number. **Panics** if there is none.
     pub(crate) fn at(&self, number: usize) -> &Script {
         self.made[number].get_or_init(|| Script::new((self.text)(number)))
+    }
+}
+
+/// A value in the reply of a script: a number or a text.
+pub trait ReplyValue: FromValue {
+    /// Whether it is -1, the answer of a script whose deadline has passed.
+    fn is_late(&self) -> bool;
+}
+
+impl ReplyValue for i64 {
+    fn is_late(&self) -> bool {
+        *self == -1
+    }
+}
+
+impl ReplyValue for Vec<u8> {
+    fn is_late(&self) -> bool {
+        self == b"-1"
     }
 }

@@ -17,7 +17,7 @@ use super::error::CallError;
 use super::failure::Failure;
 use super::info::{NodeInfo, RedisInfo};
 use super::route::Route;
-use super::script::Scripts;
+use super::script::{ReplyValue, Scripts};
 use super::shard::{Named, Shard, Tagged};
 use super::slots::{ENDS, slot_of, slot_of_tag};
 use super::tls::Tls;
@@ -205,19 +205,19 @@ impl Shards {
     /// # Errors
     ///
     /// The script may have run, and does not run after the error is returned: the deadline has passed by then.
-    pub async fn eval_in_time(
+    pub async fn eval_in_time<R: ReplyValue>(
         &self,
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
         patience: Duration,
-    ) -> Result<Vec<i64>, CallError> {
+    ) -> Result<Vec<R>, CallError> {
         let until = Instant::now() + patience;
         let is_sent = AtomicBool::new(false);
-        let asked = self.eval_anywhere(keys, text, arguments, until, Some(&is_sent));
+        let asked = self.eval_anywhere::<R>(keys, text, arguments, until, Some(&is_sent));
         let answer = tokio::time::timeout_at(until.into(), asked).await;
         match answer.unwrap_or(Err(CallError::Timeout)) {
-            Ok((_, reply)) if reply.get(1) == Some(&-1) => Err(CallError::Late),
+            Ok((_, reply)) if reply.get(1).is_some_and(R::is_late) => Err(CallError::Late),
             Err(error @ (CallError::Timeout | CallError::Disconnected)) => {
                 if is_sent.load(Ordering::Relaxed) {
                     // The script may be in a socket yet.

@@ -15,7 +15,7 @@ use crate::table::micros;
 #[derive(Debug, Default)]
 pub(super) struct Read {
     at: Option<Instant>,
-    pub(super) connection: Option<(usize, u64)>,
+    pub(super) connection: Option<u64>,
     generation: u64,
     version: u64,
     lacking: u64,

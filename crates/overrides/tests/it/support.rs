@@ -291,6 +291,13 @@ pub(crate) async fn write(server: &RedisServer, words: [&str; 4]) -> Reply {
     let script = include_str!("../../../../lua/override.lua");
     let versions = format!("{HASH}:versions");
     let head = ["EVAL", script, "2", HASH, &versions];
-    let bounds = ["0", "0", "9000", "9000", "9000000000", "100000"];
+    let bounds = [
+        "9007199254740991",
+        "0",
+        "9000",
+        "9000",
+        "9000000000",
+        "100000",
+    ];
     server.command(&[&head[..], &bounds, &words].concat()).await
 }

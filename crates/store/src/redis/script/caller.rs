@@ -123,7 +123,8 @@ impl Caller {
                 .iter()
                 .flat_map(|charge| charge.keys(&self.key_prefix)),
         );
-        let forgetting = self.shards.eval_in_time(&keys, FORGET, &matters, patience);
+        let shards = &self.shards;
+        let forgetting = shards.eval_in_time::<i64>(&keys, FORGET, &matters, patience);
         forgetting.await.map(drop)
     }
 
