@@ -3,15 +3,15 @@
 --   its version, or 0: none in force to clear, -1: another one is in force, -2: no room, -3: it would be over already
 --   the time at which it is over, in us (0: never)
 --   the entry that was in force before, or an empty text
--- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has
--- seen, the most overrides that may be set, the most entries, the us for which an entry is kept when it is over, the ms for which the
--- keys are kept. Four arguments follow for each entry: its name, the version that must be in force (0: none; *: any), its end (+us: from
--- now; 0: never), its content. A content that is empty or begins with - clears the override. Four arguments take an entry back: its name,
--- =, the entry, an empty text.
+-- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has seen, how
+-- many more overrides may be in force by what the caller has seen, the most entries, the us for which an entry is kept when it is over,
+-- the ms for which the keys are kept. Four arguments follow for each entry: its name, the version that must be in force (0: none; *: any),
+-- its end (+us: from now; 0: never), its content. A content that is empty or begins with - clears the override. Four arguments take an
+-- entry back: its name, =, the entry, an empty text.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local deadline, known, most, most_entries, kept = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local deadline, known, room, most_entries, kept = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local function text(number) return string.format('%d', number) end
 local function clears(content) return content == '' or string.sub(content, 1, 1) == '-' end
@@ -24,20 +24,21 @@ if now > deadline then return { text(now), '-1' } end
 
 local head = {}
 for number in string.gmatch(redis.call('HGET', KEYS[1], '=') or '', '%d+') do head[#head + 1] = tonumber(number) end
-local generation, version, count, floor, cursor = head[1] or now, head[2] or 0, head[3] or 0, head[4] or 0, head[5] or 0
+local generation, version, floor, cursor = head[1] or now, head[2] or 0, head[3] or 0, head[4] or 0
 version = math.max(version, known)
+-- Entries that the caller has not seen may have taken a part of the room.
+room = room - redis.call('ZCOUNT', KEYS[2], '(' .. text(known), '+inf')
 
 local looked = 20 + (#ARGV - 6) / 2
 local next = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. text(cursor), '+inf', 'WITHSCORES', 'LIMIT', 0, looked)
 if redis.call('ZCARD', KEYS[2]) > most_entries then kept = 0 end
 for i = 1, #next, 2 do
   cursor = tonumber(next[i + 1])
-  local _, ends, content = read(redis.call('HGET', KEYS[1], next[i]))
-  if content and ends ~= 0 and ends <= now - kept then
+  local number, ends = read(redis.call('HGET', KEYS[1], next[i]))
+  if number and ends ~= 0 and ends <= now - kept then
     redis.call('HDEL', KEYS[1], next[i])
     redis.call('ZREM', KEYS[2], next[i])
     floor = math.max(floor, math.min(cursor, version))
-    if not clears(content) then count = count - 1 end
   end
 end
 if #next < 2 * looked then cursor = 0 end
@@ -52,33 +53,31 @@ for i = 7, #ARGV, 4 do
   local name, expected, ends, content = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local stored = redis.call('HGET', KEYS[1], name)
   local old, old_ends, old_content = read(stored)
-  local is_set = old ~= nil and not clears(old_content)
-  local function write(number, entry, is_cleared)
+  local function write(number, entry)
     redis.call('HSET', KEYS[1], name, entry)
     redis.call('ZADD', KEYS[2], text(number), name)
-    count = count + (is_cleared and 0 or 1) - (is_set and 1 or 0)
     version = math.max(version, number)
   end
   if expected == '=' then
     local entry = ends
-    local new, _, new_content = read(entry)
-    new, old = tonumber(new), tonumber(old or -1)
+    local new = tonumber((read(entry)))
+    old = tonumber(old or -1)
     if new > old or new == old and entry > stored then
-      write(new, entry, clears(new_content))
+      write(new, entry)
       taken = true
     elseif redis.call('ZADD', KEYS[2], text(old), name) == 1 then
       -- Its name was lost alone.
       taken = true
     end
   else
-    local is_in_force = is_set and (old_ends == 0 or old_ends > now)
+    local is_in_force = old ~= nil and not clears(old_content) and (old_ends == 0 or old_ends > now)
     local before = is_in_force and stored or ''
     ends = string.sub(ends, 1, 1) == '+' and now + tonumber(ends) or tonumber(ends)
     if expected ~= '*' and expected ~= (is_in_force and old or '0') then
       answer(-1, 0, before)
     elseif clears(content) and not is_in_force then
       answer(0, 0, '')
-    elseif not clears(content) and not is_in_force and count >= most then
+    elseif not clears(content) and not is_in_force and room <= 0 then
       answer(-2, 0, '')
     elseif not clears(content) and ends ~= 0 and ends <= now then
       answer(-3, 0, before)
@@ -86,16 +85,15 @@ for i = 7, #ARGV, 4 do
       -- A version is also a time. It is above all that this Redis has and the caller has seen, also if this Redis has lost data.
       local number = math.max(version + 1, now)
       if clears(content) then ends = now end
-      -- `most` includes the overrides that are over: there is one less.
-      if is_set and not is_in_force then most = most - 1 end
-      write(number, text(number) .. ' ' .. text(ends) .. ' ' .. content, clears(content))
+      room = room + (is_in_force and 1 or 0) - (clears(content) and 0 or 1)
+      write(number, text(number) .. ' ' .. text(ends) .. ' ' .. content)
       answer(number, ends, before)
     end
   end
 end
 -- Gateways that have passed the version of an entry see by the generation that they must compare all.
 if taken then generation = math.max(generation + 1, now) end
-redis.call('HSET', KEYS[1], '=', table.concat({ text(generation), text(version), text(count), text(floor), text(cursor) }, ' '))
+redis.call('HSET', KEYS[1], '=', table.concat({ text(generation), text(version), text(floor), text(cursor) }, ' '))
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 redis.call('PEXPIRE', KEYS[2], ARGV[6])
 return reply

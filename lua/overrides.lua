@@ -10,7 +10,7 @@ local head = {}
 for number in string.gmatch(redis.call('HGET', KEYS[1], '=') or '', '%d+') do head[#head + 1] = number end
 local version = head[2] or '0'
 local lacking = math.abs(math.max(redis.call('HLEN', KEYS[1]) - 1, 0) - redis.call('ZCARD', KEYS[2]))
-local reply = { text(time[1] * 1000000 + time[2]), head[1] or '0', version, head[4] or '0', text(lacking), version }
+local reply = { text(time[1] * 1000000 + time[2]), head[1] or '0', version, head[3] or '0', text(lacking), version }
 if tonumber(version) > tonumber(ARGV[1]) then
   local since = '(' .. ARGV[1]
   local names = redis.call('ZRANGEBYSCORE', KEYS[2], since, '+inf', 'LIMIT', 0, ARGV[2])
@@ -26,7 +26,7 @@ if tonumber(version) > tonumber(ARGV[1]) then
     end
   end
 end
--- Once an hour, because each gateway asks every second.
+-- Once an hour, because each gateway asks twice a second.
 if time[1] % 3600 < 3 then
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('PEXPIRE', KEYS[2], ARGV[3])

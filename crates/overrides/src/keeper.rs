@@ -239,11 +239,12 @@ impl Overrides {
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
             }
-            let (known, most) = {
+            let (known, room) = {
                 let table = self.table.lock();
-                (table.version(), MAX_OVERRIDES + table.set().1)
+                let (set, over) = table.set();
+                (table.version(), MAX_OVERRIDES.saturating_sub(set - over))
             };
-            return Ok(redis.change(known, most, wishes, &self.clock).await?);
+            return Ok(redis.change(known, room, wishes, &self.clock).await?);
         }
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());

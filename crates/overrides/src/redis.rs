@@ -148,16 +148,16 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes, of which the caller has read what Redis has up to the version `known`. `most` overrides may be set. If it fails,
-    /// no change is made after it has returned.
+    /// Makes changes, of which the caller has read what Redis has up to the version `known`. By that, `room` more overrides may be in force.
+    /// If it fails, no change is made after it has returned.
     pub(crate) async fn change(
         &self,
         known: u64,
-        most: usize,
+        room: usize,
         wishes: &[Wish],
         clock: &Mutex<Option<Clock>>,
     ) -> Result<Vec<Done>, CallError> {
-        let mut arguments = self.head(known, most);
+        let mut arguments = self.head(known, room);
         let contents: Vec<String> = wishes.iter().map(Wish::content).collect();
         for (wish, content) in wishes.iter().zip(&contents) {
             let expected = match wish.expected {
@@ -210,9 +210,9 @@ impl RedisTable {
     }
 
     /// Returns the arguments between the deadline and the entries.
-    fn head(&self, known: u64, most: usize) -> Vec<Word> {
+    fn head(&self, known: u64, room: usize) -> Vec<Word> {
         let kept = micros(self.timing.remembered);
-        let numbers = [known, most as u64, MAX_ENTRIES as u64, kept];
+        let numbers = [known, room as u64, MAX_ENTRIES as u64, kept];
         let numbers = numbers.into_iter().map(Word::from);
         numbers.chain([keys_kept()]).collect()
     }
