@@ -20,6 +20,15 @@ local function read(entry)
   return version, tonumber(ends), content
 end
 
+-- Compares by bytes, as gateways do. The operators of Lua compare by the server's locale.
+local function is_greater(one, other)
+  for i = 1, #one do
+    local byte, its = string.byte(one, i), string.byte(other, i) or -1
+    if byte ~= its then return byte > its end
+  end
+  return false
+end
+
 if now > deadline then return { text(now), '-1' } end
 
 local head = {}
@@ -62,7 +71,7 @@ for i = 7, #ARGV, 4 do
     local entry = ends
     local new = tonumber((read(entry)))
     old = tonumber(old or -1)
-    if new > old or new == old and entry > stored then
+    if new > old or new == old and is_greater(entry, stored) then
       write(new, entry)
       taken = true
     elseif redis.call('ZADD', KEYS[2], text(old), name) == 1 then

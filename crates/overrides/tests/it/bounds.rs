@@ -182,6 +182,30 @@ async fn what_is_restored_is_never_older() {
     assert_eq!(action(&other, "user_id:1"), Some(Action::Block));
 }
 
+/// Two servers that ran apart may have given one version twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_entries_with_one_version_redis_keeps_the_greater_bytes() {
+    let server = RedisServer::start().await;
+    // In the order of bytes. A server's language may order letters otherwise, or ignore signs.
+    let texts = [
+        r#"7 0 -{}"#,
+        r#"7 0 {"action":"B"}"#,
+        r#"7 0 {"action":"a"}"#,
+        r#"7 0 {"action":"a"} "#,
+        r#"7 0 {"action":"ä"}"#,
+    ];
+    for (at, pair) in texts.windows(2).enumerate() {
+        for (order, entries) in [[pair[0], pair[1]], [pair[1], pair[0]]].iter().enumerate() {
+            let name = format!("user_id:{at}-{order}");
+            for entry in entries {
+                write(&server, [&name, "=", entry, ""]).await;
+            }
+            let kept = server.command(&["HGET", HASH, &name]).await;
+            assert_eq!(kept.as_str(), pair[1]);
+        }
+    }
+}
+
 /// A server that took over may lack the latest changes and have others: its versions are as high, and it began with the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_another_connection_all_is_compared() {
