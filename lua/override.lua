@@ -1,5 +1,6 @@
 -- Writes overrides, each on its condition, and takes entries back that this Redis lacks. Each call drops some entries that have been over
--- for long. Answers texts: the time, and 1, or -1 past the deadline, when no entry is written. For each change three texts follow:
+-- for long. Answers texts: the time, and the number of entries taken back, or -1 past the deadline, when no entry is written. For each
+-- change three texts follow:
 --   its version, or 0: none in force to clear, -1: another one is in force, -2: no room, -3: it would be over already
 --   the time at which it is over, in us (0: never)
 --   the entry that was in force before, or an empty text
@@ -52,7 +53,7 @@ for i = 1, #next, 2 do
 end
 if #next < 2 * looked then cursor = 0 end
 
-local reply, taken = { text(now), '1' }, false
+local reply, taken = { text(now), '0' }, 0
 local function answer(number, ends, before)
   reply[#reply + 1] = text(number)
   reply[#reply + 1] = text(ends)
@@ -73,10 +74,10 @@ for i = 7, #ARGV, 4 do
     old = tonumber(old or -1)
     if new > old or new == old and is_greater(entry, stored) then
       write(new, entry)
-      taken = true
+      taken = taken + 1
     elseif redis.call('ZADD', KEYS[2], text(old), name) == 1 then
       -- Its name was lost alone.
-      taken = true
+      taken = taken + 1
     end
   else
     local is_in_force = old ~= nil and not clears(old_content) and (old_ends == 0 or old_ends > now)
@@ -101,7 +102,8 @@ for i = 7, #ARGV, 4 do
   end
 end
 -- Gateways that have passed the version of an entry see by the generation that they must compare all.
-if taken then generation = math.max(generation + 1, now) end
+reply[2] = text(taken)
+if taken > 0 then generation = math.max(generation + 1, now) end
 redis.call('HSET', KEYS[1], '=', table.concat({ text(generation), text(version), text(floor), text(cursor) }, ' '))
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 redis.call('PEXPIRE', KEYS[2], ARGV[6])

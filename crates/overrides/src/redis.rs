@@ -181,14 +181,14 @@ impl RedisTable {
         Ok(done)
     }
 
-    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. The deadline is a time of
-    /// Redis's clock, whenever the call is answered.
+    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns how many Redis took. The
+    /// deadline is a time of Redis's clock, whenever the call is answered.
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,
         known: u64,
         entries: &[(Subject, Entry)],
-    ) -> Result<(), CallError> {
+    ) -> Result<u64, CallError> {
         let mut arguments = vec![deadline.into()];
         arguments.extend(self.head(known, 0));
         for (subject, entry) in entries {
@@ -201,11 +201,9 @@ impl RedisTable {
             ]);
         }
         let reply = self.call(WRITE, &arguments).await?;
-        let is_late = reply.get(1).is_some_and(|it| it == b"-1");
-        if is_late {
-            Err(CallError::Late)
-        } else {
-            Ok(())
+        match reply.get(1).map(Vec::as_slice) {
+            Some(b"-1") => Err(CallError::Late),
+            taken => taken.and_then(number).ok_or_else(CallError::unknown_reply),
         }
     }
 

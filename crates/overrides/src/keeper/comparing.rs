@@ -60,15 +60,17 @@ impl Overrides {
             || page.version < self.table.lock().version()
             || page.floor > read.version
             || read.at.is_none_or(|at| at.elapsed() > self.timing.silence);
-        if compares_all && read.version != 0 {
-            page = redis.read(0, &self.clock).await?;
-        }
         if is_torn {
             let lacking = page.lacking;
             tracing::warn!(
                 lacking,
                 "Redis has lost a part of the overrides; gateways that know it restore it"
             );
+            // If this comparison fails, the next one compares all, and does not warn.
+            (read.lacking, read.connection) = (lacking, None);
+        }
+        if compares_all && read.version != 0 {
+            page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
         // The numbers of the first page count. If entries are given back behind a page that was read, the generation changes. Then all is
@@ -154,13 +156,18 @@ impl Overrides {
         if first.version < known && lacking.is_empty() {
             redis.give_back(deadline, known, &[]).await?;
         }
-        for entries in lacking.chunks(BATCH) {
-            redis.give_back(deadline, known, entries).await?;
-        }
-        if !lacking.is_empty() {
-            let count = lacking.len();
+        let mut count = 0;
+        let giving = async {
+            for entries in lacking.chunks(BATCH) {
+                count += redis.give_back(deadline, known, entries).await?;
+            }
+            Ok(())
+        };
+        let answer = giving.await;
+        // Also if a later part failed.
+        if count > 0 {
             tracing::info!(count, "Redis lacked overrides; they were given back");
         }
-        Ok(())
+        answer
     }
 }
