@@ -12,7 +12,13 @@ use crate::support::{
 };
 
 /// Names whose override is set for ever at first. Each name then has another history.
-const NAMES: [&str; 4] = ["user_id:1", "user_id:2", "user_id:3", "user_id:4"];
+const NAMES: [&str; 5] = [
+    "user_id:1",
+    "user_id:2",
+    "user_id:3",
+    "user_id:4",
+    "user_id:5",
+];
 /// The last change of each name holds for this long.
 const SHORT: Ends = Ends::After(Duration::from_millis(300));
 
@@ -22,13 +28,14 @@ async fn block_all(overrides: &Arc<Overrides>) {
     }
 }
 
-/// Replaces, shortens, clears and sets again, clears after the end. Returns when all of it has ended.
+/// Replaces, shortens, clears and sets again, clears after the end, clears. Returns when all of it has ended.
 async fn end_all(overrides: &Arc<Overrides>) {
     change(overrides, wish(NAMES[0], Action::Exempt, SHORT)).await;
     change(overrides, wish(NAMES[1], Action::Block, SHORT)).await;
     change(overrides, clear(NAMES[2])).await;
     change(overrides, wish(NAMES[2], Action::Exempt, SHORT)).await;
     change(overrides, wish(NAMES[3], Action::Exempt, SHORT)).await;
+    change(overrides, clear(NAMES[4])).await;
     until("the last one has ended", async || {
         change(overrides, clear(NAMES[3])).await == Outcome::Nothing
     })
@@ -76,15 +83,28 @@ async fn not_after_a_failover_to_a_replica_that_is_behind() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn not_with_older_data() {
-    let server = RedisServer::start().await;
-    let (one, other) = (keeping(&server).await, keeping(&server).await);
-    block_all(&one.overrides).await;
-    server.command(&["SAVE"]).await;
-    end_all(&one.overrides).await;
-    server.restart().await;
-    none_is_in_force(&[&one.overrides, &other.overrides]).await;
-    let fresh = keeping(&server).await;
-    none_is_in_force(&[&fresh.overrides, &one.overrides]).await;
+    for writer_is_gone in [false, true] {
+        let server = RedisServer::start().await;
+        let (one, other) = (keeping(&server).await, keeping(&server).await);
+        block_all(&one.overrides).await;
+        server.command(&["SAVE"]).await;
+        end_all(&one.overrides).await;
+        other.overrides.sync().await.unwrap();
+        let mut gateways = vec![other];
+        if writer_is_gone {
+            drop(one);
+        } else {
+            gateways.push(one);
+        }
+        server.restart().await;
+        for starts_another in [false, true] {
+            if starts_another {
+                gateways.push(keeping(&server).await);
+            }
+            let all = gateways.iter().map(|it| &it.overrides);
+            none_is_in_force(&all.collect::<Vec<_>>()).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
