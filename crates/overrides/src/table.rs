@@ -15,7 +15,7 @@ use tidegate_core::Micros;
 use crate::name::Subject;
 use crate::setting::{Change, Clearing, Override, Setting};
 
-/// The most entries of a table. Beyond that, entries are dropped that have been over for the longest.
+/// The most entries of a table: overrides in force and ended ones. Beyond that, entries are dropped that have been over for the longest.
 pub(crate) const MAX_ENTRIES: usize = 2 * crate::MAX_OVERRIDES;
 /// The first character of the content of a cleared one. No content stands for one, too.
 const CLEARED: char = '-';
