@@ -15,7 +15,6 @@ use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideAction, 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
 use crate::name::Subject;
-
 use crate::setting::{Action, Change, Override};
 
 /// Events that wait for the status page; of more, the first are left out.

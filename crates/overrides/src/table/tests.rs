@@ -1,6 +1,5 @@
 use super::*;
-use crate::change::Intent;
-use crate::change::{Expected, Wish};
+use crate::change::{Expected, Intent, Wish};
 use crate::setting::Action;
 
 fn subject(name: &str) -> Subject {
