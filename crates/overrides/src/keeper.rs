@@ -241,8 +241,8 @@ impl Overrides {
             }
             let (known, room) = {
                 let table = self.table.lock();
-                let (set, over) = table.set();
-                (table.version(), MAX_OVERRIDES.saturating_sub(set - over))
+                let room = MAX_OVERRIDES.saturating_sub(table.holding());
+                (table.version(), room)
             };
             return Ok(redis.change(known, room, wishes, &self.clock).await?);
         }

@@ -36,14 +36,13 @@ pub(crate) fn change(
 /// Returns the outcome of each wish, and the last entry of each name.
 fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a Subject, Entry>) {
     let (now, mut version) = (table.now(), table.version());
-    let (set, over) = table.set();
-    let mut in_force = set - over;
+    let mut holding = table.holding();
     let mut newest: HashMap<&Subject, Entry> = HashMap::new();
     let mut all = Vec::with_capacity(wishes.len());
     for wish in wishes {
         let known = newest.get(&wish.subject);
         let known = known.or_else(|| table.entries().get(&wish.subject));
-        let before = known.filter(|it| it.is_set() && !it.is_over(now)).cloned();
+        let before = known.filter(|it| it.holds(now)).cloned();
         let is_expected = match wish.expected {
             Expected::Any => true,
             Expected::Nothing => before.is_none(),
@@ -60,13 +59,13 @@ fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a Subj
             Outcome::Conflict(before.and_then(|it| it.of(&wish.subject)))
         } else if clears && before.is_none() {
             Outcome::Nothing
-        } else if !clears && before.is_none() && in_force >= MAX_OVERRIDES {
+        } else if !clears && before.is_none() && holding >= MAX_OVERRIDES {
             Outcome::Full
         } else if !clears && ends.is_some_and(|ends| ends <= now) {
             Outcome::Over
         } else {
             version = now.max(version + 1);
-            in_force = in_force + usize::from(!clears) - usize::from(before.is_some());
+            holding = holding + usize::from(!clears) - usize::from(before.is_some());
             let entry = Entry::new(version, ends, &wish.content());
             newest.insert(&wish.subject, entry.clone());
             all.push(Outcome::made(&wish.subject, entry, before));

@@ -81,14 +81,14 @@ pub(crate) struct Clock {
     // The time at a moment, from which it goes on evenly.
     time: Micros,
     at: Instant,
-    // The time in the last answer, and when that was received.
-    last: (Micros, Instant),
+    // The moment of the last answer.
+    heard: Instant,
 }
 
 impl Clock {
     pub(crate) const fn new(time: Micros, at: Instant) -> Self {
-        let last = (time, at);
-        Self { time, at, last }
+        let heard = at;
+        Self { time, at, heard }
     }
 
     /// Returns the time by Redis's clock.
@@ -98,7 +98,7 @@ impl Clock {
 
     /// Returns how long ago Redis last answered.
     pub(crate) fn age(&self) -> Duration {
-        self.last.1.elapsed()
+        self.heard.elapsed()
     }
 
     /// Takes the time of an answer to a call that was sent at `sent`. It was the time at some moment since then. While that is possible,
@@ -109,7 +109,7 @@ impl Clock {
         let latest = time.saturating_add(micros(seen.at - sent) + 1_000);
         let same = clock.filter(|clock| (time..=latest).contains(&clock.now()));
         *clock = Some(Self {
-            last: seen.last,
+            heard: seen.heard,
             ..same.unwrap_or(seen)
         });
     }

@@ -120,19 +120,12 @@ impl Clearing {
 pub struct Override {
     /// Whom it is for.
     pub subject: Subject,
-    /// Its version: later changes have larger ones.
+    /// Its version: the time of the change, or a greater number. Later changes have larger ones.
     pub version: u64,
     /// When it ends, in us since the epoch by the clock of the store; none: never.
     pub ends: Option<Micros>,
     /// What it says.
     pub setting: Arc<Setting>,
-}
-
-impl Override {
-    /// When it was set, in us since the epoch: a version is a time, unless many changes were made within one us.
-    pub const fn set_at(&self) -> Micros {
-        self.version
-    }
 }
 
 /// A change of the override of one name.

@@ -42,9 +42,8 @@ pub(crate) struct Table {
     // By end. `None` is less than any name.
     ends: BTreeSet<(Micros, Option<Subject>)>,
     version: u64,
-    // The number of entries that set an override, and the number of these that are over.
-    set: usize,
-    over: usize,
+    // The number of overrides that hold.
+    holding: usize,
 }
 
 impl Entry {
@@ -89,6 +88,11 @@ impl Entry {
         !self.content.is_empty() && !self.content.starts_with(CLEARED)
     }
 
+    /// Whether it sets an override that is not over. An override that cannot be read holds its place.
+    pub(crate) fn holds(&self, now: Micros) -> bool {
+        self.is_set() && !self.is_over(now)
+    }
+
     /// Returns who cleared the override, and why. Both may be lost.
     fn clearing(&self) -> Option<Arc<Clearing>> {
         let text = self.content.strip_prefix(CLEARED).unwrap_or_default();
@@ -126,8 +130,7 @@ impl Table {
             entries: BTreeMap::new(),
             ends: BTreeSet::new(),
             version: 0,
-            set: 0,
-            over: 0,
+            holding: 0,
         }
     }
 
@@ -146,10 +149,10 @@ impl Table {
             };
             let (is_set, it) = (usize::from(entry.is_set()), entry.of(subject));
             changes.extend(if now > before {
-                self.over += is_set;
+                self.holding -= is_set;
                 Change::new(it, None)
             } else {
-                self.over -= is_set;
+                self.holding += is_set;
                 Change::new(None, it)
             });
         }
@@ -174,8 +177,7 @@ impl Table {
         self.remove(subject);
         let change = Change::new(before, entry.in_force(subject, self.now));
         let cleared = entry.clearing();
-        self.set += usize::from(entry.is_set());
-        self.over += usize::from(entry.is_set() && entry.is_over(self.now));
+        self.holding += usize::from(entry.holds(self.now));
         if let Some(ends) = entry.ends {
             self.ends.insert((ends, Some(subject.clone())));
         }
@@ -186,8 +188,7 @@ impl Table {
     /// Drops an entry. Returns the change, if its override was in force.
     pub(crate) fn remove(&mut self, subject: &Subject) -> Option<Change> {
         let entry = self.entries.remove(subject)?;
-        self.set -= usize::from(entry.is_set());
-        self.over -= usize::from(entry.is_set() && entry.is_over(self.now));
+        self.holding -= usize::from(entry.holds(self.now));
         if let Some(ends) = entry.ends {
             self.ends.remove(&(ends, Some(subject.clone())));
         }
@@ -212,9 +213,9 @@ impl Table {
         &self.entries
     }
 
-    /// Returns how many overrides are set, and how many of them are over.
-    pub(crate) const fn set(&self) -> (usize, usize) {
-        (self.set, self.over)
+    /// Returns how many overrides hold.
+    pub(crate) const fn holding(&self) -> usize {
+        self.holding
     }
 
     pub(crate) fn get(&self, subject: &Subject) -> Option<Override> {
