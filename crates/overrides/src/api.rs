@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tidegate_core::Micros;
 use tidegate_net::text::cut;
-use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
+use tidegate_tower::{ClientPlan, ClientPlans, ListedClient, OverrideAction};
 
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;
-use crate::name::{InvalidName, MAX_NAME, Subject};
+use crate::name::{InvalidName, MAX_NAME};
 use crate::setting::{Action, InvalidSetting, Override, Setting};
 use crate::table::micros;
 pub use table::table;
@@ -181,14 +181,14 @@ impl Shown {
     }
 
     /// The override that was in force for `subject` before a change.
-    pub fn previous(subject: &Subject, it: &Previous) -> Self {
+    pub fn previous(subject: &ListedClient, it: &Previous) -> Self {
         match it {
             Previous::Override(it) => Self::of(it),
             Previous::Unreadable { version, ends } => Self::unknown(subject, *version, *ends),
         }
     }
 
-    fn unknown(subject: &Subject, version: u64, ends: Option<Micros>) -> Self {
+    fn unknown(subject: &ListedClient, version: u64, ends: Option<Micros>) -> Self {
         Self {
             name: subject.to_string(),
             until: ends.map_or_else(|| NEVER.to_owned(), written),
@@ -263,7 +263,7 @@ impl Wanted {
     /// Something is missing or cannot be read.
     pub fn wish(
         &self,
-        subject: Subject,
+        subject: ListedClient,
         expected: Expected,
         by: &str,
         plans: &ClientPlans,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate_core::Micros;
 use tidegate_redis::CallError;
+use tidegate_tower::ListedClient;
 
-use crate::name::Subject;
 use crate::setting::{Clearing, Override, Setting};
 use crate::table::{Entry, cleared};
 
@@ -37,7 +37,7 @@ pub enum Ends {
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Whom the override is for.
-    pub subject: Subject,
+    pub subject: ListedClient,
     /// The override that must be in force.
     pub expected: Expected,
     /// When it ends; of no effect where it is cleared.
@@ -57,7 +57,7 @@ pub enum Intent {
 
 impl Wish {
     /// Makes the wish that a name has no override.
-    pub const fn clear(subject: Subject, expected: Expected, clearing: Clearing) -> Self {
+    pub const fn clear(subject: ListedClient, expected: Expected, clearing: Clearing) -> Self {
         Self {
             subject,
             expected,
@@ -122,7 +122,7 @@ pub enum Previous {
 
 impl Outcome {
     /// Returns the outcome of an entry that was made in place of another, as of then: by now a short override may have ended.
-    pub(crate) fn made(subject: &Subject, entry: Entry, before: Option<Entry>) -> Done {
+    pub(crate) fn made(subject: &ListedClient, entry: Entry, before: Option<Entry>) -> Done {
         let previous = |(version, ends, it)| match it {
             Some(it) => Previous::Override(it),
             None => Previous::Unreadable { version, ends },

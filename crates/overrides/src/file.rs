@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tidegate_tower::ListedClient;
 
-use crate::name::Subject;
+use crate::name::read_name;
 use crate::table::{Entry, Table};
 
 /// How much of the file is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
@@ -61,7 +62,7 @@ impl OverrideFile {
     /// Appends changes of `table`, and waits until they are on the disk. If it fails, the file has none of them.
     pub(crate) fn append<'a>(
         &mut self,
-        made: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+        made: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
         table: &Mutex<Table>,
     ) -> io::Result<()> {
         let counting = table.lock().entries().len();
@@ -128,13 +129,13 @@ fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
     }
 }
 
-fn of_line(line: &[u8]) -> Option<(Subject, Entry)> {
+fn of_line(line: &[u8]) -> Option<(ListedClient, Entry)> {
     let line: Line = serde_json::from_slice(line).ok()?;
-    let subject = Subject::parse(&line.name, 128).ok()?;
+    let subject = read_name(&line.name, 128).ok()?;
     Some((subject, Entry::read(&line.record)?))
 }
 
-fn write_line(to: &mut impl io::Write, subject: &Subject, entry: &Entry) -> io::Result<()> {
+fn write_line(to: &mut impl io::Write, subject: &ListedClient, entry: &Entry) -> io::Result<()> {
     let line = Line {
         name: subject.to_string(),
         record: entry.written(),
@@ -144,7 +145,7 @@ fn write_line(to: &mut impl io::Write, subject: &Subject, entry: &Entry) -> io::
 }
 
 /// Writes entries to another file, and puts it in the place of this one.
-fn write_anew(path: &Path, entries: &BTreeMap<Subject, Entry>) -> io::Result<(File, usize)> {
+fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Result<(File, usize)> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -187,8 +188,8 @@ mod tests {
         Table::new(Duration::MAX)
     }
 
-    fn subject(name: &str) -> Subject {
-        Subject::parse(name, 64).unwrap()
+    fn subject(name: &str) -> ListedClient {
+        read_name(name, 64).unwrap()
     }
 
     fn versions(path: &Path) -> io::Result<Vec<u64>> {

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
+use tidegate_tower::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};
 use crate::figures::{Counts, Figures, Kept};
 use crate::file::OverrideFile;
 use crate::local;
-use crate::name::Subject;
 use crate::redis::{BATCH, Clock, RedisTable, Timing};
 use crate::setting::{Change, Override};
 use crate::table::{Entry, Table, micros};
@@ -146,7 +146,7 @@ impl Overrides {
     }
 
     /// Returns the override of a name, if one is in force.
-    pub fn get(&self, subject: &Subject) -> Option<Override> {
+    pub fn get(&self, subject: &ListedClient) -> Option<Override> {
         self.table.lock().get(subject)
     }
 
@@ -156,7 +156,7 @@ impl Overrides {
     }
 
     /// Returns the overrides whose name is behind `after`, by name, `most` at most; and whether there are more.
-    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+    pub fn page(&self, after: Option<&ListedClient>, most: usize) -> (Vec<Override>, bool) {
         let table = self.table.lock();
         let mut in_force = table.in_force(after);
         let page = in_force.by_ref().take(most).collect();
@@ -281,7 +281,7 @@ impl Overrides {
     /// Brings the table to the time of the store's clock, and takes entries.
     fn merge<'a>(
         &self,
-        entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+        entries: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
         changes: &mut Vec<Change>,
     ) {
         let mut table = self.table.lock();

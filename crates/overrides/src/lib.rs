@@ -4,7 +4,7 @@
 //! Twice a second a gateway reads the entries that are newer than the version that it has read. An entry that is over stays, so that a gateway that
 //! was away, or a Redis that lost data, brings back none that is older. Overrides end by Redis's clock.
 //!
-//! - [`Subject`]: the client or network of an override; [`Setting`], [`Override`]: its content
+//! - [`read_name`]: the client or network of an override; [`Setting`], [`Override`]: its content
 //! - [`Wish`], [`Outcome`]: a change that an operator wants; [`Change`]: a change that has happened
 //! - `table`: the entries, as of a time; `redis`, `local`, `file`: the places that keep them
 //! - [`Overrides`]: all of it; [`api`]: as JSON; [`port`]: over HTTP
@@ -26,8 +26,8 @@ mod table;
 pub use change::{ChangeError, Ends, Expected, Intent, Outcome, Previous, Unfinished, Wish};
 pub use figures::{Counts, Figures, Kept};
 pub use keeper::{Listener, Overrides};
-pub use live::{LiveOverrides, listed};
-pub use name::{InvalidName, MAX_NAME, Subject};
+pub use live::LiveOverrides;
+pub use name::{InvalidName, MAX_NAME, read_name};
 #[doc(hidden)]
 pub use redis::Timing;
 pub use setting::{

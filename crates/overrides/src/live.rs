@@ -14,7 +14,7 @@ use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideAction, 
 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
-use crate::name::Subject;
+use crate::name::is_unlisted;
 use crate::setting::{Action, Change, Override};
 
 /// Events that wait for the status page; of more, the first are left out.
@@ -109,7 +109,7 @@ impl Listener for Applied {
         are_news: bool,
         in_force: &mut dyn Iterator<Item = Override>,
     ) {
-        let in_force = in_force.map(|it| (listed(it.subject), action(&it.setting.action)));
+        let in_force = in_force.map(|it| (it.subject, action(&it.setting.action)));
         self.table.replace(in_force);
         if changes.is_empty() {
             return;
@@ -140,27 +140,17 @@ impl Applied {
         let tag = |change: &Change| {
             let client = match &change.subject {
                 // The name has only the start of the hash that tells the client's keys.
-                subject if subject.is_unlisted() => return None,
-                Subject::ApiKey(name) => Client::ApiKey(name.clone()),
-                Subject::UserId(id) => Client::UserId((&**id).into()),
-                Subject::Certificate(name) => Client::Certificate(name.clone()),
+                subject if is_unlisted(subject) => return None,
+                ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
+                ListedClient::UserId(id) => Client::UserId((&**id).into()),
+                ListedClient::Certificate(name) => Client::Certificate(name.clone()),
                 // It may be many clients, and the addresses of them are not known.
-                Subject::Network(_) => return None,
+                ListedClient::Network(_) => return None,
             };
             Some(self.hasher.tag(&client))
         };
         let tags: Option<HashSet<[u8; 16]>> = changes.iter().map(tag).collect();
         tags.map_or(Recall::All, Recall::Clients)
-    }
-}
-
-/// The client of the lists that a subject is.
-pub fn listed(subject: Subject) -> ListedClient {
-    match subject {
-        Subject::ApiKey(name) => ListedClient::ApiKey(name),
-        Subject::UserId(id) => ListedClient::UserId(id),
-        Subject::Certificate(name) => ListedClient::Certificate(name),
-        Subject::Network(network) => ListedClient::Network(network),
     }
 }
 
@@ -209,6 +199,7 @@ mod tests {
     use tidegate_store::MemoryStore;
 
     use super::*;
+    use crate::name::read_name;
     use crate::setting::{Clearing, Setting};
 
     fn applied() -> Applied {
@@ -224,7 +215,7 @@ mod tests {
     fn what_is_recalled_is_of_the_client_or_of_all_that_it_may_be() {
         let applied = applied();
         let change = |name: &str| Change {
-            subject: Subject::parse(name, 64).unwrap(),
+            subject: read_name(name, 64).unwrap(),
             before: None,
             after: None,
             cleared: None,
@@ -254,7 +245,7 @@ mod tests {
     fn what_was_in_force_before_is_no_event() {
         let applied = applied();
         let change = Change {
-            subject: Subject::parse("user_id:42", 64).unwrap(),
+            subject: read_name("user_id:42", 64).unwrap(),
             before: None,
             after: None,
             cleared: None,
@@ -271,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_event_says_who_cleared_an_override_and_which_ended_by_itself() {
-        let subject = Subject::parse("user_id:42", 64).unwrap();
+        let subject = read_name("user_id:42", 64).unwrap();
         let before = Override {
             subject: subject.clone(),
             version: 1,

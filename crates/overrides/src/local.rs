@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::io;
 
 use parking_lot::Mutex;
+use tidegate_tower::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file::OverrideFile;
-use crate::name::Subject;
 use crate::table::{Entry, Table, micros};
 
 /// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time.
@@ -34,10 +34,10 @@ pub(crate) fn change(
 }
 
 /// Returns the outcome of each wish, and the last entry of each name.
-fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a Subject, Entry>) {
+fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a ListedClient, Entry>) {
     let (now, mut version) = (table.now(), table.version());
     let mut holding = table.holding();
-    let mut newest: HashMap<&Subject, Entry> = HashMap::new();
+    let mut newest: HashMap<&ListedClient, Entry> = HashMap::new();
     let mut all = Vec::with_capacity(wishes.len());
     for wish in wishes {
         let known = newest.get(&wish.subject);

@@ -1,27 +1,12 @@
-//! Whom an override is for: a client by name, or a network.
+//! The names of overrides: a client by name, or a network.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
-use tidegate_tower::{Caller, Clients, UnknownClient, folded};
+use tidegate_tower::{Caller, Clients, ListedClient, UnknownClient, folded};
 
 /// The longest name of a client, in bytes, with what stands before it.
 pub const MAX_NAME: usize = 256;
-
-/// Whom an override is for. Its text is the name of the override.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Subject {
-    /// The client with an API key of this name.
-    ApiKey(Arc<str>),
-    /// The client with this user ID.
-    UserId(Arc<str>),
-    /// The client whose verified certificate has this name.
-    Certificate(Arc<str>),
-    /// All addresses of a network.
-    Network(IpNet),
-}
 
 /// Why a text names nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,101 +30,85 @@ pub enum InvalidName {
 /// How the name of a client begins whose API key is not listed. The rest is the start of the key's hash.
 const UNLISTED: &str = "unlisted-";
 
-impl Subject {
-    /// Whether it is a client whose API key is not listed.
-    pub(crate) fn is_unlisted(&self) -> bool {
-        matches!(self, Self::ApiKey(name) if name.starts_with(UNLISTED))
-    }
+/// Whether it is a client whose API key is not listed.
+pub(crate) fn is_unlisted(client: &ListedClient) -> bool {
+    matches!(client, ListedClient::ApiKey(name) if name.starts_with(UNLISTED))
+}
 
-    /// Why no client has this name, as far as `clients` tells. An API key may be listed later, and names may have two spellings, so this
-    /// refuses nothing.
-    pub(crate) fn doubt(&self, clients: &Clients) -> Option<String> {
-        if self.is_unlisted() || matches!(self, Self::Network(_)) {
-            return None;
-        }
-        let Err(error) = Caller::named(clients, &self.to_string()) else {
-            return self.misspelt(clients);
-        };
-        Some(match error {
-            UnknownClient::ApiKey => "no API key of this name is listed now".to_owned(),
-            UnknownClient::UserId => "nothing under `clients` names users".to_owned(),
-            UnknownClient::Certificate => "nothing under `clients` reads certificates".to_owned(),
-            other => other.to_string(),
-        })
+/// Returns why no client has this name, as far as `clients` shows. An API key may be listed later, and names may have two spellings, so
+/// this refuses none.
+pub(crate) fn doubt(client: &ListedClient, clients: &Clients) -> Option<String> {
+    if is_unlisted(client) || matches!(client, ListedClient::Network(_)) {
+        return None;
     }
+    let Err(error) = Caller::named(clients, &client.to_string()) else {
+        return misspelt(client, clients);
+    };
+    Some(match error {
+        UnknownClient::ApiKey => "no API key of this name is listed now".to_owned(),
+        UnknownClient::UserId => "nothing under `clients` names users".to_owned(),
+        UnknownClient::Certificate => "nothing under `clients` reads certificates".to_owned(),
+        other => other.to_string(),
+    })
+}
 
-    /// Why no request can have this name, though such clients are read.
-    fn misspelt(&self, clients: &Clients) -> Option<String> {
-        match self {
-            Self::Certificate(name) => match clients.certificate_name(name) {
-                Some(read) if *read == **name => None,
-                Some(read) => Some(format!("certificates have this name as client_cert:{read}")),
-                None => Some("no certificate can have this name".to_owned()),
-            },
-            Self::UserId(id) if !clients.can_name_user(id) => {
-                Some("no user ID of a header has blanks at its ends".to_owned())
-            }
-            _ => None,
+/// Returns why no request can have this name, though such clients are read.
+fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
+    match client {
+        ListedClient::Certificate(name) => match clients.certificate_name(name) {
+            Some(read) if *read == **name => None,
+            Some(read) => Some(format!("certificates have this name as client_cert:{read}")),
+            None => Some("no certificate can have this name".to_owned()),
+        },
+        ListedClient::UserId(id) if !clients.can_name_user(id) => {
+            Some("no user ID of a header has blanks at its ends".to_owned())
         }
-    }
-
-    /// Whom a text names. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
-    ///
-    /// # Errors
-    ///
-    /// It names nobody.
-    pub fn parse(text: &str, ipv6_prefix: u8) -> Result<Self, InvalidName> {
-        if text.len() > MAX_NAME {
-            return Err(InvalidName::Long);
-        }
-        if text.chars().any(char::is_control) {
-            return Err(InvalidName::Control);
-        }
-        let named = match text.split_once(':') {
-            Some(("api_key", name)) => Some((name, Self::ApiKey(name.into()))),
-            Some(("user_id", name)) => Some((name, Self::UserId(name.into()))),
-            Some(("client_cert", name)) => Some((name, Self::Certificate(name.into()))),
-            _ => None,
-        };
-        match named {
-            Some(("", _)) => return Err(InvalidName::Form),
-            Some((_, subject)) => return Ok(subject),
-            None => {}
-        }
-        if let Some(address) = text.strip_prefix("ip:") {
-            let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
-            let address = folded(address.into()).addr();
-            let bits = match address {
-                IpAddr::V4(_) => 32,
-                IpAddr::V6(_) => ipv6_prefix,
-            };
-            let network = IpNet::new(address, bits);
-            let network = network.map_err(|_| InvalidName::Form)?;
-            return Ok(Self::Network(network.trunc()));
-        }
-        let network = match text.parse::<IpAddr>() {
-            Ok(address) => address.into(),
-            Err(_) => text.parse::<IpNet>().map_err(|_| InvalidName::Form)?,
-        };
-        if network.addr() != network.network() {
-            return Err(InvalidName::HostBits(network.network()));
-        }
-        Ok(Self::Network(folded(network)))
+        _ => None,
     }
 }
 
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ApiKey(name) => write!(f, "api_key:{name}"),
-            Self::UserId(id) => write!(f, "user_id:{id}"),
-            Self::Certificate(name) => write!(f, "client_cert:{name}"),
-            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
-                network.addr().fmt(f)
-            }
-            Self::Network(network) => network.fmt(f),
-        }
+/// Reads the name of an override. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
+///
+/// # Errors
+///
+/// It is no name.
+pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidName> {
+    if text.len() > MAX_NAME {
+        return Err(InvalidName::Long);
     }
+    if text.chars().any(char::is_control) {
+        return Err(InvalidName::Control);
+    }
+    let named = match text.split_once(':') {
+        Some(("api_key", name)) => Some((name, ListedClient::ApiKey(name.into()))),
+        Some(("user_id", name)) => Some((name, ListedClient::UserId(name.into()))),
+        Some(("client_cert", name)) => Some((name, ListedClient::Certificate(name.into()))),
+        _ => None,
+    };
+    match named {
+        Some(("", _)) => return Err(InvalidName::Form),
+        Some((_, subject)) => return Ok(subject),
+        None => {}
+    }
+    if let Some(address) = text.strip_prefix("ip:") {
+        let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
+        let address = folded(address.into()).addr();
+        let bits = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => ipv6_prefix,
+        };
+        let network = IpNet::new(address, bits);
+        let network = network.map_err(|_| InvalidName::Form)?;
+        return Ok(ListedClient::Network(network.trunc()));
+    }
+    let network = match text.parse::<IpAddr>() {
+        Ok(address) => address.into(),
+        Err(_) => text.parse::<IpNet>().map_err(|_| InvalidName::Form)?,
+    };
+    if network.addr() != network.network() {
+        return Err(InvalidName::HostBits(network.network()));
+    }
+    Ok(ListedClient::Network(folded(network)))
 }
 
 #[cfg(test)]
@@ -171,9 +140,9 @@ mod tests {
             ("ip:2001:db8::7", "2001:db8::/64"),
             ("2001:db8::/32", "2001:db8::/32"),
         ] {
-            let subject = Subject::parse(text, 64).unwrap();
+            let subject = read_name(text, 64).unwrap();
             assert_eq!(subject.to_string(), name, "{text}");
-            assert_eq!(Subject::parse(name, 64).unwrap(), subject, "{text}");
+            assert_eq!(read_name(name, 64).unwrap(), subject, "{text}");
         }
     }
 
@@ -214,9 +183,9 @@ mod tests {
             ("user_id:\u{9b}31m", InvalidName::Control),
             (&long, InvalidName::Long),
         ] {
-            assert_eq!(Subject::parse(text, 64), Err(error), "{text:?}");
+            assert_eq!(read_name(text, 64), Err(error), "{text:?}");
         }
         let longest = format!("user_id:{}", "x".repeat(MAX_NAME - "user_id:".len()));
-        assert!(Subject::parse(&longest, 64).is_ok());
+        assert!(read_name(&longest, 64).is_ok());
     }
 }

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tidegate_net::path::decoded_part;
-use tidegate_tower::{ClientPlans, Clients, problem};
+use tidegate_tower::{ClientPlans, Clients, ListedClient, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};
 use crate::keeper::Overrides;
-use crate::name::Subject;
+use crate::name::{doubt, read_name};
 use crate::setting::{Clearing, Override};
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
@@ -87,7 +87,7 @@ pub struct Answered {
 #[derive(Debug)]
 pub struct Changed {
     /// Whom the override is for.
-    pub subject: Subject,
+    pub subject: ListedClient,
     /// What was in force before.
     pub before: Option<Previous>,
     /// What is in force now.
@@ -154,7 +154,7 @@ impl Port<'_> {
     }
 
     /// Whom a path names. What stands behind a `?` in it would be lost, and the rest might name another client.
-    fn named(&self, name: &str, question: &Question<'_>) -> Result<Subject, Refusal> {
+    fn named(&self, name: &str, question: &Question<'_>) -> Result<ListedClient, Refusal> {
         match question.query {
             "" => self.subject(name),
             _ => Err(bad("a name has no query: `?` in a name is written %3F")),
@@ -162,9 +162,9 @@ impl Port<'_> {
     }
 
     /// Whom a part of a path or query names.
-    fn subject(&self, part: &str) -> Result<Subject, Refusal> {
+    fn subject(&self, part: &str) -> Result<ListedClient, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
-        Subject::parse(&name, self.clients.ipv6_prefix).map_err(bad)
+        read_name(&name, self.clients.ipv6_prefix).map_err(bad)
     }
 
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
@@ -211,7 +211,7 @@ impl Port<'_> {
             bad("a body is needed, such as {\"plan\": \"gold\", \"for\": \"24h\"}")
         })?;
         if let Some(name) = &wanted.name
-            && Subject::parse(name, self.clients.ipv6_prefix).as_ref() != Ok(&subject)
+            && read_name(name, self.clients.ipv6_prefix).as_ref() != Ok(&subject)
         {
             return Err(bad("the body names another client than the path"));
         }
@@ -250,7 +250,7 @@ impl Port<'_> {
         };
         let (response, before, after) = match outcome {
             Some(Outcome::Set { before, after }) => {
-                let response = shown(&after, subject.doubt(self.clients), self.overrides.kept());
+                let response = shown(&after, doubt(&subject, self.clients), self.overrides.kept());
                 (response, before, Some(after))
             }
             Some(Outcome::Cleared { before, .. }) => (
@@ -283,8 +283,7 @@ impl Port<'_> {
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for wanted in list.overrides {
             let name = wanted.name.as_deref().unwrap_or_default();
-            let subject =
-                Subject::parse(name, self.clients.ipv6_prefix).map_err(|it| it.to_string());
+            let subject = read_name(name, self.clients.ipv6_prefix).map_err(|it| it.to_string());
             let wish = subject.and_then(|subject| {
                 let wish = wanted.wish(subject, Expected::Any, question.by, self.plans);
                 wish.map_err(|it| it.to_string())

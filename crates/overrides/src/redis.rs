@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards, Word};
+use tidegate_tower::ListedClient;
 
 use crate::change::{Done, Ends, Expected, Outcome, Wish};
-use crate::name::{MAX_NAME, Subject};
+use crate::name::{MAX_NAME, read_name};
 use crate::table::{Entry, MAX_ENTRIES, micros};
 
 const WRITE: &str = include_str!("../../../lua/override.lua");
@@ -72,7 +73,7 @@ pub(crate) struct Page {
     pub(crate) lacking: u64,
     /// Up to which version this page goes.
     pub(crate) until: u64,
-    pub(crate) entries: Vec<(Subject, Entry)>,
+    pub(crate) entries: Vec<(ListedClient, Entry)>,
 }
 
 /// Redis's clock, as answers showed it.
@@ -187,7 +188,7 @@ impl RedisTable {
         &self,
         deadline: Micros,
         known: u64,
-        entries: &[(Subject, Entry)],
+        entries: &[(ListedClient, Entry)],
     ) -> Result<u64, CallError> {
         let mut arguments = vec![deadline.into()];
         arguments.extend(self.head(known, 0));
@@ -241,7 +242,7 @@ fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     let (head, entries) = reply.split_first_chunk::<6>()?;
     let read = |pair: &[Vec<u8>]| {
         let name = std::str::from_utf8(pair.first()?).ok()?;
-        let subject = Subject::parse(name, 128).ok()?;
+        let subject = read_name(name, 128).ok()?;
         let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;
         // A name has one spelling.
         (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, entry))

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::Micros;
-
-use crate::name::Subject;
+use tidegate_tower::ListedClient;
 
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 512;
@@ -119,7 +118,7 @@ impl Clearing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     /// Whom it is for.
-    pub subject: Subject,
+    pub subject: ListedClient,
     /// Its version: the time of the change, or a greater number. Later changes have larger ones.
     pub version: u64,
     /// When it ends, in us since the epoch by the clock of the store; none: never.
@@ -132,7 +131,7 @@ pub struct Override {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The name.
-    pub subject: Subject,
+    pub subject: ListedClient,
     /// The override that was in force.
     pub before: Option<Override>,
     /// The override that is in force now.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Micros;
+use tidegate_tower::ListedClient;
 
-use crate::name::Subject;
 use crate::setting::{Change, Clearing, Override, Setting};
 
 /// The most entries of a table: overrides in force and ended ones. Beyond that, entries are dropped that have been over for the longest.
@@ -38,9 +38,9 @@ pub(crate) struct Table {
     now: Micros,
     // The time for which an entry is kept when it is over, in us.
     kept: Micros,
-    entries: BTreeMap<Subject, Entry>,
+    entries: BTreeMap<ListedClient, Entry>,
     // By end. `None` is less than any name.
-    ends: BTreeSet<(Micros, Option<Subject>)>,
+    ends: BTreeSet<(Micros, Option<ListedClient>)>,
     version: u64,
     // The number of overrides that hold.
     holding: usize,
@@ -100,7 +100,7 @@ impl Entry {
     }
 
     /// Returns the override that it sets, whether it is over or not.
-    pub(crate) fn of(&self, subject: &Subject) -> Option<Override> {
+    pub(crate) fn of(&self, subject: &ListedClient) -> Option<Override> {
         Some(Override {
             subject: subject.clone(),
             version: self.version,
@@ -109,7 +109,7 @@ impl Entry {
         })
     }
 
-    fn in_force(&self, subject: &Subject, now: Micros) -> Option<Override> {
+    fn in_force(&self, subject: &ListedClient, now: Micros) -> Option<Override> {
         (!self.is_over(now)).then(|| self.of(subject)).flatten()
     }
 }
@@ -167,7 +167,7 @@ impl Table {
     }
 
     /// Takes an entry, if it is newer than the entry of this name.
-    pub(crate) fn merge(&mut self, subject: &Subject, entry: Entry) -> Option<Change> {
+    pub(crate) fn merge(&mut self, subject: &ListedClient, entry: Entry) -> Option<Change> {
         self.saw(entry.version);
         let known = self.entries.get(subject);
         if known.is_some_and(|known| !entry.is_newer(known)) {
@@ -186,7 +186,7 @@ impl Table {
     }
 
     /// Drops an entry. Returns the change, if its override was in force.
-    pub(crate) fn remove(&mut self, subject: &Subject) -> Option<Change> {
+    pub(crate) fn remove(&mut self, subject: &ListedClient) -> Option<Change> {
         let entry = self.entries.remove(subject)?;
         self.holding -= usize::from(entry.holds(self.now));
         if let Some(ends) = entry.ends {
@@ -209,7 +209,7 @@ impl Table {
         self.version = self.version.max(version);
     }
 
-    pub(crate) fn entries(&self) -> &BTreeMap<Subject, Entry> {
+    pub(crate) fn entries(&self) -> &BTreeMap<ListedClient, Entry> {
         &self.entries
     }
 
@@ -218,14 +218,16 @@ impl Table {
         self.holding
     }
 
-    pub(crate) fn get(&self, subject: &Subject) -> Option<Override> {
+    pub(crate) fn get(&self, subject: &ListedClient) -> Option<Override> {
         self.entries.get(subject)?.in_force(subject, self.now)
     }
 
     /// Returns the overrides in force whose names are behind `after`, by name.
-    pub(crate) fn in_force(&self, after: Option<&Subject>) -> impl Iterator<Item = Override> {
+    pub(crate) fn in_force(&self, after: Option<&ListedClient>) -> impl Iterator<Item = Override> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let entries = self.entries.range::<Subject, _>((after, Bound::Unbounded));
+        let entries = self
+            .entries
+            .range::<ListedClient, _>((after, Bound::Unbounded));
         entries.filter_map(|(subject, it)| it.in_force(subject, self.now))
     }
 

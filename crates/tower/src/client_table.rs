@@ -10,17 +10,17 @@ use ipnet::IpNet;
 
 use crate::networks::NetworkTable;
 
-/// What an entry of a list stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A client or a network, of a list or of an override.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedClient {
-    /// All addresses of a network.
-    Network(IpNet),
     /// The client with a listed API key of this name.
     ApiKey(Arc<str>),
     /// The client with this user ID.
     UserId(Arc<str>),
     /// The client whose verified certificate has this name.
     Certificate(Arc<str>),
+    /// All addresses of a network.
+    Network(IpNet),
 }
 
 impl fmt::Display for ListedClient {

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::name::read_name;
 
 fn read(json: &str) -> Result<Wish, InvalidWish> {
     let wanted: Wanted = serde_json::from_str(json).unwrap();
-    let subject = Subject::parse("user_id:42", 64).unwrap();
+    let subject = read_name("user_id:42", 64).unwrap();
     let plans = ClientPlans::new(["gold", "free"]);
     wanted.wish(subject, Expected::Any, "ops", &plans)
 }
@@ -99,7 +100,7 @@ fn what_is_missing_or_wrong_is_said() {
 #[test]
 fn what_is_shown_can_be_set_again() {
     let of = |name: &str, action, ends| Override {
-        subject: Subject::parse(name, 64).unwrap(),
+        subject: read_name(name, 64).unwrap(),
         version: 1_795_854_600_123_456,
         ends,
         setting: Arc::new(Setting::new(action, "why", "ops").unwrap()),
@@ -116,7 +117,7 @@ fn what_is_shown_can_be_set_again() {
     let wanted: WantedList = serde_json::from_str(&text).unwrap();
     let plans = ClientPlans::new(["gold"]);
     for (wanted, it) in wanted.overrides.iter().zip(&all) {
-        let subject = Subject::parse(wanted.name.as_deref().unwrap(), 64).unwrap();
+        let subject = read_name(wanted.name.as_deref().unwrap(), 64).unwrap();
         assert_eq!(subject, it.subject);
         let wish = wanted.wish(subject, Expected::Any, "ops", &plans);
         let wish = wish.unwrap();

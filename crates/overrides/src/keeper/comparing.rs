@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_redis::CallError;
+use tidegate_tower::ListedClient;
 
 use super::{Overrides, Store, Unseen};
-use crate::name::Subject;
 use crate::redis::{BATCH, Page, RedisTable};
 use crate::table::micros;
 
@@ -126,7 +126,7 @@ impl Overrides {
     async fn give_back(
         self: &Arc<Self>,
         redis: &RedisTable,
-        seen: &HashMap<Subject, bool>,
+        seen: &HashMap<ListedClient, bool>,
         first: &Page,
         was_away: bool,
         unseen: &mut Unseen,

@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::change::{Ends, Expected, Intent};
+use crate::name::read_name;
 use crate::setting::{Action, Setting};
 
 /// How many are in force, as the listener was shown.
@@ -27,7 +28,7 @@ async fn the_listed_overrides_are_in_force_when_the_clock_steps() {
     };
     let set = async |name: &str, ends| {
         let wish = Wish {
-            subject: Subject::parse(name, 64).unwrap(),
+            subject: read_name(name, 64).unwrap(),
             expected: Expected::Any,
             ends,
             intent: Intent::Set(Setting::new(Action::Block, "", "").unwrap()),

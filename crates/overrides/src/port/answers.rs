@@ -6,12 +6,11 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use tidegate_tower::problem;
+use tidegate_tower::{ListedClient, problem};
 
 use crate::api::Shown;
 use crate::change::Outcome;
 use crate::figures::Kept;
-use crate::name::Subject;
 use crate::setting::Override;
 
 /// An answer to what cannot be done. Boxed, because it is rare.
@@ -22,12 +21,12 @@ pub(super) fn bad(detail: impl Display) -> Refusal {
     Box::new(problem(StatusCode::BAD_REQUEST, "bad_override", &detail))
 }
 
-pub(super) fn none(subject: &Subject) -> Refusal {
+pub(super) fn none(subject: &ListedClient) -> Refusal {
     let detail = format!("No override is in force for {subject}.");
     Box::new(problem(StatusCode::NOT_FOUND, "no_override", &detail))
 }
 
-pub(super) fn refused(subject: &Subject, outcome: Option<&Outcome>) -> Refusal {
+pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refusal {
     let (status, code, detail) = why(outcome);
     if status == StatusCode::NOT_FOUND {
         return none(subject);

@@ -1,9 +1,10 @@
 use super::*;
 use crate::change::{Expected, Intent, Wish};
+use crate::name::read_name;
 use crate::setting::Action;
 
-fn subject(name: &str) -> Subject {
-    Subject::parse(name, 64).unwrap()
+fn subject(name: &str) -> ListedClient {
+    read_name(name, 64).unwrap()
 }
 
 fn table() -> Table {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_overrides::{
     Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
-    Previous, Setting, Subject, Timing, Wish,
+    Previous, Setting, Timing, Wish, read_name,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisServer, Reply};
+use tidegate_tower::ListedClient;
 use tokio::task::AbortHandle;
 
 /// The hash of all records.
@@ -118,8 +119,8 @@ pub(crate) async fn keeping_at(url: &str) -> Keeping {
     }
 }
 
-pub(crate) fn subject(name: &str) -> Subject {
-    Subject::parse(name, 64).unwrap()
+pub(crate) fn subject(name: &str) -> ListedClient {
+    read_name(name, 64).unwrap()
 }
 
 pub(crate) fn plan(name: &str) -> Action {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
 use tidegate_overrides::{
-    Action, Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Subject, Wish,
+    Action, Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
 };
 use tidegate_testkit::trials::{Servers, stalls};
+use tidegate_tower::ListedClient;
 use tokio::task::JoinSet;
 
 use crate::case::{Case, Change, Condition, Ends, Work};
@@ -198,15 +199,15 @@ fn look(gateway: &Gateway) -> Look {
     }
 }
 
-fn subject(nth: usize) -> Subject {
+fn subject(nth: usize) -> ListedClient {
     let names = ["api_key:acme", "user_id:42", "203.0.113.0/24"];
-    Subject::parse(names[nth], 64).unwrap()
+    read_name(names[nth], 64).unwrap()
 }
 
 /// Sets overrides that no other change is about.
 async fn set_many(trial: Arc<Trial>) {
     let wishes = (0..MANY).map(|nth| Wish {
-        subject: Subject::parse(&format!("user_id:other-{nth}"), 64).unwrap(),
+        subject: read_name(&format!("user_id:other-{nth}"), 64).unwrap(),
         expected: Expected::Any,
         ends: tidegate_overrides::Ends::Never,
         intent: Intent::Set(setting(OTHERS + nth)),

@@ -1,7 +1,7 @@
 //! The overrides of a running gateway, and which of them a request meets.
 
 use tidegate_overrides::api::Shown;
-use tidegate_overrides::{Subject, listed};
+use tidegate_overrides::read_name;
 use tidegate_remote::Failure;
 use tidegate_remote::overrides;
 use tidegate_remote::port::AdminPort;
@@ -24,8 +24,8 @@ impl Overriding {
         }
         let found = overriding.shown.iter().filter_map(|it| {
             // A name that is shown has its whole length.
-            let subject = Subject::parse(&it.name, 128).ok()?;
-            Some((listed(subject), it.effect()?))
+            let client = read_name(&it.name, 128).ok()?;
+            Some((client, it.effect()?))
         });
         overriding.table.replace(found);
         Ok(overriding)
