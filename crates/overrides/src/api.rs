@@ -12,7 +12,7 @@ use tidegate_tower::{ClientPlan, ClientPlans, ListedClient, OverrideAction};
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;
 use crate::name::{InvalidName, MAX_NAME};
-use crate::setting::{Action, InvalidSetting, Override, Setting};
+use crate::setting::{InvalidSetting, Override, Setting};
 use crate::table::micros;
 pub use table::table;
 
@@ -167,9 +167,9 @@ impl Shown {
     /// An override for people and programs.
     pub fn of(it: &Override) -> Self {
         let (action, plan) = match &it.setting.action {
-            Action::Plan(name) => (Verb::Plan, Some(name.to_string())),
-            Action::Exempt => (Verb::Exempt, None),
-            Action::Block => (Verb::Block, None),
+            OverrideAction::Plan(name) => (Verb::Plan, Some(name.to_string())),
+            OverrideAction::Exempt => (Verb::Exempt, None),
+            OverrideAction::Block => (Verb::Block, None),
         };
         Self {
             action,
@@ -274,10 +274,10 @@ impl Wanted {
                     let names: Vec<_> = plans.iter().take(100).map(ClientPlan::name).collect();
                     return Err(InvalidWish::UnknownPlan(names.join(", ")));
                 }
-                Action::Plan(plan.as_str().into())
+                OverrideAction::Plan(plan.as_str().into())
             }
-            (Some(Verb::Exempt), None) => Action::Exempt,
-            (Some(Verb::Block), None) => Action::Block,
+            (Some(Verb::Exempt), None) => OverrideAction::Exempt,
+            (Some(Verb::Block), None) => OverrideAction::Block,
             _ => return Err(InvalidWish::Action),
         };
         Ok(Wish {

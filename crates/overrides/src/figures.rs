@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::setting::Action;
+use tidegate_tower::OverrideAction;
 
 /// Where overrides are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +33,11 @@ impl fmt::Display for Kept {
 pub struct Counts([usize; 3]);
 
 impl Counts {
-    pub(crate) const fn add(&mut self, action: &Action) {
+    pub(crate) const fn add(&mut self, action: &OverrideAction) {
         self.0[match action {
-            Action::Plan(_) => 0,
-            Action::Exempt => 1,
-            Action::Block => 2,
+            OverrideAction::Plan(_) => 0,
+            OverrideAction::Exempt => 1,
+            OverrideAction::Block => 2,
         }] += 1;
     }
 

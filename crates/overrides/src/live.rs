@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use tidegate_net::text::cut;
 use tidegate_status::document;
 use tidegate_store::{Recall, Store};
-use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideAction, OverrideTable};
+use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideTable};
 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
 use crate::name::is_unlisted;
-use crate::setting::{Action, Change, Override};
+use crate::setting::{Change, Override};
 
 /// Events that wait for the status page; of more, the first are left out.
 const MOST_EVENTS: usize = 100;
@@ -109,7 +109,7 @@ impl Listener for Applied {
         are_news: bool,
         in_force: &mut dyn Iterator<Item = Override>,
     ) {
-        let in_force = in_force.map(|it| (it.subject, action(&it.setting.action)));
+        let in_force = in_force.map(|it| (it.subject, it.setting.action.clone()));
         self.table.replace(in_force);
         if changes.is_empty() {
             return;
@@ -154,15 +154,6 @@ impl Applied {
     }
 }
 
-/// What requests see of an action.
-fn action(action: &Action) -> OverrideAction {
-    match action {
-        Action::Plan(name) => OverrideAction::Plan((&**name).into()),
-        Action::Exempt => OverrideAction::Exempt,
-        Action::Block => OverrideAction::Block,
-    }
-}
-
 /// The event of a change.
 fn event(change: &Change) -> String {
     let name = change.subject.to_string();
@@ -197,6 +188,7 @@ fn event(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use tidegate_store::MemoryStore;
+    use tidegate_tower::OverrideAction;
 
     use super::*;
     use crate::name::read_name;
@@ -267,7 +259,7 @@ mod tests {
             subject: subject.clone(),
             version: 1,
             ends: None,
-            setting: Arc::new(Setting::new(Action::Block, "why", "alice").unwrap()),
+            setting: Arc::new(Setting::new(OverrideAction::Block, "why", "alice").unwrap()),
         };
         let text = |cleared: Option<Clearing>| {
             event(&Change {

@@ -1,11 +1,10 @@
 //! What an override says, and how it is written down.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_core::Micros;
-use tidegate_tower::ListedClient;
+use tidegate_tower::{ListedClient, OverrideAction};
 
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 512;
@@ -14,33 +13,25 @@ pub const MAX_PLAN: usize = 128;
 /// The longest name of who set it, in bytes; a longer one is cut.
 const MAX_BY: usize = 64;
 
-/// What holds for a client or a network in place of what the configuration says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// The plan of this name.
-    Plan(Box<str>),
-    /// No limit.
+/// The form in which an action is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "OverrideAction", rename_all = "snake_case")]
+enum StoredAction {
+    Plan(#[serde(serialize_with = "str::serialize", deserialize_with = "shared")] Arc<str>),
     Exempt,
-    /// 403.
     Block,
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plan(name) => write!(f, "plan {name}"),
-            Self::Exempt => f.write_str("exempt"),
-            Self::Block => f.write_str("block"),
-        }
-    }
+fn shared<'de, D: Deserializer<'de>>(text: D) -> Result<Arc<str>, D::Error> {
+    Box::deserialize(text).map(Arc::from)
 }
 
 /// What an override says, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// What holds.
-    pub action: Action,
+    #[serde(with = "StoredAction")]
+    pub action: OverrideAction,
     /// Why.
     pub reason: Box<str>,
     /// Who set it: the name of an admin token, or `no token` where none is needed.
@@ -68,8 +59,8 @@ impl Setting {
     /// # Errors
     ///
     /// A text is too long, or has control characters.
-    pub fn new(action: Action, reason: &str, by: &str) -> Result<Self, InvalidSetting> {
-        if let Action::Plan(name) = &action {
+    pub fn new(action: OverrideAction, reason: &str, by: &str) -> Result<Self, InvalidSetting> {
+        if let OverrideAction::Plan(name) = &action {
             if name.is_empty() || name.len() > MAX_PLAN {
                 return Err(InvalidSetting::Plan);
             }
@@ -159,11 +150,11 @@ mod tests {
 
     #[test]
     fn texts_are_bounded() {
-        let plan = |name: &str| Action::Plan(name.into());
+        let plan = |name: &str| OverrideAction::Plan(name.into());
         let long = "x".repeat(MAX_REASON + 1);
         for (action, reason, error) in [
-            (Action::Block, &*long, InvalidSetting::Reason),
-            (Action::Block, "a\u{1b}[2J", InvalidSetting::Control),
+            (OverrideAction::Block, &*long, InvalidSetting::Reason),
+            (OverrideAction::Block, "a\u{1b}[2J", InvalidSetting::Control),
             (plan(""), "", InvalidSetting::Plan),
             (plan(&long[..MAX_PLAN + 1]), "", InvalidSetting::Plan),
             (plan("a\nb"), "", InvalidSetting::Control),
@@ -176,7 +167,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        for action in [Action::Plan("gold".into()), Action::Exempt, Action::Block] {
+        for action in [
+            OverrideAction::Plan("gold".into()),
+            OverrideAction::Exempt,
+            OverrideAction::Block,
+        ] {
             let setting = Setting::new(action, "a \"reason\" \\ of ü", "ops").unwrap();
             let text = serde_json::to_string(&setting).unwrap();
             assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), setting);

@@ -16,7 +16,7 @@ fn day() -> Ends {
 
 #[test]
 fn what_is_wished_for_is_read() {
-    let plan = || Action::Plan("gold".into());
+    let plan = || OverrideAction::Plan("gold".into());
     let end = Ends::At(1_795_854_600_000_000);
     for (json, action, ends) in [
         (r#"{"plan":"gold","for":"24h"}"#, plan(), day()),
@@ -27,17 +27,17 @@ fn what_is_wished_for_is_read() {
         ),
         (
             r#"{"action":"block","for":"never"}"#,
-            Action::Block,
+            OverrideAction::Block,
             Ends::Never,
         ),
         (
             r#"{"action":"exempt","until":"never"}"#,
-            Action::Exempt,
+            OverrideAction::Exempt,
             Ends::Never,
         ),
         (
             r#"{"action":"block","until":"2026-11-28T08:30:00Z"}"#,
-            Action::Block,
+            OverrideAction::Block,
             end,
         ),
     ] {
@@ -106,9 +106,17 @@ fn what_is_shown_can_be_set_again() {
         setting: Arc::new(Setting::new(action, "why", "ops").unwrap()),
     };
     let all = [
-        of("api_key:acme", Action::Plan("gold".into()), None),
-        of("user_id:42", Action::Exempt, Some(1_795_854_600_000_001)),
-        of("10.0.0.0/8", Action::Block, Some(1_795_854_600_000_000)),
+        of("api_key:acme", OverrideAction::Plan("gold".into()), None),
+        of(
+            "user_id:42",
+            OverrideAction::Exempt,
+            Some(1_795_854_600_000_001),
+        ),
+        of(
+            "10.0.0.0/8",
+            OverrideAction::Block,
+            Some(1_795_854_600_000_000),
+        ),
     ];
     let list = ShownList::of(&all[..2], true, 3, Kept::File);
     assert_eq!((list.count, list.next.as_deref()), (3, Some("user_id:42")));

@@ -1,9 +1,11 @@
 use std::time::Instant;
 
+use tidegate_tower::OverrideAction;
+
 use super::*;
 use crate::change::{Ends, Expected, Intent};
 use crate::name::read_name;
-use crate::setting::{Action, Setting};
+use crate::setting::Setting;
 
 /// How many are in force, as the listener was shown.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,7 @@ async fn the_listed_overrides_are_in_force_when_the_clock_steps() {
             subject: read_name(name, 64).unwrap(),
             expected: Expected::Any,
             ends,
-            intent: Intent::Set(Setting::new(Action::Block, "", "").unwrap()),
+            intent: Intent::Set(Setting::new(OverrideAction::Block, "", "").unwrap()),
         };
         overrides.change(vec![wish]).await.unwrap();
     };

@@ -1,7 +1,8 @@
+use tidegate_tower::OverrideAction;
+
 use super::*;
 use crate::change::{Expected, Intent, Wish};
 use crate::name::read_name;
-use crate::setting::Action;
 
 fn subject(name: &str) -> ListedClient {
     read_name(name, 64).unwrap()
@@ -20,7 +21,7 @@ fn entry(version: u64, ends: Option<Micros>, intent: Intent) -> Entry {
 }
 
 fn set(version: u64, ends: Option<Micros>) -> Entry {
-    let setting = Setting::new(Action::Block, "why", "").unwrap();
+    let setting = Setting::new(OverrideAction::Block, "why", "").unwrap();
     entry(version, ends, Intent::Set(setting))
 }
 

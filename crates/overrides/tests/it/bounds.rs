@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Action, Ends, MAX_OVERRIDES, Outcome, Timing};
+use tidegate_overrides::{Ends, MAX_OVERRIDES, Outcome, Timing};
 use tidegate_testkit::RedisServer;
+use tidegate_tower::OverrideAction;
 
 use crate::support::{
     HASH, action, change, clear, connect, connect_timed, plan, set, subject, wish, write,
@@ -27,7 +28,7 @@ async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
     assert_eq!(change(&one, more.clone()).await, Outcome::Full);
     // One that is there may change, and one that goes makes room.
     assert!(matches!(
-        change(&one, wish(&name(0), Action::Block, short)).await,
+        change(&one, wish(&name(0), OverrideAction::Block, short)).await,
         Outcome::Set { .. }
     ));
     change(&one, clear(&name(1))).await;
@@ -55,16 +56,25 @@ async fn overrides_that_are_over_make_room() {
     let server = RedisServer::start().await;
     let (one, told) = connect(&server.url()).await;
     let short = Ends::After(Duration::from_millis(300));
-    let wishes =
-        (0..MAX_OVERRIDES).map(|index| wish(&format!("user_id:{index}"), Action::Block, short));
+    let wishes = (0..MAX_OVERRIDES)
+        .map(|index| wish(&format!("user_id:{index}"), OverrideAction::Block, short));
     one.change(wishes.collect()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let outcome = change(&one, wish("user_id:more", Action::Block, Ends::Never)).await;
+    let outcome = change(
+        &one,
+        wish("user_id:more", OverrideAction::Block, Ends::Never),
+    )
+    .await;
     assert!(matches!(outcome, Outcome::Set { .. }), "{outcome:?}");
     assert_eq!(told.in_force(), 1);
     // Also for a gateway that has dropped them, while Redis still has them.
-    let more =
-        (0..600).map(|index| wish(&format!("user_id:more{index}"), Action::Block, Ends::Never));
+    let more = (0..600).map(|index| {
+        wish(
+            &format!("user_id:more{index}"),
+            OverrideAction::Block,
+            Ends::Never,
+        )
+    });
     one.change(more.collect()).await.unwrap();
     let timing = Timing {
         remembered: Duration::ZERO,
@@ -72,7 +82,7 @@ async fn overrides_that_are_over_make_room() {
     };
     let (forgetful, told) = connect_timed(&server.url(), timing).await;
     forgetful.sync().await.unwrap();
-    set(&forgetful, "user_id:last", Action::Block).await;
+    set(&forgetful, "user_id:last", OverrideAction::Block).await;
     assert_eq!(told.in_force(), 602);
 }
 
@@ -105,7 +115,7 @@ async fn foreign_records_are_passed_over() {
     let (other, told) = connect(&server.url()).await;
     other.sync().await.unwrap();
     assert_eq!(told.in_force(), 2);
-    set(&other, "user_id:7", Action::Block).await;
+    set(&other, "user_id:7", OverrideAction::Block).await;
     one.sync().await.unwrap();
     assert_eq!(one.list().len(), 3);
     // Keys of another type are no reason to forget anything.
@@ -146,7 +156,11 @@ async fn either_key_may_be_lost() {
         let server = RedisServer::start().await;
         let (one, _) = connect(&server.url()).await;
         for index in 0..1_200 {
-            let wish = wish(&format!("user_id:{index}"), Action::Block, Ends::Never);
+            let wish = wish(
+                &format!("user_id:{index}"),
+                OverrideAction::Block,
+                Ends::Never,
+            );
             one.change(vec![wish]).await.unwrap();
         }
         // Until it has nothing to compare.
@@ -174,12 +188,12 @@ async fn what_is_restored_is_never_older() {
     let (one, _) = connect(&server.url()).await;
     let first = set(&one, "user_id:1", plan("gold")).await;
     let old = server.command(&["HGET", HASH, "user_id:1"]).await;
-    let second = set(&one, "user_id:1", Action::Block).await;
+    let second = set(&one, "user_id:1", OverrideAction::Block).await;
     assert!(second > first);
     write(&server, ["user_id:1", "=", old.as_str(), ""]).await;
     let (other, _) = connect(&server.url()).await;
     other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:1"), Some(Action::Block));
+    assert_eq!(action(&other, "user_id:1"), Some(OverrideAction::Block));
 }
 
 /// Two servers that ran apart may have given one version twice.
@@ -211,8 +225,8 @@ async fn of_two_entries_with_one_version_redis_keeps_the_greater_bytes() {
 async fn behind_another_connection_all_is_compared() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", Action::Block).await;
-    set(&one, "user_id:2", Action::Block).await;
+    set(&one, "user_id:1", OverrideAction::Block).await;
+    set(&one, "user_id:2", OverrideAction::Block).await;
     // Until it has nothing to compare.
     for _ in 0..3 {
         one.sync().await.unwrap();
@@ -232,5 +246,5 @@ async fn behind_another_connection_all_is_compared() {
         assert!(std::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(action(&one, "user_id:1"), Some(Action::Block));
+    assert_eq!(action(&one, "user_id:1"), Some(OverrideAction::Block));
 }

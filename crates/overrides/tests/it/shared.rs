@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_overrides::{Action, Ends, Expected, Outcome, Previous, Wish};
+use tidegate_overrides::{Ends, Expected, Outcome, Previous, Wish};
 use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
+use tidegate_tower::OverrideAction;
 
 use crate::support::{
     HASH, action, change, changes_of_one_name_follow_each_other, clear, clearing, connect, keeping,
@@ -43,7 +44,7 @@ async fn overrides_survive_restarts_of_gateways_and_of_an_empty_redis() {
     let server = RedisServer::start().await;
     let (one, other) = (keeping(&server).await, keeping(&server).await);
     set(&one.overrides, "api_key:acme", plan("gold")).await;
-    set(&one.overrides, "10.0.0.0/8", Action::Block).await;
+    set(&one.overrides, "10.0.0.0/8", OverrideAction::Block).await;
     change(&one.overrides, clear("10.0.0.0/8")).await;
     // Gateways that are started anew have it from Redis.
     drop((one, other));
@@ -58,10 +59,10 @@ async fn overrides_survive_restarts_of_gateways_and_of_an_empty_redis() {
     assert_eq!(action(&fresh.overrides, "api_key:acme"), Some(plan("gold")));
     assert_eq!(action(&fresh.overrides, "10.0.0.0/8"), None);
     // What is changed then is later than all before.
-    set(&fresh.overrides, "api_key:acme", Action::Exempt).await;
+    set(&fresh.overrides, "api_key:acme", OverrideAction::Exempt).await;
     for gateway in [&one, &other] {
         wait_until("all agree", || {
-            action(&gateway.overrides, "api_key:acme") == Some(Action::Exempt)
+            action(&gateway.overrides, "api_key:acme") == Some(OverrideAction::Exempt)
         })
         .await;
     }
@@ -72,21 +73,21 @@ async fn a_cleared_override_does_not_come_back_with_the_data() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
     let (away, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", Action::Exempt).await;
-    set(&one, "user_id:2", Action::Exempt).await;
+    set(&one, "user_id:1", OverrideAction::Exempt).await;
+    set(&one, "user_id:2", OverrideAction::Exempt).await;
     away.sync().await.unwrap();
     // The other one does not hear of this.
     change(&one, clear("user_id:1")).await;
     server.command(&["FLUSHALL"]).await;
     away.sync().await.unwrap();
-    assert_eq!(action(&away, "user_id:1"), Some(Action::Exempt));
+    assert_eq!(action(&away, "user_id:1"), Some(OverrideAction::Exempt));
     one.sync().await.unwrap();
     away.sync().await.unwrap();
     let (fresh, _) = connect(&server.url()).await;
     fresh.sync().await.unwrap();
     for overrides in [&one, &away, &fresh] {
         assert_eq!(action(overrides, "user_id:1"), None);
-        assert_eq!(action(overrides, "user_id:2"), Some(Action::Exempt));
+        assert_eq!(action(overrides, "user_id:2"), Some(OverrideAction::Exempt));
     }
 }
 
@@ -166,19 +167,23 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
         server.step_clock(ahead);
         let (one, other) = (keeping(&server).await, keeping(&server).await);
         let short = Ends::After(Duration::from_secs(2));
-        let made = change(&one.overrides, wish("10.0.0.0/8", Action::Block, short)).await;
+        let made = change(
+            &one.overrides,
+            wish("10.0.0.0/8", OverrideAction::Block, short),
+        )
+        .await;
         assert!(matches!(made, Outcome::Set { .. }), "{made:?}");
         wait_until("the other one knows", || other.told.in_force() == 1).await;
         wait_until("one ends it", || one.told.in_force() == 0).await;
         let ended = Instant::now();
         wait_until("the other one ends it", || other.told.in_force() == 0).await;
         assert!(ended.elapsed() < Duration::from_secs(1));
-        let last = ("10.0.0.0/8".to_owned(), Some(Action::Block), None);
+        let last = ("10.0.0.0/8".to_owned(), Some(OverrideAction::Block), None);
         for gateway in [&one, &other] {
             assert_eq!(gateway.told.changes().last(), Some(&last));
             assert_eq!(gateway.overrides.get(&subject("10.0.0.0/8")), None);
         }
-        let past = wish("user_id:1", Action::Block, Ends::At(1));
+        let past = wish("user_id:1", OverrideAction::Block, Ends::At(1));
         assert_eq!(change(&one.overrides, past).await, Outcome::Over);
     }
 }
@@ -187,12 +192,15 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
 async fn what_is_known_stays_in_force_without_redis() {
     let server = RedisServer::start().await;
     let one = keeping(&server).await;
-    set(&one.overrides, "user_id:1", Action::Exempt).await;
+    set(&one.overrides, "user_id:1", OverrideAction::Exempt).await;
     server.stop();
     let failed = one.overrides.change(vec![clear("user_id:1")]).await;
     assert!(failed.is_err());
     assert!(one.overrides.sync().await.is_err());
-    assert_eq!(action(&one.overrides, "user_id:1"), Some(Action::Exempt));
+    assert_eq!(
+        action(&one.overrides, "user_id:1"),
+        Some(OverrideAction::Exempt)
+    );
     assert_eq!(one.told.in_force(), 1);
 }
 
@@ -218,7 +226,7 @@ async fn all_gateways_know_who_cleared_an_override() {
     let (one, told) = connect(&server.url()).await;
     let (other, other_told) = connect(&server.url()).await;
     let (away, away_told) = connect(&server.url()).await;
-    set(&one, "user_id:1", Action::Block).await;
+    set(&one, "user_id:1", OverrideAction::Block).await;
     other.sync().await.unwrap();
     away.sync().await.unwrap();
     change(&one, clear("user_id:1")).await;
@@ -231,7 +239,7 @@ async fn all_gateways_know_who_cleared_an_override() {
         assert_eq!(told.cleared(), std::slice::from_ref(&expected));
     }
     // Without any of it.
-    set(&one, "user_id:2", Action::Block).await;
+    set(&one, "user_id:2", OverrideAction::Block).await;
     write(&server, ["user_id:2", "*", "0", ""]).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:2"), None);
@@ -243,7 +251,7 @@ async fn what_is_in_force_at_the_start_is_no_news() {
     let server = RedisServer::start().await;
     let (one, told) = connect(&server.url()).await;
     one.sync().await.unwrap();
-    set(&one, "user_id:1", Action::Block).await;
+    set(&one, "user_id:1", OverrideAction::Block).await;
     assert_eq!(told.news(), 1);
     let proxy = RedisProxy::start(server.addr());
     proxy.refuse().await;
@@ -252,15 +260,15 @@ async fn what_is_in_force_at_the_start_is_no_news() {
     proxy.accept();
     until("Redis is there", async || other.sync().await.is_ok()).await;
     assert_eq!((told.in_force(), told.news()), (1, 0));
-    set(&one, "user_id:2", Action::Block).await;
+    set(&one, "user_id:2", OverrideAction::Block).await;
     other.sync().await.unwrap();
     assert_eq!((told.in_force(), told.news()), (2, 1));
     // A change may be the first call of a gateway.
     let (fresh, told) = connect(&server.url()).await;
-    set(&fresh, "user_id:3", Action::Block).await;
+    set(&fresh, "user_id:3", OverrideAction::Block).await;
     assert_eq!((told.in_force(), told.news()), (3, 1));
-    set(&one, "user_id:4", Action::Block).await;
-    set(&fresh, "user_id:5", Action::Block).await;
+    set(&one, "user_id:4", OverrideAction::Block).await;
+    set(&fresh, "user_id:5", OverrideAction::Block).await;
     assert_eq!((told.in_force(), told.news()), (5, 3));
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Action, Ends, Outcome, Timing};
+use tidegate_overrides::{Ends, Outcome, Timing};
 use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
+use tidegate_tower::OverrideAction;
 
 use crate::support::{
     HASH, action, change, clear, connect, connect_timed, plan, scripts, set, until, wait_until,
@@ -27,7 +28,7 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     late();
     late();
     change(&one, clear("user_id:1")).await;
-    set(&one, "user_id:2", Action::Block).await;
+    set(&one, "user_id:2", OverrideAction::Block).await;
     server.command(&["FLUSHALL"]).await;
     // What changed, all of it, and the call that gives it back.
     for _ in 0..3 {
@@ -37,7 +38,7 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     assert_eq!(proxy.struck().len(), 7);
     let (other, _) = connect(&server.url()).await;
     other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:2"), Some(Action::Block));
+    assert_eq!(action(&other, "user_id:2"), Some(OverrideAction::Block));
 }
 
 /// What was changed before an answer is lost is told.
@@ -46,7 +47,8 @@ async fn of_many_changes_the_first_are_told_though_a_later_one_failed() {
     let server = RedisServer::start().await;
     let proxy = RedisProxy::start(server.addr());
     let (one, told) = connect(&format!("redis://{}", proxy.addr())).await;
-    let wishes = (0..450).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
+    let wishes =
+        (0..450).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
     // Each part is written after a look at what is newer.
     proxy.strike(5, CallFault::Unanswered);
     let unfinished = one.change(wishes.collect()).await.unwrap_err();
@@ -65,7 +67,8 @@ async fn each_part_is_in_force_at_once() {
     };
     let server = RedisServer::start().await;
     let (one, told) = connect_timed(&server.url(), timing).await;
-    let wishes = (0..1_200).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
+    let wishes =
+        (0..1_200).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
     one.change(wishes.collect()).await.unwrap();
     assert_eq!((told.times(), told.in_force()), (12, 1_200));
     let (fresh, told) = connect_timed(&server.url(), timing).await;
@@ -83,9 +86,9 @@ async fn what_was_read_is_in_force_before_entries_are_given_back() {
     let proxy = RedisProxy::start(server.addr());
     let (one, told) = connect_timed(&format!("redis://{}", proxy.addr()), timing).await;
     let (other, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", Action::Block).await;
+    set(&one, "user_id:1", OverrideAction::Block).await;
     server.command(&["FLUSHALL"]).await;
-    set(&other, "user_id:2", Action::Block).await;
+    set(&other, "user_id:2", OverrideAction::Block).await;
     // The call that reads all entries passes. The call that gives back waits.
     proxy.strike(1, CallFault::AnsweredLate(timing.patience));
     let syncing = tokio::spawn({
@@ -102,9 +105,10 @@ async fn what_was_read_is_in_force_before_entries_are_given_back() {
 async fn what_is_restored_between_two_parts_is_read() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
-    set(&one, "user_id:first", Action::Block).await;
+    set(&one, "user_id:first", OverrideAction::Block).await;
     let record = server.command(&["HGET", HASH, "user_id:first"]).await;
-    let many = (0..600).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
+    let many =
+        (0..600).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
     one.change(many.collect()).await.unwrap();
     let versions = format!("{HASH}:versions");
     server.command(&["HDEL", HASH, "user_id:first"]).await;
@@ -125,6 +129,6 @@ async fn what_is_restored_between_two_parts_is_read() {
     write(&server, ["user_id:first", "=", record.as_str(), ""]).await;
     reading.await.unwrap().unwrap();
     other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:first"), Some(Action::Block));
+    assert_eq!(action(&other, "user_id:first"), Some(OverrideAction::Block));
     assert_eq!(told.in_force(), 601);
 }

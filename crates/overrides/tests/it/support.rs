@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_overrides::{
-    Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
-    Previous, Setting, Timing, Wish, read_name,
+    Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides, Previous,
+    Setting, Timing, Wish, read_name,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisServer, Reply};
-use tidegate_tower::ListedClient;
+use tidegate_tower::{ListedClient, OverrideAction};
 use tokio::task::AbortHandle;
 
 /// The hash of all records.
@@ -66,7 +66,7 @@ impl Told {
     }
 
     /// The changes since it was asked last: before and after.
-    pub(crate) fn changes(&self) -> Vec<(String, Option<Action>, Option<Action>)> {
+    pub(crate) fn changes(&self) -> Vec<(String, Option<OverrideAction>, Option<OverrideAction>)> {
         let changes = std::mem::take(&mut self.0.lock().changes);
         let action = |it: Option<Override>| it.map(|it| it.setting.action.clone());
         let told = |it: Change| (it.subject.to_string(), action(it.before), action(it.after));
@@ -123,11 +123,11 @@ pub(crate) fn subject(name: &str) -> ListedClient {
     read_name(name, 64).unwrap()
 }
 
-pub(crate) fn plan(name: &str) -> Action {
-    Action::Plan(name.into())
+pub(crate) fn plan(name: &str) -> OverrideAction {
+    OverrideAction::Plan(name.into())
 }
 
-pub(crate) fn wish(name: &str, action: Action, ends: Ends) -> Wish {
+pub(crate) fn wish(name: &str, action: OverrideAction, ends: Ends) -> Wish {
     Wish {
         subject: subject(name),
         expected: Expected::Any,
@@ -152,7 +152,7 @@ pub(crate) async fn change(overrides: &Arc<Overrides>, wish: Wish) -> Outcome {
 }
 
 /// Sets an override for ever, and returns its version.
-pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: Action) -> u64 {
+pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: OverrideAction) -> u64 {
     match change(overrides, wish(name, action, Ends::Never)).await {
         Outcome::Set { after, .. } => after.version,
         other => panic!("{other:?}"),
@@ -160,7 +160,7 @@ pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: Action) 
 }
 
 /// What is in force for a name.
-pub(crate) fn action(overrides: &Overrides, name: &str) -> Option<Action> {
+pub(crate) fn action(overrides: &Overrides, name: &str) -> Option<OverrideAction> {
     let found = overrides.get(&subject(name));
     found.map(|it| it.setting.action.clone())
 }
@@ -218,7 +218,7 @@ pub(crate) async fn changes_of_one_name_follow_each_other(overrides: &Arc<Overri
     assert_eq!(overrides.list().len(), 1);
 }
 
-fn previous(it: &Previous) -> Action {
+fn previous(it: &Previous) -> OverrideAction {
     match it {
         Previous::Override(it) => it.setting.action.clone(),
         other => panic!("{other:?}"),
@@ -230,7 +230,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     let mut versions = Vec::new();
     for name in ["user_id:1", "user_id:2", "user_id:3", "user_id:4"] {
         let short = Ends::After(Duration::from_millis(100));
-        let outcome = change(overrides, wish(name, Action::Block, short)).await;
+        let outcome = change(overrides, wish(name, OverrideAction::Block, short)).await;
         let Outcome::Set { after, .. } = outcome else {
             panic!("{outcome:?}");
         };
@@ -239,7 +239,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     // The store knows when: this gateway may be ahead of it.
     let ask = Wish {
         expected: Expected::Version(versions[3]),
-        ..wish("user_id:4", Action::Block, Ends::At(1))
+        ..wish("user_id:4", OverrideAction::Block, Ends::At(1))
     };
     until("the last ends", async || {
         change(overrides, ask.clone()).await == Outcome::Conflict(None)
@@ -247,7 +247,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     .await;
     let expecting = |name: &str, expected| Wish {
         expected,
-        ..wish(name, Action::Exempt, Ends::Never)
+        ..wish(name, OverrideAction::Exempt, Ends::Never)
     };
     let stale = expecting("user_id:1", Expected::Version(versions[0]));
     assert_eq!(change(overrides, stale).await, Outcome::Conflict(None));
@@ -264,7 +264,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
 pub(crate) async fn one_that_ends_at_once_is_set(overrides: &Arc<Overrides>) {
     let short = wish(
         "user_id:1",
-        Action::Block,
+        OverrideAction::Block,
         Ends::After(Duration::from_micros(1)),
     );
     let outcome = change(overrides, short).await;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
 use tidegate_overrides::{
-    Action, Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
+    Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
 };
 use tidegate_testkit::trials::{Servers, stalls};
-use tidegate_tower::ListedClient;
+use tidegate_tower::{ListedClient, OverrideAction};
 use tokio::task::JoinSet;
 
 use crate::case::{Case, Change, Condition, Ends, Work};
@@ -218,9 +218,9 @@ async fn set_many(trial: Arc<Trial>) {
 
 fn setting(id: u64) -> Setting {
     let action = match id % 3 {
-        0 => Action::Block,
-        1 => Action::Exempt,
-        _ => Action::Plan("gold".into()),
+        0 => OverrideAction::Block,
+        1 => OverrideAction::Exempt,
+        _ => OverrideAction::Plan("gold".into()),
     };
     Setting::new(action, &id.to_string(), "").unwrap()
 }
