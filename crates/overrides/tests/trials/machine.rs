@@ -182,13 +182,14 @@ async fn look_on(trial: Arc<Trial>, place: usize) {
 
 fn look(gateway: &Gateway) -> Look {
     let begin = now();
+    // First: the overrides that follow may be of a later answer, and not of an earlier one.
+    let heard = gateway.overrides.figures().heard;
     let subjects = || (0..SUBJECTS).map(subject);
     let enforced = subjects().map(|subject| gateway.enforced(&subject));
     let enforced = enforced.collect();
     let list = gateway.overrides.list();
     let listed = |subject| list.iter().find(|it| it.subject == subject).map(entry);
     let listed = subjects().map(listed).collect();
-    let heard = gateway.overrides.figures().heard;
     let end = now();
     Look {
         gateway: gateway.number,

@@ -2,7 +2,7 @@
 
 use tidegate_core::Micros;
 
-use crate::history::{Change, History, Look, Span};
+use crate::history::{Change, FOREVER, History, Look, Span};
 
 /// The longest time between two looks at a gateway that runs.
 const GAP: Micros = 200_000;
@@ -34,6 +34,17 @@ impl<'a> Known<'a> {
 
     pub(super) fn looks(&self) -> impl Iterator<Item = &'a Look> {
         self.looks.iter().flatten().copied()
+    }
+
+    /// Returns when Redis had last answered a gateway, as of that time.
+    pub(super) fn heard(&self, gateway: usize, at: Micros) -> Micros {
+        let looks = &self.looks[gateway];
+        let until = looks.partition_point(|look| look.span.begin <= at);
+        let last = looks[..until].last();
+        last.map_or(0, |look| {
+            let heard = look.heard.unwrap_or(FOREVER);
+            look.span.begin.saturating_sub(heard)
+        })
     }
 
     /// Returns when a gateway had read a change, at the latest: it has answered it, or has shown its override.

@@ -266,6 +266,29 @@ fn a_clock_that_is_set_back_brings_an_override_back() {
     assert_eq!(from(850), [CLOCK.name]);
 }
 
+/// An answer of Redis is seen before the overrides that it changes are.
+#[test]
+fn a_step_of_the_clock_is_applied_soon_after_a_gateway_has_heard_of_it() {
+    let (entry, long) = set(1, 100, Some(60_000));
+    let from = |back: u64| {
+        let shows = move |_, ms: u64| ((101..550).contains(&ms) || ms > back).then_some(entry);
+        let mut history = history(std::slice::from_ref(&long), shows);
+        for (begin, ahead) in [(500, HOUR), (1_000, 0)] {
+            let span = span(begin, begin + 1);
+            history.steps.push(Step { span, ahead });
+        }
+        let silence = span(1_000, 1_400);
+        for look in &mut history.looks {
+            if look.span.meets(&silence) {
+                look.heard = Some(look.span.begin - at(980));
+            }
+        }
+        names(&history)
+    };
+    assert_eq!(from(1_450), [""; 0]);
+    assert_eq!(from(1_800), [CLOCK.name]);
+}
+
 #[test]
 fn the_listed_overrides_are_the_enforced_ones() {
     let (entry, block) = set(1, 100, None);

@@ -9,6 +9,9 @@ use super::{Breach, CLOCK, ENDS, REFUSED, SET, versions};
 use crate::case::Ends;
 use crate::history::{Answer, Change, Entry, FOREVER, History, Look, Span};
 
+/// The longest time from an answer of Redis until requests meet the overrides that follow from it: that of one more call.
+const APPLYING: Micros = 200_000;
+
 /// The changes of one name, and what is known of them.
 struct Name<'a> {
     history: &'a History,
@@ -22,7 +25,7 @@ struct Shown {
     gateway: usize,
     span: Span,
     entry: Option<Entry>,
-    /// When Redis answered the gateway last; from then on its estimate of Redis's clock may be old.
+    /// When Redis gave the answer from which this follows; from then on the estimate of Redis's clock may be old.
     heard: Micros,
 }
 
@@ -37,7 +40,10 @@ pub(super) fn broken(history: &History, subject: usize) -> Vec<Breach> {
                 .collect()
         })
         .collect();
-    let mut shown: Vec<Shown> = known.looks().map(|look| Shown::of(look, subject)).collect();
+    let mut shown: Vec<Shown> = known
+        .looks()
+        .map(|look| Shown::of(look, &known, subject))
+        .collect();
     shown.extend(
         name.changes
             .iter()
@@ -86,13 +92,12 @@ pub(super) fn broken(history: &History, subject: usize) -> Vec<Breach> {
 }
 
 impl Shown {
-    fn of(look: &Look, subject: usize) -> Self {
-        let heard = look.heard.unwrap_or(FOREVER);
+    fn of(look: &Look, known: &Known<'_>, subject: usize) -> Self {
         Self {
             gateway: look.gateway,
             span: look.span,
             entry: look.enforced[subject],
-            heard: look.span.begin.saturating_sub(heard),
+            heard: known.heard(look.gateway, look.span.begin.saturating_sub(APPLYING)),
         }
     }
 
