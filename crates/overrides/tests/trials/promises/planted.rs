@@ -289,6 +289,32 @@ fn a_step_of_the_clock_is_applied_soon_after_a_gateway_has_heard_of_it() {
     assert_eq!(from(1_800), [CLOCK.name]);
 }
 
+/// The end of an override that was never shown follows from the time at which it was set: here, before the step or behind it.
+#[test]
+fn a_refused_change_may_have_been_made_and_over_behind_a_step_of_the_clock() {
+    let (entry, forever) = set(1, 100, None);
+    let failed = Change {
+        span: span(500, 650),
+        ..change(
+            2,
+            500,
+            Some(Ends::After(100)),
+            Answer::Failed(String::new()),
+        )
+    };
+    let until = |gone: u64| {
+        let shows = move |_, ms: u64| (101..gone).contains(&ms).then_some(entry);
+        let mut history = history(&[forever.clone(), failed.clone()], shows);
+        for (begin, ahead) in [(50, HOUR), (520, 0)] {
+            let span = span(begin, begin + 1);
+            history.steps.push(Step { span, ahead });
+        }
+        names(&history)
+    };
+    assert_eq!(until(560), [""; 0]);
+    assert_eq!(until(300), [SET.name]);
+}
+
 #[test]
 fn the_listed_overrides_are_the_enforced_ones() {
     let (entry, block) = set(1, 100, None);

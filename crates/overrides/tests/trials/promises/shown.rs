@@ -183,7 +183,7 @@ impl<'a> Name<'a> {
             Ends::After(time) => {
                 let span = Span {
                     begin: change.span.begin,
-                    end: change.span.begin,
+                    end: self.end(change),
                 };
                 Some(self.history.redis_time(span).begin + time * 1_000)
             }
