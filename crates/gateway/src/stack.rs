@@ -5,6 +5,7 @@
 //! `unparsed`.
 
 mod unparsed;
+mod untrusted;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -141,6 +142,10 @@ impl Stack {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
         };
+        // Proxies that are not trusted are shown to the operator.
+        if let Some(header) = target.as_ref().ok().and_then(|target| target.proxy_header) {
+            self.report_proxy(header, &connection);
+        }
         // Route: the first that matches. Before the record, because requests are counted and logged by route.
         let found = target.and_then(|target| {
             let found = self.routes.of(&request, &target)?;

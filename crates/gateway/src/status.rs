@@ -155,6 +155,7 @@ impl LiveStatus {
             policies: &snapshot.budgets.policies,
             routes: routes.chain(unmatched).collect(),
             upstreams: &snapshot.upstreams,
+            clients: &stack.clients,
             overload: &stack.overload,
             store: &self.store,
             metrics: &self.metrics,

@@ -1,6 +1,6 @@
 //! What is counted in a head, in one pass over its headers: to look one name up costs as much as to pass six lines.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The most elements of a header that is a list and is read here. A request may not have more headers, so more elements cannot
@@ -9,6 +9,8 @@ const MAX_ELEMENTS: usize = 100;
 
 /// The headers that are lists and are read here.
 static LISTS: [HeaderName; 3] = [CONNECTION, TE, UPGRADE];
+
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// What is counted in the head of a request or of an answer.
 #[derive(Debug, Default)]
@@ -21,6 +23,10 @@ pub struct HeadCount<'a> {
     pub content_length: HeaderLines<'a>,
     /// Transfer-Encoding.
     pub transfer_encoding: HeaderLines<'a>,
+    /// Whether there is `X-Forwarded-For`.
+    pub has_x_forwarded_for: bool,
+    /// Whether there is `Forwarded`.
+    pub has_forwarded: bool,
     /// The elements of each of [`LISTS`].
     elements: [usize; LISTS.len()],
 }
@@ -48,6 +54,10 @@ impl<'a> HeadCount<'a> {
                 head.transfer_encoding.add(value);
             } else if let Some(list) = LISTS.iter().position(|list| list == name) {
                 head.elements[list] += 1 + count_commas(value.as_bytes());
+            } else if *name == X_FORWARDED_FOR {
+                head.has_x_forwarded_for = true;
+            } else if *name == FORWARDED {
+                head.has_forwarded = true;
             }
         }
         head

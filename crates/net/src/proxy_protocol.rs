@@ -35,6 +35,11 @@ pub enum Start {
     Malformed,
 }
 
+/// Whether a connection begins with a header.
+pub fn is_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(V1_START) || bytes.starts_with(V2_START)
+}
+
 /// Reads the start of a connection.
 pub fn parse(bytes: &[u8]) -> Start {
     let begins = |start: &[u8]| {

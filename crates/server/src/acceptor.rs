@@ -146,7 +146,10 @@ impl<S: Service> Acceptor<S> {
             is_proxy: |ip| service.is_proxy(ip),
             is_denied: |ip| is_denied(&*service, ip),
         };
-        let handshake = Handshake::read(stream, peer, expects_header, tls.as_deref(), limit);
+        let untrusted = &self.metrics.untrusted_proxies;
+        let tls_settings = tls.as_deref();
+        let handshake =
+            Handshake::read(stream, peer, expects_header, tls_settings, limit, untrusted);
         let (mut drain, mut pressure) = (self.drain.clone(), self.pressure.clone());
         let ended = tokio::select! {
             biased;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use http::HeaderValue;
@@ -24,6 +25,8 @@ pub(crate) struct Facts {
     is_tls: bool,
     certificate: Option<ClientCertificate>,
     drain: watch::Receiver<bool>,
+    // Whether the peer was counted as an untrusted proxy.
+    is_reported: AtomicBool,
 }
 
 /// The other end of a connection.
@@ -47,6 +50,7 @@ impl Facts {
             is_tls,
             certificate,
             drain,
+            is_reported: AtomicBool::new(false),
         })
     }
 
@@ -86,6 +90,12 @@ impl ConnectionInfo {
     /// Whether the headers of the peer are believed, by the configuration that the request met.
     pub const fn is_trusted(&self) -> bool {
         self.is_trusted
+    }
+
+    /// Marks the peer as an untrusted proxy. Returns whether this is the first time on the connection.
+    pub fn report_untrusted(&self) -> bool {
+        let is_reported = &self.connection.is_reported;
+        !is_reported.load(Ordering::Relaxed) && !is_reported.swap(true, Ordering::Relaxed)
     }
 
     /// Whether TLS protects the connection.

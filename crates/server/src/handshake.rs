@@ -15,6 +15,7 @@ use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
 use crate::connection_info::Peer;
 use crate::connection_limit::{Bounds, ConnectionLimit, ConnectionPermit};
+use crate::untrusted::{ProxyHeader, UntrustedProxies};
 
 /// What an HTTP/2 client sends first if it knows that the server speaks HTTP/2 (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -74,13 +75,15 @@ impl From<io::Error> for HandshakeError {
 }
 
 impl Handshake {
-    /// Reads as few bytes as it takes. If `expects_header`, a PROXY protocol header from this peer is believed.
+    /// Reads as few bytes as it takes. If `expects_header`, a PROXY protocol header from this peer is believed. Otherwise the peer is
+    /// added to `untrusted` if it sends one.
     pub(crate) async fn read(
         mut stream: ClientStream,
         mut peer: Peer,
         expects_header: bool,
         tls: Option<&ServerTls>,
         limit: HandshakeLimit<'_, impl Fn(IpAddr) -> bool, impl Fn(IpAddr) -> bool>,
+        untrusted: &UntrustedProxies,
     ) -> Result<Self, HandshakeError> {
         if expects_header {
             let (source, first) = source(&mut stream).await?;
@@ -90,15 +93,27 @@ impl Handshake {
             });
             stream.put_back(first);
         }
+        let look = |first: &[u8]| {
+            if !expects_header && proxy_protocol::is_header(first) {
+                untrusted.add(peer.address.ip(), ProxyHeader::ProxyProtocol);
+            }
+        };
         let mut certificate = None;
         let (stream, is_http2) = match tls {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
+                look(&first);
                 stream.put_back(first);
                 (ClientIo::plain(stream), is_http2)
             }
             Some(tls) => {
                 let _permit = limit.begin(peer)?;
+                if !expects_header {
+                    // The error of TLS does not hold the bytes that came in its place.
+                    let mut first = [0; 16];
+                    let length = stream.socket().peek(&mut first).await?;
+                    look(&first[..length]);
+                }
                 let stream = tls.acceptor().accept(stream).await;
                 let stream = stream
                     .map_err(|error| HandshakeError::Failed(tls::handshake_failure(&error)))?;

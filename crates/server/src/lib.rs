@@ -29,6 +29,7 @@ mod server;
 mod service;
 mod settings;
 mod stream;
+mod untrusted;
 
 pub use activity::RequestGuard;
 pub use admin_connections::{AdminConnection, AdminConnections, AdminStream};
@@ -40,3 +41,4 @@ pub use overload::{Overload, Pressure, watch_memory};
 pub use server::{Listener, Server, ServerParts};
 pub use service::{BoxError, Dropped, RefusedHead, ResponseBody, Service, UnparsedHead};
 pub use settings::{ListenerName, Settings, Timeouts};
+pub use untrusted::{ProxyHeader, UntrustedProxies, UntrustedProxy};

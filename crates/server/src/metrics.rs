@@ -1,8 +1,12 @@
 //! What a server counts. Its owner registers the counters under names.
 
+use std::sync::Arc;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_net::tls::HandshakeFailure;
+
+use crate::untrusted::UntrustedProxies;
 
 /// Why a connection was not accepted.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +62,8 @@ pub struct ServerMetrics {
     pub resting: Gauge,
     /// Answers that were cut off.
     pub slow_answers: Counter,
+    /// Networks from which untrusted proxies seem to connect.
+    pub untrusted_proxies: Arc<UntrustedProxies>,
 }
 
 impl ServerMetrics {

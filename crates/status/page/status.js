@@ -40,12 +40,13 @@ function renderTrouble() {
 
 function renderHead() {
   renderTrouble();
-  const { gateway, health } = status;
+  const { gateway, health, untrusted_proxies: proxies } = status;
   const facts = [`version ${gateway.version}`, `up ${lasting(gateway.uptime_seconds)}`, plural(gateway.connections, "connection")];
   if (gateway.memory_bytes) facts.push(bytes(gateway.memory_bytes));
   show("facts", ...facts.map((fact) => element("span", {}, fact)));
-  byId("reasons").hidden = health.reasons.length === 0;
-  show("reasons", ...health.reasons.map((reason) => element("li", { class: health.state }, clean(reason))));
+  const reasons = health.reasons.map((reason) => [health.state, reason]).concat(proxies.map((proxy) => ["warning", proxy.text]));
+  byId("reasons").hidden = reasons.length === 0;
+  show("reasons", ...reasons.map(([style, text]) => element("li", { class: style }, clean(text))));
   show("footer", `configuration ${clean(gateway.configuration)}, since ${new Date(gateway.configured_at).toLocaleString("en-GB")}`);
 }
 

@@ -30,6 +30,8 @@ pub struct Status {
     pub gateway: Gateway,
     /// Whether all is well.
     pub health: Health,
+    /// Networks from which proxies seem to connect that are not trusted.
+    pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
     /// The limits that routes use.
@@ -70,6 +72,22 @@ pub struct Gateway {
     pub memory_bytes: u64,
     /// `max_memory`.
     pub memory_max_bytes: Option<u64>,
+}
+
+/// A network that sends a header of proxies, and is not trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UntrustedProxy {
+    /// The network, such as `10.0.3.0/24`.
+    pub network: String,
+    /// The address of the last connection.
+    pub address: String,
+    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`.
+    pub header: String,
+    /// Connections with such a header.
+    pub connections: u64,
+    /// The effect, and the lines to add to the configuration, in sentences.
+    pub text: String,
 }
 
 /// Whether all is well.

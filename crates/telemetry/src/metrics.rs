@@ -302,6 +302,7 @@ impl GatewayMetrics {
             idle_closed: self.overload.idle_closed(),
             resting: self.connections.resting(),
             slow_answers: self.connections.slow_answers(),
+            untrusted_proxies: self.connections.untrusted_proxies().clone(),
         }
     }
 

@@ -5,6 +5,7 @@ mod crowded;
 mod document;
 mod events;
 mod limits;
+mod proxies;
 mod redis;
 mod sample;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use tidegate_server::Overload;
 use tidegate_status::document::Status;
 use tidegate_store::{Limit, Store};
-use tidegate_tower::Policy;
+use tidegate_tower::{Clients, Policy};
 use tidegate_upstream::Upstream;
 
 use crate::metrics::{GatewayMetrics, RouteMetrics};
@@ -39,6 +40,8 @@ pub struct View<'a> {
     pub routes: Vec<RouteView<'a>>,
     /// The upstreams, by name.
     pub upstreams: &'a HashMap<Arc<str>, Arc<Upstream>>,
+    /// The sources of clients, and the proxies that are trusted.
+    pub clients: &'a Clients,
     /// How short of memory it is.
     pub overload: &'a Overload,
     /// Where limits are kept.
@@ -71,6 +74,7 @@ impl StatusBoard {
     /// Takes all counters at the end of a second; the number of the second.
     pub fn second(&mut self, view: &View<'_>) -> u64 {
         view.metrics.clients().refusals.refill();
+        proxies::log(view);
         self.0.second(view)
     }
 

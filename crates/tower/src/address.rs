@@ -37,6 +37,11 @@ impl TrustedProxies {
         Self(networks)
     }
 
+    /// Whether no network is trusted.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether an address is trusted.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::Args;
+use http::StatusCode;
 
 use super::{Failure, connect};
 use crate::admin::RunningConfig;
@@ -14,6 +15,7 @@ use tidegate_net::descriptors;
 use tidegate_overrides::api::Shown;
 use tidegate_remote::overrides;
 use tidegate_remote::port::{self, AdminPort, Call};
+use tidegate_status::document::Status;
 
 /// What is checked beside the file.
 #[derive(Debug, Args)]
@@ -40,6 +42,9 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         None => Vec::new(),
     };
     warnings.extend(changes.iter().cloned());
+    if options.running {
+        warnings.extend(untrusted_proxies(&plan)?);
+    }
     let mut report = String::new();
     for warning in &warnings {
         // Writing to a String cannot fail.
@@ -113,6 +118,24 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
     warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
     warnings.extend(lost_plans(plan, &overrides::if_any(&admin)?));
     Ok(warnings)
+}
+
+/// One warning per network that sends headers of proxies to the running gateway, and that this configuration does not trust either.
+fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let call = Call::get("/status.json?series=none");
+    let status: Status = match port::ask(&AdminPort::of(&plan.admin)?, call) {
+        // A gateway of an older version has no such document.
+        Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => return Ok(Vec::new()),
+        answer => answer?,
+    };
+    let trusts = |address: &str| {
+        let address = address.parse();
+        address.is_ok_and(|address| plan.clients.trusted.contains(address))
+    };
+    let proxies = status.untrusted_proxies.iter();
+    let proxies = proxies.filter(|it| !trusts(&it.address));
+    let warnings = proxies.map(|it| format!("warning: {}", tidegate_remote::plain(&it.text)));
+    Ok(warnings.collect())
 }
 
 /// One warning per plan that overrides name and this configuration does not have.

@@ -22,6 +22,9 @@ pub(super) struct Options {
     /// The address that the gateway listens on
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: String,
+    /// The networks of the load balancers in front of the gateway, such as 10.0.0.0/8,192.0.2.7; none: clients connect directly
+    #[arg(long, value_name = "NETWORKS", default_value = "none")]
+    trusted_proxies: String,
     /// How many requests a client may send at once
     #[arg(long, default_value = "20")]
     burst: String,
@@ -77,6 +80,10 @@ fn text(options: &Options) -> String {
         false => serde_json::Value::from(value).to_string(),
     };
     let upstream = options.upstream.as_deref().unwrap_or_default();
+    let proxies: Vec<_> = match options.trusted_proxies.trim() {
+        "none" => Vec::new(),
+        networks => networks.split(',').map(str::trim).map(quoted).collect(),
+    };
     let comment = |line: &str| line.trim_start().starts_with('#');
     let fill = |line: &str| match comment(line) {
         // A line break in a value would end the comment.
@@ -85,6 +92,7 @@ fn text(options: &Options) -> String {
             .replace("RATE", &options.rate.replace(char::is_control, " ")),
         false => line
             .replace("LISTEN", &quoted(&options.listen))
+            .replace("PROXIES", &proxies.join(", "))
             .replace("BURST", &quoted(&options.burst))
             .replace("RATE", &quoted(&options.rate))
             .replace("UPSTREAM", &quoted(upstream)),
@@ -118,11 +126,16 @@ fn ask(
         ..options.clone()
     };
     let upstream = |options: &mut Options, value| options.upstream = Some(value);
-    let questions: [Question; 4] = [
+    let questions: [Question; 5] = [
         ("URL of your API", "http://127.0.0.1:9000".into(), upstream),
         ("Listen on", options.listen.clone(), |options, value| {
             options.listen = value
         }),
+        (
+            "Load balancers in front of it (networks such as 10.0.0.0/8, or none)",
+            options.trusted_proxies.clone(),
+            |options, value| options.trusted_proxies = value,
+        ),
         (
             "Requests that a client may send at once",
             options.burst.clone(),

@@ -25,6 +25,8 @@ fn what_it_writes_passes_check_without_a_warning() {
         "50",
         "--rate",
         "100/m",
+        "--trusted-proxies",
+        "10.0.0.0/8,fd00:1::/64",
     ];
     for (file, more) in [("gateway.yaml", &[][..]), ("other.yaml", &options)] {
         let mut arguments = vec!["init", "-c", file, "--upstream", "http://127.0.0.1:9000"];
@@ -46,6 +48,8 @@ fn what_it_writes_passes_check_without_a_warning() {
     }
     let text = std::fs::read_to_string(folder.path().join("other.yaml")).unwrap();
     assert!(text.contains("capacity: 50, refill: 100/m"), "{text}");
+    let proxies = "\ntrusted_proxies: [10.0.0.0/8, fd00:1::/64]\n";
+    assert!(text.contains(proxies), "{text}");
 }
 
 #[test]
@@ -78,6 +82,16 @@ fn a_wrong_value_and_a_missing_upstream_write_nothing() {
         (
             &["init", "--upstream", "http://h", "--rate", "fast"],
             "`fast` is not a rate",
+        ),
+        (
+            &[
+                "init",
+                "--upstream",
+                "http://h",
+                "--trusted-proxies",
+                "my-proxy",
+            ],
+            "`my-proxy` is not",
         ),
     ] {
         let (status, out, err) = tidegate(folder.path(), arguments);

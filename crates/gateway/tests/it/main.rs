@@ -35,6 +35,7 @@ mod together;
 mod told_upstream;
 mod unknown_keys;
 mod unparsed;
+mod untrusted;
 
 // Requests that wait, hold places, and are settled by their answers.
 mod abandoned;

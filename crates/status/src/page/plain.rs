@@ -11,6 +11,9 @@ const ROWS: usize = 20;
 /// All tables. Those that would be empty are left out.
 pub(super) fn tables(status: &Status) -> String {
     let mut html = summary(status);
+    for proxy in &status.untrusted_proxies {
+        let _ = write!(html, "<p>{}</p>", text(&proxy.text));
+    }
     let limits = status.limits.iter().map(|it| {
         let (minute, observed) = (&it.minute, if it.observed { "yes" } else { "no" });
         let (over, near) = (minute.refused + minute.would_refuse, it.near_keys);

@@ -1,12 +1,14 @@
 //! What is counted of clients' connections.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use tidegate_server::UnparsedHead;
+use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
@@ -18,6 +20,11 @@ struct SlowLabels {
     part: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HeaderLabels {
+    header: &'static str,
+}
+
 /// Connections that rest, heads on connections that are no requests, and clients that were cut off for being slow.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
@@ -27,6 +34,8 @@ pub struct ConnectionMetrics {
     slow: Family<SlowLabels, Counter>,
     slow_bodies: Counter,
     slow_answers: Counter,
+    by_header: Family<HeaderLabels, Counter>,
+    untrusted_proxies: Arc<UntrustedProxies>,
 }
 
 impl Default for ConnectionMetrics {
@@ -37,6 +46,11 @@ impl Default for ConnectionMetrics {
             let reason = head.label();
             by_reason.get_or_create_owned(&ReasonLabels { reason })
         });
+        let by_header = Family::<HeaderLabels, Counter>::default();
+        let untrusted_proxies = UntrustedProxies::new(ProxyHeader::ALL.map(|header| {
+            let header = header.label();
+            by_header.get_or_create_owned(&HeaderLabels { header })
+        }));
         let slow = Family::<SlowLabels, Counter>::default();
         let of = |part| slow.get_or_create_owned(&SlowLabels { part });
         Self {
@@ -46,6 +60,8 @@ impl Default for ConnectionMetrics {
             slow_bodies: of("request"),
             slow_answers: of("answer"),
             slow,
+            by_header,
+            untrusted_proxies: Arc::new(untrusted_proxies),
         }
     }
 }
@@ -67,11 +83,21 @@ impl ConnectionMetrics {
             "Clients cut off because they sent a request body, or took an answer, too slowly",
             self.slow.clone(),
         );
+        registry.register(
+            "untrusted_proxy_connections",
+            "Connections of peers that are no trusted proxies and send a header of proxies, by header",
+            self.by_header.clone(),
+        );
     }
 
     /// A head was refused by the protocol.
     pub fn unparsed(&self, head: UnparsedHead) {
         self.unparsed[head as usize].inc();
+    }
+
+    /// Returns the networks from which untrusted proxies seem to connect.
+    pub const fn untrusted_proxies(&self) -> &Arc<UntrustedProxies> {
+        &self.untrusted_proxies
     }
 
     /// Connections that rest.

@@ -10,7 +10,7 @@ use tidegate_status::document::{
 use tidegate_status::{Measure, Summary, by_turns};
 
 use super::sample::{Sampled, lately, mean_ms};
-use super::{View, limits};
+use super::{View, limits, proxies};
 use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RequestTotals, epoch_ms};
 use crate::outcome::RequestOutcome;
 
@@ -35,6 +35,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
             memory_max_bytes: view.max_memory,
         },
         health: sampled.events.health(),
+        untrusted_proxies: proxies::list(view),
         requests: requests(view, sampled),
         limits: limits::of(view, sampled),
         clients: stand_out(clients),

@@ -4,6 +4,7 @@ fn options() -> Options {
     Options {
         upstream: Some("http://127.0.0.1:9000".into()),
         listen: "127.0.0.1:8080".into(),
+        trusted_proxies: "none".into(),
         burst: "20".into(),
         rate: "10/s".into(),
     }
@@ -18,7 +19,7 @@ fn asked(answers: &str) -> (Result<Options, Failure>, String) {
 
 #[test]
 fn empty_answers_are_the_defaults() {
-    let (given, output) = asked("\n\n\n\n");
+    let (given, output) = asked("\n\n\n\n\n");
     assert_eq!(text(&given.unwrap()), text(&options()));
     assert!(
         output.starts_with("URL of your API [http://127.0.0.1:9000]: "),
@@ -28,8 +29,9 @@ fn empty_answers_are_the_defaults() {
 
 #[test]
 fn a_wrong_answer_is_asked_for_again_with_the_reason() {
-    let (given, output) =
-        asked("127.0.0.1:7000\nhttp://127.0.0.1:7000\n0.0.0.0:80\nmany\n50\n100/m\n");
+    let (given, output) = asked(
+        "127.0.0.1:7000\nhttp://127.0.0.1:7000\n0.0.0.0:80\nnginx\n10.1.0.0/16, fd00:1::/64\nmany\n50\n100/m\n",
+    );
     let given = given.unwrap();
     let values = [&given.listen, &given.burst, &given.rate];
     assert_eq!(values, ["0.0.0.0:80", "50", "100/m"]);
@@ -37,6 +39,9 @@ fn a_wrong_answer_is_asked_for_again_with_the_reason() {
     let hint = "  `127.0.0.1:7000` has no scheme: write http://127.0.0.1:7000; allowed here: ";
     assert!(output.contains(hint), "{output}");
     assert_eq!(output.matches("URL of your API").count(), 2, "{output}");
+    assert_eq!(output.matches("Load balancers").count(), 2, "{output}");
+    let line = "\ntrusted_proxies: [10.1.0.0/16, fd00:1::/64]\n";
+    assert!(text(&given).contains(line), "{}", text(&given));
 }
 
 #[test]

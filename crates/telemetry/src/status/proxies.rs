@@ -1,0 +1,93 @@
+//! Networks from which proxies connect that are not trusted, with the line of the configuration that is missing.
+
+use tidegate_server::{ProxyHeader, UntrustedProxy};
+use tidegate_status::document;
+use tidegate_tower::{AddressFrom, Clients};
+
+use super::View;
+
+/// Logs each network once, when its first connection was seen.
+pub(super) fn log(view: &View<'_>) {
+    let news = view.metrics.connections().untrusted_proxies().news();
+    for proxy in news.iter().filter(|it| is_wrong(it, view.clients)) {
+        let (network, header) = (network(proxy), name(proxy.header));
+        tracing::warn!(%network, header, "{}", text(proxy, view.clients));
+    }
+}
+
+/// Returns the networks that the configuration in force still does not trust.
+pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
+    let proxies = view.metrics.connections().untrusted_proxies().list();
+    let proxies = proxies.iter().filter(|it| is_wrong(it, view.clients));
+    proxies
+        .map(|proxy| document::UntrustedProxy {
+            network: network(proxy),
+            address: proxy.address.to_string(),
+            header: name(proxy.header).to_owned(),
+            connections: proxy.connections,
+            text: text(proxy, view.clients),
+        })
+        .collect()
+}
+
+/// Whether the header still has no effect. A reload may have changed that.
+fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
+    !clients.trusted.contains(proxy.address)
+        || (proxy.header == ProxyHeader::ProxyProtocol && !is_read(proxy.header, clients))
+}
+
+/// Whether addresses are taken from this header.
+fn is_read(header: ProxyHeader, clients: &Clients) -> bool {
+    let from = match header {
+        ProxyHeader::XForwardedFor => AddressFrom::XForwardedFor,
+        ProxyHeader::Forwarded => AddressFrom::Forwarded,
+        ProxyHeader::ProxyProtocol => AddressFrom::Connection,
+    };
+    clients.address_from == from
+}
+
+const fn name(header: ProxyHeader) -> &'static str {
+    match header {
+        ProxyHeader::XForwardedFor => "X-Forwarded-For",
+        ProxyHeader::Forwarded => "Forwarded",
+        ProxyHeader::ProxyProtocol => "PROXY",
+    }
+}
+
+fn network(proxy: &UntrustedProxy) -> String {
+    format!("{}/{}", proxy.network, proxy.prefix())
+}
+
+/// Describes the proxy, and the lines to add. Of networks that others share, only the address is trusted.
+fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
+    let (network, header) = (network(proxy), name(proxy.header));
+    let peers = match proxy.is_private() && !proxy.address.is_loopback() {
+        true => network.clone(),
+        false => proxy.address.to_string(),
+    };
+    let mut lines = Vec::new();
+    let is_trusted = clients.trusted.contains(proxy.address);
+    if !is_trusted {
+        lines.push(match clients.trusted.is_empty() {
+            true => format!("`trusted_proxies: [{peers}]`"),
+            false => format!("{peers} in `trusted_proxies`"),
+        });
+    }
+    if !is_read(proxy.header, clients) {
+        let from = proxy.header.label();
+        lines.push(format!("`ip: {{ from: {from} }}` in `clients`"));
+    }
+    let cause = match is_trusted {
+        true => "but the header is not expected",
+        false => "and is no trusted proxy",
+    };
+    let effect = match proxy.header {
+        ProxyHeader::ProxyProtocol => "such connections are refused",
+        _ => "the header is ignored, and all clients behind it count as one address",
+    };
+    format!(
+        "{network} sends {header} {cause}: {effect}. If it is your load balancer, add to the configuration: {}. A client \
+         can send such a header, too.",
+        lines.join(" and ")
+    )
+}
