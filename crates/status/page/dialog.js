@@ -101,6 +101,12 @@ async function showClient(name, method, path) {
   const last = refusals.map((refusal) => [[clock(refusal.at), "time"], clean(refusal.limit), [clean(refusal.route), "soft"], [`in ${lasting(refusal.retry_after)}`, "soft"]]);
   const parts = [table(columns, rows, "No limit counts this client alone.")];
   if (notes.length) parts.push(element("p", { class: "hint" }, clean(notes.join("; "))));
+  if (report.keys) {
+    const used = (key) => (key.last_used ? `${lasting(Math.max(0, now - key.last_used))} ago` : "not since the start");
+    const ends = (key) => (key.expires ? (key.expires <= now ? "expired" : `in ${lasting(key.expires - now)}`) : "never");
+    const keys = report.keys.map((key) => [clean(key.hash), [used(key), "soft"], [ends(key), "soft"]]);
+    parts.push(table([["API key", ""], ["Used", "number"], ["Expires", "number"]], keys, ""));
+  }
   parts.push(element("h3", {}, "Last refusals"), table([["Time", "time"], ["Limit", ""], ["Route", ""], ["Again", "number short"]], last, "None among the latest."));
   if (rights !== "read") {
     const reset = element("button", { type: "button", class: "act", click: () => confirmReset(reset, name) }, "Reset budgets");

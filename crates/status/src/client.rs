@@ -28,6 +28,20 @@ pub struct Report {
     pub unlisted: Vec<Unlisted>,
     /// Limits that the client shares with others.
     pub shared: Vec<String>,
+    /// The client's listed API keys, the one used last first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeyUse>,
+}
+
+/// An API key of a client, and when this gateway saw it last.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct KeyUse {
+    /// The start of its hash, as the entry has it: `sha256:` and 8 digits.
+    pub hash: String,
+    /// When it expires, in epoch seconds; none: never.
+    pub expires: Option<u64>,
+    /// When it was used last, in epoch seconds; none: not since this gateway started.
+    pub last_used: Option<u64>,
 }
 
 /// An override that holds for a client.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_status::client::{Decides, Report, Standing};
+use tidegate_status::client::{Decides, KeyUse, Report, Standing};
 
 use crate::text::{clean, left, width};
 
@@ -97,7 +97,29 @@ pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
     if !report.shared.is_empty() {
         lines.push(format!("shared with others: {}", report.shared.join(", ")));
     }
+    lines.extend(report.keys.iter().map(key_use));
     lines
+}
+
+/// Describes an API key: when it was used last, and when it expires.
+fn key_use(key: &KeyUse) -> String {
+    let now = now();
+    let used = match key.last_used {
+        Some(last) => format!("used {} ago", lasting(now.saturating_sub(last))),
+        None => "not used since this gateway started".to_owned(),
+    };
+    let expires = match key.expires {
+        Some(end) if end <= now => ", expired".to_owned(),
+        Some(end) => format!(", expires in {}", lasting(end - now)),
+        None => String::new(),
+    };
+    format!("API key {}: {used}{expires}", key.hash)
+}
+
+/// Returns the time in epoch seconds.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
 }
 
 /// What this gateway goes by while Redis does not answer: nothing if it does.
@@ -161,8 +183,7 @@ fn row(standing: &Standing) -> [String; 7] {
 
 /// A limit's name, what is left, of how much, when all of it is back, and when the next request is allowed.
 pub(crate) fn budget(standing: &Standing) -> [String; 5] {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_secs());
+    let now = now();
     let mut name = name(standing);
     if standing.observed {
         name.push_str(" (only observed)");
@@ -229,6 +250,7 @@ mod tests {
             unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: vec!["all\nothers".to_owned()],
+            keys: Vec::new(),
         };
         let text = client_table(&report, false);
         let hidden = |char: char| char != '\n' && tidegate_status::shown(char) != char;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -43,10 +44,23 @@ pub struct ApiKeys(Arc<ArcSwap<Table>>);
 
 type Table = HashMap<[u8; 32], Entry>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     client: KeyClient,
     expires: Option<Duration>,
+    /// When it was used last, in seconds since the epoch; 0: not since the start. All tables that have the key share it.
+    used: Arc<AtomicU64>,
+}
+
+/// A listed key, and when this process saw it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The SHA-256 of the key.
+    pub sha256: [u8; 32],
+    /// From then on the key is unknown, as a time since the epoch; none: it never ends.
+    pub expires: Option<Duration>,
+    /// When it was used last, in seconds since the epoch; none: not since the start.
+    pub last_used: Option<u64>,
 }
 
 /// Whose a listed key is.
@@ -59,12 +73,39 @@ pub(crate) struct KeyClient {
 impl ApiKeys {
     /// A table of these keys.
     pub fn new(keys: impl IntoIterator<Item = ListedKey>) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(table(keys))))
+        Self(Arc::new(ArcSwap::from_pointee(table(keys, &Table::new()))))
     }
 
-    /// Puts these keys in the place of all that were listed.
+    /// Puts these keys in the place of all that were listed. A key that stays keeps the time of its last use.
     pub fn replace(&self, keys: impl IntoIterator<Item = ListedKey>) {
-        self.0.store(Arc::new(table(keys)));
+        let next = table(keys, &self.0.load());
+        self.0.store(Arc::new(next));
+    }
+
+    /// Takes over when the keys that both tables have were used last.
+    pub(crate) fn take_uses(&self, before: &Self) {
+        let before = before.0.load();
+        let mut next = Table::clone(&self.0.load());
+        for (sha256, entry) in &mut next {
+            if let Some(earlier) = before.get(sha256) {
+                entry.used = earlier.used.clone();
+            }
+        }
+        self.0.store(Arc::new(next));
+    }
+
+    /// Returns when the keys of this client were used last.
+    pub(crate) fn uses(&self, name: &str) -> Vec<KeyUse> {
+        let table = self.0.load();
+        let own = table
+            .iter()
+            .filter(|(_, entry)| &*entry.client.name == name);
+        let uses = own.map(|(sha256, entry)| KeyUse {
+            sha256: *sha256,
+            expires: entry.expires,
+            last_used: Some(entry.used.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0),
+        });
+        uses.collect()
     }
 
     /// The names of all listed keys, in no order.
@@ -85,21 +126,39 @@ impl ApiKeys {
     pub(crate) fn expired(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
         let table = self.0.load();
         let entry = table.get(sha256)?;
-        let is_known = self.client(sha256).is_some();
-        (!is_known).then(|| entry.client.name.clone())
+        entry
+            .has_ended(since_epoch())
+            .then(|| entry.client.name.clone())
     }
 
-    /// Whose a key is, if it is listed and has not expired.
+    /// Returns the client of a key that is listed and has not expired. The key counts as used now.
     pub(crate) fn client(&self, sha256: &[u8; 32]) -> Option<KeyClient> {
         let table = self.0.load();
         let entry = table.get(sha256)?;
-        let expired = entry.expires.is_some_and(|end| {
-            // A clock before the epoch knows no key that ends.
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            now.is_ok_and(|now| now >= end)
-        });
-        (!expired).then(|| entry.client.clone())
+        let now = since_epoch();
+        if entry.has_ended(now) {
+            return None;
+        }
+        let seconds = now.as_secs();
+        // Cores that serve one client write its time once a second, and otherwise only read it.
+        if entry.used.load(Ordering::Relaxed) != seconds {
+            entry.used.store(seconds, Ordering::Relaxed);
+        }
+        Some(entry.client.clone())
     }
+}
+
+impl Entry {
+    /// Whether the key is unknown at this time since the epoch.
+    fn has_ended(&self, now: Duration) -> bool {
+        self.expires.is_some_and(|end| now >= end)
+    }
+}
+
+/// The time since the epoch. A clock before the epoch ends no key.
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// The hash under which a key is known.
@@ -110,7 +169,7 @@ pub fn hash(key: &[u8]) -> [u8; 32] {
     hash
 }
 
-fn table(keys: impl IntoIterator<Item = ListedKey>) -> Table {
+fn table(keys: impl IntoIterator<Item = ListedKey>, before: &Table) -> Table {
     let entry = |key: ListedKey| {
         let ListedKey {
             name,
@@ -119,7 +178,14 @@ fn table(keys: impl IntoIterator<Item = ListedKey>) -> Table {
             plan,
         } = key;
         let client = KeyClient { name, plan };
-        (sha256, Entry { client, expires })
+        let earlier = before.get(&sha256);
+        let used = earlier.map_or_else(Arc::default, |earlier| earlier.used.clone());
+        let entry = Entry {
+            client,
+            expires,
+            used,
+        };
+        (sha256, entry)
     };
     keys.into_iter().map(entry).collect()
 }

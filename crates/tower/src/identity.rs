@@ -1,6 +1,7 @@
 //! Who is calling: the first client source that answers names the client.
 
 pub(crate) mod findings;
+mod key_uses;
 pub(crate) mod members;
 pub(crate) mod named;
 pub(crate) mod required;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::Request;
 use tidegate_status::client::{
-    Decides, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
+    Decides, KeyUse, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
 };
 use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
 use tidegate_tower::{
@@ -137,7 +137,22 @@ impl Budgets {
             unlimited: found.unlimited,
             unlisted: found.unlisted,
             shared: found.shared,
+            keys: self.keys(&found.client),
         }
+    }
+
+    /// Returns when the client's API keys were used last.
+    fn keys(&self, client: &Client) -> Vec<KeyUse> {
+        let uses = self.clients.key_uses(client).into_iter();
+        uses.map(|key| {
+            let [a, b, c, d, ..] = key.sha256;
+            KeyUse {
+                hash: format!("sha256:{a:02x}{b:02x}{c:02x}{d:02x}"),
+                expires: key.expires.map(|end| end.as_secs()),
+                last_used: key.last_used,
+            }
+        })
+        .collect()
     }
 
     /// Every budget that requests of this client could be charged to, each once, in the order of the routes.

@@ -46,8 +46,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Makes every part that `plan` asks for. Taken over from `before` are token keys that are known, and upstreams that
-    /// did not change.
+    /// Makes every part that `plan` asks for. Keys of tokens, upstreams that did not change, and the last uses of API keys are taken over
+    /// from `before`.
     pub(crate) fn snapshot(
         &self,
         plan: Plan,
@@ -64,6 +64,9 @@ impl Runtime {
             table: self.overrides.table.clone(),
             plans: plan.plans,
         };
+        if let Some(before) = before {
+            plan.clients.take_key_uses(&before.stack.clients);
+        }
         let enforcement = Enforcement {
             clients: Arc::new(plan.clients),
             hasher: self.hasher.clone(),

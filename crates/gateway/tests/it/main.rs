@@ -25,6 +25,7 @@ mod dropped;
 mod headers;
 mod health;
 mod key_files;
+mod key_use;
 mod matched;
 mod overrides;
 mod plans;
