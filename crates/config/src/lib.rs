@@ -27,6 +27,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tracing;
+mod unknown;
 mod upstreams;
 
 use std::fs::{self, File};
@@ -132,7 +133,7 @@ fn parse_after(
         return Err(source.refuse(vec![problem]));
     }
     let file = tidegate_yaml::read(&source, hints::unknown_key)
-        .map_err(|problem| source.refuse(vec![problem]))?;
+        .map_err(|problem| source.refuse(unknown::beside(problem, &source)))?;
     file::check(&file, &source, &env, before)
 }
 

@@ -3,13 +3,15 @@
 //! Start reading at [`read`](fn@read). This crate does not know which keys a file has, and what they mean.
 
 mod expand;
+mod keys;
 mod read;
 mod report;
 mod shape;
 mod spanned;
 
 pub use expand::{Unfilled, Why, expand};
-pub use read::read;
+pub use keys::Keys;
+pub use read::{read, unknown_key};
 pub use report::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
 pub use shape::{BlockOr, ScalarOr, entries};
 pub use spanned::Spanned;

@@ -21,7 +21,7 @@ pub fn read<T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
         let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
-        match unknown_key(&error).and_then(|(key, allowed)| hint(key, allowed)) {
+        match unknown_field(&error).and_then(|(key, allowed)| hint(key, allowed)) {
             Some(note) => found.note(note),
             None => found,
         }
@@ -29,13 +29,27 @@ pub fn read<T: DeserializeOwned>(
 }
 
 /// Returns the unknown key that an error is about, and the keys that are allowed in its place.
-fn unknown_key(error: &Error) -> Option<(&str, &[&'static str])> {
+fn unknown_field(error: &Error) -> Option<(&str, &[&'static str])> {
     match error {
-        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => unknown_key(error),
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => unknown_field(error),
         Error::SerdeUnknownField {
             field, expected, ..
         } => Some((field, expected)),
         _ => None,
+    }
+}
+
+/// Returns the problem of an unknown key, with the reason if that is a wrong indentation.
+pub fn unknown_key(
+    place: Option<Place>,
+    key: &str,
+    allowed: &[&str],
+    source: &Source<'_>,
+) -> Problem {
+    let problem = Problem::unknown_key(place, key, allowed);
+    match place.and_then(|place| indent::empty_above(key, place, source)) {
+        Some(note) => problem.note(note),
+        None => problem,
     }
 }
 

@@ -113,7 +113,7 @@ impl Problem {
 
     /// An unknown key where some are allowed. If it may stand for one whose values are secret, the
     /// rest of the line is not shown.
-    pub fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {
+    pub fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
         // What is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
         // So may what stands beside a hash.
