@@ -8,6 +8,7 @@ mod metrics_page;
 mod overrides;
 mod page;
 mod refusals;
+mod why;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -193,6 +194,13 @@ impl Admin {
             }
             return answer;
         }
+        if let Some(id) = why::id(path) {
+            let answer = match access.asker(&head.method, &head.headers) {
+                Ok(_) => why::answer(&snapshot, id),
+                Err(refusal) => *refusal,
+            };
+            return answer.map(at_once);
+        }
         let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
@@ -203,7 +211,7 @@ impl Admin {
             },
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides and /clients/{name}\n",
+                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id} and /clients/{name}\n",
             ),
         };
         answer.map(at_once)

@@ -262,7 +262,7 @@ impl Stack {
                 response
             }
         };
-        let by = end.answered(&mut response);
+        let by = end.answered(&mut response, request_id.as_ref());
         match (by, call) {
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {

@@ -2,7 +2,7 @@
 //!
 //! - `address`: where a port is
 //! - `port`: its token, and one exchange
-//! - `client`, `health`, `overrides`, `top`: the commands
+//! - `client`, `health`, `overrides`, `top`, `why`: the commands
 
 mod address;
 pub mod client;
@@ -11,6 +11,7 @@ pub mod health;
 pub mod overrides;
 pub mod port;
 pub mod top;
+pub mod why;
 
 use std::path::Path;
 

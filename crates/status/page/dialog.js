@@ -128,4 +128,39 @@ function confirmReset(button, name) {
   button.textContent = "Give this client its full budgets?";
 }
 
+/** Why a request was refused, by the ID that its answer carried. */
+async function showWhy(id) {
+  openDialog("why", id);
+  show("detail-body", element("p", { class: "empty" }, "Looking for the refusal…"));
+  asked += 1;
+  const own = asked;
+  let body;
+  try {
+    const answer = await fetch(`/why/${encodeURIComponent(id)}`, { credentials: "same-origin" });
+    const refused = await answer.json();
+    if (!answer.ok) throw new Error(refused.detail || `status ${answer.status}`);
+    const facts = [
+      ["Time", new Date(refused.at).toLocaleString("en-GB")],
+      ["Status", refused.status === null ? "no answer" : String(refused.status)],
+      ["Outcome", refused.outcome],
+      ["Error", refused.error],
+      ["Client", refused.client],
+      ["Route", refused.route],
+      ["Limit", refused.limit],
+      ["Denied by", refused.denied_by],
+      ["Again", refused.retry_after === null ? null : `after ${lasting(refused.retry_after)}`],
+    ];
+    const rows = facts.filter(([, fact]) => fact !== null).map(([name, fact]) => [[name, "soft"], clean(fact)]);
+    body = table([["Fact", ""], ["Value", ""]], rows, "");
+  } catch (error) {
+    body = element("p", { class: "empty" }, clean(error.message));
+  }
+  if (open !== null && open.kind === "why" && asked === own) show("detail-body", body);
+}
+
+byId("why").addEventListener("submit", (event) => {
+  event.preventDefault();
+  showWhy(byId("why-id").value.trim());
+});
+
 byId("detail").addEventListener("close", () => { open = null; });

@@ -4,6 +4,7 @@
 //! meaning or goes.
 
 mod overrides;
+mod refused;
 mod services;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use overrides::{Override, Overrides};
+pub use refused::Refused;
 pub use services::{Node, Redis, Server, Store, Upstream};
 
 /// The version of the document.

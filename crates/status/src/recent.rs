@@ -68,6 +68,12 @@ impl<T: Clone> Recent<T> {
         self.left_out.load(Ordering::Relaxed)
     }
 
+    /// Returns the latest of which this is true.
+    pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let items = self.items.lock();
+        items.iter().rev().find(|item| is_it(item)).cloned()
+    }
+
     /// The last ones, the latest first.
     pub fn list(&self) -> Vec<T> {
         self.items.lock().iter().rev().cloned().collect()
@@ -88,6 +94,8 @@ mod tests {
             recent.refill();
         }
         assert_eq!(recent.list(), [21, 20, 11]);
+        assert_eq!(recent.find(|item| *item > 19), Some(21));
+        assert_eq!(recent.find(|item| *item < 11), None);
         assert_eq!(recent.left_out(), 9);
     }
 }

@@ -46,7 +46,9 @@ use tidegate_upstream::UpstreamMetrics;
 pub use admin::AdminMetrics;
 use body_costs::BodyCostMetrics;
 pub(crate) use clients::epoch_ms;
-pub use clients::{ClientMetrics, ClientName};
+pub use clients::{
+    ClientMetrics, ClientName, LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer,
+};
 pub use connections::ConnectionMetrics;
 use cut_answers::CutAnswers;
 pub use deny_file::DenyFileMetrics;

@@ -74,6 +74,7 @@ impl StatusBoard {
     /// Takes all counters at the end of a second; the number of the second.
     pub fn second(&mut self, view: &View<'_>) -> u64 {
         view.metrics.clients().refusals.refill();
+        view.metrics.clients().refused.refill();
         proxies::log(view);
         self.0.second(view)
     }

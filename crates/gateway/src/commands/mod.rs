@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
 #[cfg(test)]
 use tidegate_config::Plan;
 use tidegate_config::Warning;
-use tidegate_remote::{Failure, client, environment, health, load, overrides, print, top};
+use tidegate_remote::{Failure, client, environment, health, load, overrides, print, top, why};
 use tidegate_telemetry::{log, program};
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
@@ -79,6 +79,8 @@ enum Command {
     Simulate(Box<tidegate_simulate::Options>),
     /// Shows or resets the budgets of one client, or changes what is in force for it, on a running gateway.
     Client(client::Question),
+    /// Says why a running gateway refused a request, by the request ID of the answer.
+    Why(why::Question),
     /// Shows, saves or sets all overrides of a running gateway.
     Overrides(overrides::Question),
     /// Shows clients, limits and servers of running gateways in the terminal, live.
@@ -134,6 +136,7 @@ impl Cli {
             Command::Check(options) => check::run(config, &options),
             Command::Explain(question) => explain::run(config, &question),
             Command::Client(question) => client::run(config, &question),
+            Command::Why(question) => why::run(config, &question),
             Command::Overrides(question) => overrides::run(config, &question),
             Command::Top(view) => top::run(config, &view),
             Command::Keys(task) => keys::run(&task),

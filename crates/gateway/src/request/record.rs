@@ -20,9 +20,9 @@ use super::unread::Unread;
 use crate::body::{Body, read_on};
 use crate::outcome::ForwardOutcome;
 use tidegate_telemetry::access_log::{AccessLog, Record};
-use tidegate_telemetry::metrics::{OpenTunnel, RouteMetrics};
+use tidegate_telemetry::metrics::{OpenTunnel, RefusedAnswer, RouteMetrics};
 use tidegate_telemetry::traces::Recording;
-use tidegate_telemetry::{Cut, RequestOutcome};
+use tidegate_telemetry::{Cut, RequestId, RequestOutcome};
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
@@ -75,8 +75,12 @@ impl RequestEnd {
         }
     }
 
-    /// Takes what the limits and the forwarding left in the answer, and says who gave it.
-    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> AnsweredBy {
+    /// Takes what the limits and the forwarding left in the answer, and says who gave it. A refusal is kept under `id`.
+    pub(crate) fn answered<B>(
+        &mut self,
+        response: &mut Response<B>,
+        id: Option<&RequestId>,
+    ) -> AnsweredBy {
         let decided = response.extensions_mut().remove::<Decided>();
         let outcome = response.extensions_mut().remove::<ForwardOutcome>();
         let problem = error_of(response);
@@ -116,6 +120,15 @@ impl RequestEnd {
         }
         if let Some(decided) = &decided {
             self.metrics.decided(decided);
+        }
+        if let Some(id) = id.filter(|_| self.outcome.is_refusal()) {
+            let refused = RefusedAnswer {
+                id,
+                status,
+                outcome: self.outcome,
+                error: problem.as_ref().map(|ProblemError(error)| *error),
+            };
+            self.metrics.refused(refused, decided.as_ref());
         }
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);

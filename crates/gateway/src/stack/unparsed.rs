@@ -51,7 +51,7 @@ impl Stack {
         let is_trusted = self.clients.trusted.contains(connection.peer().ip());
         let decided = response.extensions().get().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
-        if end.answered(&mut response) == AnsweredBy::Nobody {
+        if end.answered(&mut response, answer_id.as_ref()) == AnsweredBy::Nobody {
             let response = None;
             return RefusedHead { response, used_up };
         }

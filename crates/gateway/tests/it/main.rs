@@ -103,6 +103,7 @@ mod status_reload;
 mod status_servers;
 mod traces;
 mod unread_log;
+mod why;
 
 // The commands, by the real binary.
 mod builds;

@@ -1,5 +1,7 @@
 //! Who uses most, who is refused, and who is near a limit. Never a label of a metric: there may be millions of clients.
 
+mod refused;
+
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use tidegate_net::text::cut;
 use tidegate_status::document::Refusal;
 use tidegate_status::{Hitters, Measure, NearLimits, Nearness, Recent};
 use tidegate_tower::{Client, Decided, Rule};
+
+pub use refused::{LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer};
 
 /// How much of a client's name is kept, in bytes.
 const MAX_NAME: usize = 64;
@@ -29,7 +33,7 @@ pub(super) struct NumberedLimit {
     number: u32,
     // Whether it is counted per something of the caller's. No client is near a budget that all share.
     is_callers: bool,
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
 }
 
 /// What is counted of clients.
@@ -39,6 +43,8 @@ pub struct ClientMetrics {
     pub hitters: Hitters<ClientName>,
     /// The last refusals.
     pub refusals: Recent<Refusal>,
+    /// The same by request ID, and more of them.
+    pub refused: LastRefused,
     // By number. There are as many as configurations have had.
     limits: Mutex<Vec<Arc<str>>>,
     seed: RandomState,
@@ -50,6 +56,7 @@ impl Default for ClientMetrics {
         Self {
             hitters: Hitters::new(threads.map_or(1, usize::from)),
             refusals: Recent::new(REFUSALS, REFUSALS_A_SECOND),
+            refused: LastRefused::default(),
             limits: Mutex::default(),
             seed: RandomState::default(),
         }
@@ -167,16 +174,21 @@ impl ClientName {
     }
 }
 
-/// The limit that keeps the client waiting for longest is told of.
+/// Returns the place of the limit that keeps the client waiting for longest, and for how many seconds.
+fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
+    let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
+    let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
+    let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
+    let longest = refusing.max_by_key(|(_, verdict)| verdict.retry_after);
+    longest.map(|(index, verdict)| (index, verdict.retry_after.div_ceil(1_000_000)))
+}
+
 fn refusal<'a>(
     route: &str,
     limit: impl Fn(usize) -> Option<&'a NumberedLimit>,
     decided: &Decided,
 ) -> Refusal {
-    let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
-    let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
-    let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
-    let longest = refusing.max_by_key(|(_, verdict)| verdict.retry_after);
+    let longest = longest_refusal(decided);
     let (client, is_cut) = ClientName::of(&decided.client).shown();
     Refusal {
         at: epoch_ms(),
@@ -186,7 +198,7 @@ fn refusal<'a>(
             .and_then(|(index, _)| limit(index))
             .map_or_else(String::new, |limit| limit.name.to_string()),
         route: route.to_string(),
-        retry_after: longest.map_or(0, |(_, verdict)| verdict.retry_after.div_ceil(1_000_000)),
+        retry_after: longest.map_or(0, |(_, seconds)| seconds),
     }
 }
 

@@ -14,7 +14,7 @@ use super::clients::NumberedLimit;
 use super::requests::{RequestTotals, RouteRequests};
 use super::{
     BodyCostMetrics, ClientMetrics, CutAnswers, DecisionLabels, Durations, Exemplars,
-    GatewayMetrics, RouteLabels, StoreMetrics, UnknownPlans,
+    GatewayMetrics, RefusedAnswer, RouteLabels, StoreMetrics, UnknownPlans,
 };
 use crate::outcome::{Cut, RequestOutcome, StatusClass};
 
@@ -165,6 +165,13 @@ impl RouteMetrics {
             self.clients.count(&decided.client, added, &near);
             self.store_call(decision);
         }
+    }
+
+    /// Keeps a refusal for those who ask for it by its request ID.
+    pub fn refused(&self, refused: RefusedAnswer<'_>, decided: Option<&Decided>) {
+        let limit = |at: usize| self.limits.get(at).map(|limit| limit.numbered.name.clone());
+        let kept = &self.clients.refused;
+        kept.add(refused, &self.name, limit, decided);
     }
 
     /// The body of an answer has settled what its request costs.

@@ -1,0 +1,35 @@
+//! `/why/{id}`: why a request was refused, by its ID.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use tidegate_net::path::decoded_part;
+use tidegate_telemetry::metrics::{MOST_REFUSED, REFUSED_A_SECOND};
+use tidegate_tower::problem;
+
+use crate::runtime::snapshot::Snapshot;
+
+/// What stands before a request ID.
+const WHY: &str = "/why/";
+
+/// Returns the request ID in a path, as it is written there.
+pub(super) fn id(path: &str) -> Option<&str> {
+    path.strip_prefix(WHY).filter(|id| !id.is_empty())
+}
+
+pub(super) fn answer(snapshot: &Snapshot, id: &str) -> Response<Bytes> {
+    let refused = &snapshot.stack.metrics.clients().refused;
+    let Some(refused) = decoded_part(id).and_then(|id| refused.of(&id)) else {
+        let detail = format!(
+            "This gateway keeps no refusal with this request ID. It keeps the last {MOST_REFUSED} refusals, at most {REFUSED_A_SECOND} a \
+             second; another gateway may have refused the request."
+        );
+        return problem(StatusCode::NOT_FOUND, "unknown_request_id", &detail);
+    };
+    // Numbers and strings always become JSON.
+    let mut response = Response::new(serde_json::to_vec(&refused).unwrap_or_default().into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
