@@ -1,7 +1,7 @@
 //! Notes on unknown keys that other proxies have, or that stand elsewhere here.
 
 /// A key, a key that is allowed in its place, and the note.
-const NOTES: [(&[&str], &str, &str); 9] = [
+const NOTES: [(&[&str], &str, &str); 13] = [
     (
         &["tls", "ssl", "https"],
         "listen",
@@ -52,6 +52,26 @@ const NOTES: [(&[&str], &str, &str); 9] = [
         &["keepalive", "keep_alive"],
         "idle",
         "`idle` bounds how long a connection without a request stays open",
+    ),
+    (
+        &["interval"],
+        "unhealthy_after",
+        "`every` is the time between two checks",
+    ),
+    (
+        &["hostname", "headers", "authority"],
+        "unhealthy_after",
+        "`host` is the Host of a check",
+    ),
+    (
+        &["mode", "scheme", "service", "service_name"],
+        "unhealthy_after",
+        "`grpc: {}` checks by gRPC, and `grpc: { service: shop.Cart }` checks one service",
+    ),
+    (
+        &["healthy_threshold", "unhealthy_threshold"],
+        "unhealthy_after",
+        "`healthy_after` and `unhealthy_after` are the numbers of answers in a row",
     ),
 ];
 

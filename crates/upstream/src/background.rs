@@ -207,24 +207,26 @@ impl Background {
             }
             while let Some(checked) = checks.join_next().await {
                 if let Ok((server, Some(passed))) = checked {
-                    self.metrics.checked(passed);
-                    let change = server.health.checked(plan, passed, Instant::now());
-                    self.tell_change(&server, change);
+                    self.metrics.checked(passed.is_ok());
+                    let change = server.health.checked(plan, passed.is_ok(), Instant::now());
+                    if change.is_some() {
+                        self.log_check(&server, passed);
+                    }
                 }
             }
         }
     }
 
-    fn tell_change(&self, server: &Server, change: Option<bool>) {
+    /// Logs that a server is well again, or why it gets no requests.
+    fn log_check(&self, server: &Server, passed: Result<(), Box<str>>) {
         let (upstream, address) = (&self.plan.name, server.address);
         let server = &server.plan;
-        match change {
-            None => return,
-            Some(true) => {
+        match passed {
+            Ok(()) => {
                 tracing::info!(%upstream, %server, %address, "a server passes its health checks again");
             }
-            Some(false) => {
-                tracing::warn!(%upstream, %server, %address, "a server fails its health checks and gets no requests");
+            Err(cause) => {
+                tracing::warn!(%upstream, %server, %address, %cause, "a server fails its health checks and gets no requests");
             }
         }
         self.count();

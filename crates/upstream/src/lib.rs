@@ -38,7 +38,8 @@ pub use retries::Retries;
 pub use send_error::SendError;
 pub use server::connection::{ConnectError, Lease};
 pub use settings::{
-    Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Share, Speaks, UpstreamPlan,
+    Balance, EjectPlan, HealthPlan, HealthRequest, RetryPlan, ServerPlan, Share, Speaks,
+    UpstreamPlan,
 };
 pub use state::{ServerState, UpstreamState};
 pub use tunnel::{ClosedTunnel, Tunnel};

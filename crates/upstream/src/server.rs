@@ -1,5 +1,6 @@
 //! One server of an upstream: what is spoken to it, and the connections to it that are kept for the next request.
 
+mod check;
 pub(crate) mod connection;
 mod idle;
 
@@ -9,22 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use http::header::HOST;
 use http::uri::Authority;
-use http::{HeaderValue, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use self::connection::{ConnectError, Connection, Lease, Shared};
 use self::idle::IdleConnections;
-use super::body::{BodyState, RequestBody};
+use super::body::BodyState;
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
 use super::interim::Unanswered;
-use super::settings::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
+use super::settings::{ServerPlan, Speaks, UpstreamPlan};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use super::watched::Watched;
 use tidegate_net::descriptors::UpstreamDescriptor;
@@ -63,6 +61,8 @@ pub(crate) struct Server {
     pub(crate) places: ConnectionLimit,
     /// What the selector owes it.
     pub(crate) credit: AtomicI64,
+    // The same at the port of health checks, if these have a port of their own.
+    probe: Option<Arc<Self>>,
     idle: IdleConnections,
     // The time for which an idle connection is kept.
     kept: Duration,
@@ -118,7 +118,14 @@ impl Server {
             shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
             plan,
             address,
+        let port = upstream.health.as_ref().and_then(|health| health.port);
+        let port = port.filter(|port| *port != address.port());
+        let probe = port.map(|port| {
+            let checked = SocketAddr::new(address.ip(), port);
+            Arc::new(Self::new(plan.clone(), checked, upstream))
+        });
             idle: IdleConnections::new(upstream.idle),
+            probe,
             kept: upstream.idle,
             closed_early: Mutex::default(),
             shared: Mutex::default(),
@@ -228,47 +235,6 @@ impl Server {
         shared.retain(|connection| connection.is_of_use(self.kept));
         let is_new = |shared: &&Arc<Shared>| shared.is_new() && wanted.takes(shared);
         shared.iter().find(is_new).cloned()
-    }
-
-    /// Whether it answers as a server that is well: on a connection of its own, unless requests share one. `None` if this
-    /// machine has no room for a connection, which says nothing of the server.
-    pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
-        let mut is_short = false;
-        let mut kept = self.kept_shared(&Wanted::any(Offer::Any));
-        let mut asked_on = None;
-        let asked = async {
-            loop {
-                let is_kept = kept.is_some();
-                let lease = match kept.take() {
-                    Some(lease) => asked_on.insert(lease),
-                    None => {
-                        let connected = self.connect(Offer::Any).await;
-                        is_short = connected.as_ref().is_err_and(ConnectError::is_our_shortage);
-                        asked_on.insert(connected.ok()?)
-                    }
-                };
-                let mut request = Request::new(RequestBody::Empty);
-                *request.uri_mut() = plan.path.clone().into();
-                let host = HeaderValue::from_str(self.plan.authority.as_str()).ok()?;
-                request.headers_mut().insert(HOST, host);
-                match lease.send(request, self).await {
-                    Ok(answer) => return Some(answer.status()),
-                    // The server may have closed it meanwhile.
-                    Err(_) if is_kept => {}
-                    Err(_) => return None,
-                }
-            }
-        };
-        let asked = timeout(plan.timeout, asked).await;
-        if asked.is_err()
-            && let Some(lease) = asked_on
-        {
-            // The connection may be dead. The next check takes a fresh one.
-            lease.retire();
-        }
-        let status = asked.ok().flatten();
-        let passed = status.is_some_and(|status| status.is_success() || status.is_redirection());
-        (!is_short).then_some(passed)
     }
 
     async fn connect(self: &Arc<Self>, offer: Offer) -> Result<Lease, ConnectError> {

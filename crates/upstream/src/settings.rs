@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Method, StatusCode};
 
 use tidegate_net::tls::UpstreamTls;
 
@@ -191,8 +191,12 @@ impl Default for EjectPlan {
 /// How a server is asked whether it is well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthPlan {
-    /// What is asked for.
-    pub path: PathAndQuery,
+    /// The request of a check.
+    pub request: HealthRequest,
+    /// The port of the check; none: the port of requests.
+    pub port: Option<u16>,
+    /// The host of the request; none: the host of the server.
+    pub host: Option<HeaderValue>,
     /// How often.
     pub every: Duration,
     /// How long the answer may take, with the connection.
@@ -213,3 +217,20 @@ pub struct RetryPlan {
     /// The most retries, in percent of the route's requests.
     pub budget: u32,
 }
+/// The request of a health check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthRequest {
+    /// An answer with 200 to 399 is good.
+    Http {
+        /// GET or HEAD.
+        method: Method,
+        /// The path, with a query if need be.
+        path: PathAndQuery,
+    },
+    /// A call of `grpc.health.v1.Health/Check`. The answer `SERVING` is good.
+    Grpc {
+        /// The name of a service; empty: the server as a whole.
+        service: Box<str>,
+    },
+}
+

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use tidegate_upstream::{EjectPlan, HealthPlan};
+use tidegate_upstream::{EjectPlan, HealthPlan, HealthRequest, ServerPlan, Speaks};
+use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::shape::SingleOr;
 use crate::value::answers::StatusRange;
+use crate::value::net::{can_be_dialled, no_host};
 use crate::value::number::{Percent, bounded, object};
+use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
 /// When a server that fails is left out.
@@ -28,12 +32,20 @@ pub(crate) struct Eject {
     pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
 }
 
-/// How servers are asked whether they are well: by a GET that is to be answered with 200 to 399.
+/// Health checks of servers: by HTTP, where 200 to 399 is good, or by gRPC.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Health {
-    /// What is asked for.
-    pub(crate) path: Scalar<CheckPath>,
+    /// The path of a check by HTTP.
+    pub(crate) path: Option<Scalar<CheckPath>>,
+    /// The method of a check by HTTP: GET or HEAD. Default: GET.
+    pub(crate) method: Option<Scalar<CheckMethod>>,
+    /// Checks by gRPC (grpc.health.v1.Health/Check) in place of a path. Default: by HTTP.
+    pub(crate) grpc: Option<Spanned<GrpcHealth>>,
+    /// The port of the check, with the same protocol. Default: the port of the server.
+    pub(crate) port: Option<Scalar<CheckPort>>,
+    /// The Host (HTTP/2: the authority) of the check. Default: the host of the server's URL.
+    pub(crate) host: Option<Scalar<CheckHost>>,
     /// How often. Default: 5s.
     pub(crate) every: Option<Scalar<Duration>>,
     /// How long the answer may take, with the connection. Default: 1s.
@@ -43,6 +55,30 @@ pub(crate) struct Health {
     /// So many bad answers in a row take it out. Default: 3.
     pub(crate) unhealthy_after: Option<Scalar<Times>>,
 }
+
+/// A check by gRPC.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrpcHealth {
+    /// The name of a service. Default: the server as a whole.
+    pub(crate) service: Option<Scalar<ServiceName>>,
+}
+
+name!(
+    /// The name of a gRPC service.
+    pub(crate) ServiceName,
+    "the name of a gRPC service",
+    "letters, digits, `.`, `_`, `-` and `/`, such as shop.Cart; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/')
+);
+
+bounded!(
+    /// The port of a health check.
+    CheckPort(u16),
+    (1..=65_535),
+    "a port",
+    "a whole number from 1 to 65535"
+);
 
 bounded!(
     /// So many in a row.
@@ -101,6 +137,46 @@ impl Value for CheckPath {
     }
 }
 
+/// The method of a health check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckMethod(Method);
+
+impl Value for CheckMethod {
+    const NAME: &'static str = "CheckMethod";
+    const WHAT: &'static str = "the method of a health check";
+    const ALLOWED: &'static str = "GET or HEAD";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "GET" => Ok(Self(Method::GET)),
+            "HEAD" => Ok(Self(Method::HEAD)),
+            _ => Err(Fault::Form),
+        }
+    }
+
+    fn words() -> impl Iterator<Item = &'static str> {
+        ["GET", "HEAD"].into_iter()
+    }
+}
+
+/// The host of a health check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckHost(HeaderValue);
+
+impl Value for CheckHost {
+    const NAME: &'static str = "CheckHost";
+    const WHAT: &'static str = "the host of a health check";
+    const ALLOWED: &'static str = "a host such as api.internal, with a port if need be";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let authority = text.parse::<Authority>().ok();
+        let authority = authority.filter(|it| can_be_dialled(it) && !it.as_str().contains('@'));
+        let authority = authority.ok_or_else(|| no_host(text))?;
+        let value = HeaderValue::from_str(authority.as_str());
+        value.map(Self).map_err(|_| Fault::Form)
+    }
+}
+
 /// How a health check is made if nothing else is said.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -147,18 +223,68 @@ pub(crate) fn eject(
     }
 }
 
-pub(crate) fn health_plan(check: &mut Check<'_>, written: &Health) -> Option<HealthPlan> {
-    let path = check.read(&written.path);
-    let every = check.read_some(written.every.as_ref());
-    let timeout = check.read_some(written.timeout.as_ref());
+pub(crate) fn health_plan(
+    check: &mut Check<'_>,
+    written: &Spanned<Health>,
+    servers: Option<&[ServerPlan]>,
+) -> Option<HealthPlan> {
+    let health = &written.value;
+    let request = request(check, written, servers);
+    let port = check.read_some(health.port.as_ref());
+    let host = check.read_some(health.host.as_ref());
+    let every = check.read_some(health.every.as_ref());
+    let timeout = check.read_some(health.timeout.as_ref());
     let times = |scalar: Option<Times>, usual| scalar.map_or(usual, |Times(times)| times);
-    let healthy_after = check.read_some(written.healthy_after.as_ref());
-    let unhealthy_after = check.read_some(written.unhealthy_after.as_ref());
+    let healthy_after = check.read_some(health.healthy_after.as_ref());
+    let unhealthy_after = check.read_some(health.unhealthy_after.as_ref());
     Some(HealthPlan {
-        path: path.map(|CheckPath(path)| path)?,
+        request: request?,
+        port: port.map(|CheckPort(port)| port),
+        host: host.map(|CheckHost(host)| host),
         every: every.unwrap_or(EVERY),
         timeout: timeout.unwrap_or(TIMEOUT),
         healthy_after: times(healthy_after, HEALTHY_AFTER),
         unhealthy_after: times(unhealthy_after, UNHEALTHY_AFTER),
+    })
+}
+
+/// Returns the request of a check. It is made by HTTP or by gRPC.
+fn request(
+    check: &mut Check<'_>,
+    written: &Spanned<Health>,
+    servers: Option<&[ServerPlan]>,
+) -> Option<HealthRequest> {
+    let health = &written.value;
+    let path = check.read_some(health.path.as_ref());
+    let method = check.read_some(health.method.as_ref());
+    let Some(grpc) = &health.grpc else {
+        if health.path.is_none() {
+            let problem = Problem::new(written.place, "this health check has no path");
+            check.refuse(problem.note("write `path: /healthz`, or `grpc: {}` for a check by gRPC"));
+        }
+        return Some(HealthRequest::Http {
+            method: method.map_or(Method::GET, |CheckMethod(method)| method),
+            path: path.map(|CheckPath(path)| path)?,
+        });
+    };
+    let service = check.read_some(grpc.value.service.as_ref());
+    let path = health.path.as_ref().map(|it| ("path", it.place));
+    let method = health.method.as_ref().map(|it| ("method", it.place));
+    for (key, place) in path.into_iter().chain(method) {
+        let message = format!("a check by gRPC has no `{key}`");
+        check.refuse(
+            Problem::new(place, message)
+                .note("gRPC always calls grpc.health.v1.Health/Check: leave this out, or `grpc`"),
+        );
+    }
+    let is_http1 = |server: &&ServerPlan| matches!(server.speaks, Speaks::Http1);
+    if let Some(server) = servers.and_then(|servers| servers.iter().find(is_http1)) {
+        let message = format!("{server} speaks HTTP/1.1, which has no gRPC");
+        let remedy =
+            "gRPC needs HTTP/2: write h2c:// or https:// for each server, or check a `path`";
+        check.refuse(Problem::new(grpc.place, message).note(remedy));
+    }
+    Some(HealthRequest::Grpc {
+        service: service.map_or_else(Box::default, |ServiceName(name)| name.into()),
     })
 }

@@ -37,7 +37,7 @@ pub(crate) struct Upstream {
     /// When a server that fails is left out: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// How servers are asked whether they are well. Default: not.
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Option<Spanned<Health>>,
     /// How long a server that comes back takes to get its full share. Default: none, it gets that at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
     /// The most connections in use to one server; of HTTP/2, requests. Default: as many as it takes.
@@ -252,7 +252,7 @@ pub(crate) fn upstream_plan(
     let health = written
         .health
         .as_ref()
-        .map(|health| health_plan(check, health));
+        .map(|health| health_plan(check, health, servers.as_deref()));
     let slow_start = check.read_some(written.slow_start.as_ref());
     let max_connections = check.read_some(written.max_connections.as_ref());
     let max_waiting = check.read_some(written.max_waiting.as_ref());

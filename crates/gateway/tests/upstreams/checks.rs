@@ -1,10 +1,13 @@
 //! Servers are asked whether they are well.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
-use http::{Request, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tidegate_testkit::body::BoxBody;
 use tidegate_testkit::{Client, Speaks, Upstream, body};
 
 use crate::group::{becomes, gateway, metric};
@@ -96,5 +99,115 @@ async fn no_answer_is_a_bad_one() {
     let client = Client::new(gateway.address);
     for _ in 0..6 {
         assert_eq!(client.get("/").await.status, 200);
+    }
+}
+
+/// A service often answers health checks on a port of its own.
+#[tokio::test]
+async fn a_check_has_a_port_a_host_and_a_method_of_its_own() {
+    for speaks in [Speaks::Http1, Speaks::Http2] {
+        let server = Upstream::ok_speaking(speaks.clone());
+        let checked = Upstream::ok_speaking(speaks);
+        let port = checked.url().rsplit_once(':').unwrap().1.to_owned();
+        for (host, expected) in [
+            ("host: health.internal, method: HEAD,", "health.internal"),
+            ("", &*format!("127.0.0.1:{port}")),
+        ] {
+            let health = format!(
+                "health: {{ path: /ready, port: {port}, {host} every: 10ms, timeout: 5s, unhealthy_after: 1 }}"
+            );
+            let before = checked.count();
+            let gateway = gateway(&[server.url()], &health, "").await;
+            checked.wait_for(before + 1, crate::group::LONG).await;
+            let check = checked.requests()[before].clone();
+            let method = match host {
+                "" => Method::GET,
+                _ => Method::HEAD,
+            };
+            assert_eq!((&*check.target, check.method), ("/ready", method));
+            let named = check.headers.get("host").unwrap();
+            assert_eq!(named, expected);
+            let client = Client::new(gateway.address);
+            assert_eq!(client.get("/").await.status, 200);
+            checked.stop().await;
+            becomes(&gateway, "servers", OUT, 1).await;
+            assert_eq!(client.get("/").await.status, 503);
+            checked.restart();
+            becomes(&gateway, "servers", IN, 1).await;
+            gateway.stop().await;
+        }
+        assert_eq!(server.count(), served(&server), "none of them is a check");
+    }
+}
+
+/// A service of gRPC whose health has the status that is set; above 100 that is an error with the status beyond 100.
+fn healthy(service: &'static str) -> (Upstream, Arc<AtomicU8>) {
+    let status = Arc::new(AtomicU8::new(1));
+    let answers = status.clone();
+    let server = Upstream::speaking(Speaks::Http2, move |request: Request<Incoming>| {
+        let status = answers.load(Ordering::Relaxed);
+        async move {
+            if request.uri().path() != "/grpc.health.v1.Health/Check" {
+                return Response::new(body::full("answer"));
+            }
+            assert_eq!(request.method(), Method::POST);
+            assert_eq!(request.headers()["content-type"], "application/grpc");
+            assert_eq!(request.headers()["te"], "trailers");
+            let asked = request.into_body().collect().await.unwrap().to_bytes();
+            let mut expected = vec![0, 0, 0, 0, 0];
+            if !service.is_empty() {
+                expected[4] = service.len() as u8 + 2;
+                expected.extend([0x0a, service.len() as u8]);
+                expected.extend(service.as_bytes());
+            }
+            assert_eq!(asked, expected);
+            health_answer(status)
+        }
+    });
+    (server, status)
+}
+
+fn health_answer(status: u8) -> Response<BoxBody> {
+    let answer = Response::builder().header("content-type", "application/grpc");
+    if let Some(code) = status.checked_sub(100) {
+        return answer
+            .header("grpc-status", code.to_string())
+            .body(body::empty())
+            .unwrap();
+    }
+    let (mut sender, body) = body::channel();
+    tokio::spawn(async move {
+        let message = Bytes::copy_from_slice(&[0, 0, 0, 0, 2, 8, status]);
+        let code = ("grpc-status".parse().unwrap(), "0".parse().unwrap());
+        _ = sender.send_data(message).await;
+        _ = sender.send_trailers(HeaderMap::from_iter([code])).await;
+    });
+    answer.body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_check_by_grpc_wants_serving() {
+    for service in ["", "shop.Cart"] {
+        let (server, status) = healthy(service);
+        let grpc = match service {
+            "" => "{}".to_owned(),
+            _ => format!("{{ service: {service} }}"),
+        };
+        let health = format!(
+            "health: {{ grpc: {grpc}, every: 10ms, timeout: 5s, healthy_after: 1, unhealthy_after: 1 }}"
+        );
+        let gateway = gateway(&[server.url()], &health, "").await;
+        let client = Client::new(gateway.address);
+        becomes(&gateway, "servers", IN, 1).await;
+        // NOT_SERVING, SERVICE_UNKNOWN, and the errors NOT_FOUND and UNIMPLEMENTED.
+        for bad in [2, 3, 105, 112] {
+            status.store(bad, Ordering::Relaxed);
+            becomes(&gateway, "servers", OUT, 1).await;
+            assert_eq!(client.get("/").await.status, 503);
+            status.store(1, Ordering::Relaxed);
+            becomes(&gateway, "servers", IN, 1).await;
+            assert_eq!(client.get("/").await.status, 200);
+        }
+        assert_eq!(server.connections(), 1);
     }
 }

@@ -1,8 +1,7 @@
 //! A server that fails, by a clock that the tests move.
 
-use http::uri::PathAndQuery;
-
 use super::*;
+use crate::settings::HealthRequest;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,7 +20,9 @@ fn fail(health: &Health) {
 
 fn checks() -> HealthPlan {
     HealthPlan {
-        path: PathAndQuery::from_static("/"),
+        request: HealthRequest::Grpc { service: "".into() },
+        port: None,
+        host: None,
         every: SECOND,
         timeout: SECOND,
         healthy_after: 2,

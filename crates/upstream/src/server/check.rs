@@ -1,0 +1,114 @@
+//! Health checks of a server, by HTTP or by gRPC.
+
+mod grpc;
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HOST, TE};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tidegate_net::tls::Offer;
+use tokio::time::timeout;
+
+use super::connection::ConnectError;
+use super::{Server, Wanted};
+use crate::body::RequestBody;
+use crate::settings::{HealthPlan, HealthRequest};
+
+impl Server {
+    /// Checks whether the server is well: on a connection of its own, unless requests share one. An error is the cause. Returns
+    /// `None` if this machine has no room for a connection, for that is no fault of the server.
+    pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<Result<(), Box<str>>> {
+        let server = self.probe.as_ref().unwrap_or(self);
+        let mut is_short = false;
+        let mut kept = server.kept_shared(&Wanted::any(Offer::Any));
+        let mut used = None;
+        let exchange = async {
+            loop {
+                let is_kept = kept.is_some();
+                let lease = match kept.take() {
+                    Some(lease) => used.insert(lease),
+                    None => match server.connect(Offer::Any).await {
+                        Ok(lease) => used.insert(lease),
+                        Err(error) => {
+                            is_short = error.is_our_shortage();
+                            return Err(no_connection(&error));
+                        }
+                    },
+                };
+                let is_grpc = matches!(plan.request, HealthRequest::Grpc { .. });
+                if is_grpc && !lease.is_shared() {
+                    return Err("the server speaks HTTP/1.1, which has no gRPC".into());
+                }
+                match lease.send(server.question(plan), server).await {
+                    Ok(answer) => return judge(plan, answer).await,
+                    // The server may have closed it meanwhile.
+                    Err(_) if is_kept => {}
+                    Err(error) => return Err(format!("no answer: {}", error.error()).into()),
+                }
+            }
+        };
+        let checked = timeout(plan.timeout, exchange).await;
+        if let Some(lease) = used {
+            match (&checked, &plan.request) {
+                // The connection may be dead. The next check takes a fresh one.
+                (Err(_), _) => lease.retire(),
+                // The answer was read to its end: its stream is not reset.
+                (Ok(Ok(())), HealthRequest::Grpc { .. }) => lease.give_back(None),
+                _ => {}
+            }
+        }
+        let late = |_| Err(format!("no answer within {:?}", plan.timeout).into());
+        (!is_short).then(|| checked.unwrap_or_else(late))
+    }
+
+    /// Returns the request of a check.
+    fn question(&self, plan: &HealthPlan) -> Request<RequestBody> {
+        let mut request = Request::new(RequestBody::Empty);
+        match &plan.request {
+            HealthRequest::Http { method, path } => {
+                *request.method_mut() = method.clone();
+                *request.uri_mut() = path.clone().into();
+            }
+            HealthRequest::Grpc { service } => {
+                let message = Full::new(grpc::message(service)).map_err(|never| match never {});
+                *request.body_mut() = RequestBody::Streaming(Box::new(message));
+                *request.method_mut() = Method::POST;
+                *request.uri_mut() = grpc::PATH.parse().unwrap_or_default();
+                let headers = request.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+                headers.insert(TE, HeaderValue::from_static("trailers"));
+            }
+        }
+        let host = plan.host.clone().or_else(|| {
+            let authority = self.plan.authority.as_str();
+            let own = match plan.port {
+                Some(port) => {
+                    HeaderValue::try_from(format!("{}:{port}", self.plan.authority.host()))
+                }
+                None => HeaderValue::from_str(authority),
+            };
+            own.ok()
+        });
+        request.headers_mut().extend(host.map(|host| (HOST, host)));
+        request
+    }
+}
+
+/// Returns why an answer is a bad one.
+async fn judge(plan: &HealthPlan, answer: Response<Incoming>) -> Result<(), Box<str>> {
+    let status = answer.status();
+    match &plan.request {
+        HealthRequest::Grpc { .. } if status.is_success() => grpc::judge(answer).await,
+        HealthRequest::Http { .. } if status.is_success() || status.is_redirection() => Ok(()),
+        _ => Err(format!("the status is {}", status.as_u16()).into()),
+    }
+}
+
+fn no_connection(error: &ConnectError) -> Box<str> {
+    match error {
+        ConnectError::Unreachable(error) => format!("no connection: {error}").into(),
+        ConnectError::Untrusted => "no TLS".into(),
+    }
+}
