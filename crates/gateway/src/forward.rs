@@ -1,5 +1,6 @@
 //! From an admitted request to an upstream's answer.
 
+mod answer_head;
 mod edits;
 mod error;
 mod headers;

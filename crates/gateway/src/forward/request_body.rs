@@ -31,6 +31,7 @@ pub(super) struct Streaming {
     // Since when the client is waited for.
     waiting: Option<Instant>,
     timer: Timer,
+    bytes: Counter,
     cuts: Counter,
     read: Arc<ReadHeaders>,
     body_state: Arc<BodyState>,
@@ -47,6 +48,8 @@ pub(super) struct BodyBounds {
     pub(super) read: Arc<ReadHeaders>,
     /// The least rate at which the client must send it.
     pub(super) slow: Option<LeastRate>,
+    /// Counts the bytes that are handed on.
+    pub(super) bytes: Counter,
     /// Counts bodies that are cut off.
     pub(super) cuts: Counter,
 }
@@ -65,6 +68,7 @@ pub(super) fn streaming(
         pace: Pace::new(),
         waiting: None,
         timer: Timer::new(),
+        bytes: bounds.bytes,
         cuts: bounds.cuts,
         read: bounds.read,
         body_state,
@@ -156,6 +160,7 @@ impl Body for Streaming {
                     None => return self.end(BodyPhase::TooLarge, "the body is too large".into()),
                 }
                 self.body_state.progressed(length);
+                self.bytes.inc_by(length);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => self.end(BodyPhase::Broken, error),

@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
-use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
 use tidegate_tower::{Clients, LateEdits, Transmission, Unanswered, accept_readable};
 use tower::Service;
 
+use super::answer_head::{check, has_no_body, wanted_upgrade};
 use super::edits;
 use super::error::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::headers::{self, Origin};
@@ -28,7 +28,6 @@ use crate::request::info::{RequestInfo, peer};
 use crate::request::problem::Problem;
 use crate::request::{cors, grpc};
 use tidegate_config::routes::{ForwardSettings, UpstreamHost};
-use tidegate_net::head::HeadCount;
 use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
@@ -52,6 +51,8 @@ pub(crate) struct Forwarding {
     /// The changes of answers, if a limit reads answers before they are changed.
     pub(crate) late_edits: Option<LateEdits>,
     /// Counts request bodies that came too slowly.
+    /// Counts the bytes of request bodies.
+    pub(crate) request_bytes: Counter,
     pub(crate) slow_bodies: Counter,
 }
 
@@ -336,6 +337,7 @@ impl Forwarding {
         let info = request.extensions().get::<RequestInfo>();
         let info = info.filter(|_| self.upstream.is_bounded());
         info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| {
+            bytes: self.request_bytes.clone(),
             let peer = peer(&info.connection);
             self.clients.address(peer, request.headers())
         })
@@ -362,35 +364,4 @@ impl Forwarding {
             .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
     }
-}
-
-/// Whether answers with this status have no body, whatever their headers say (RFC 9110, 6.4.1).
-fn has_no_body(status: StatusCode) -> bool {
-    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
-/// The protocol that an answer requires: 426 must name it (RFC 9110, 15.5.22).
-fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
-    let required = head.status == StatusCode::UPGRADE_REQUIRED;
-    head.headers.get(UPGRADE).filter(|_| required).cloned()
-}
-
-/// Refuses what an upstream must not send. Refused are framings that two readers could take for two things, and lists that would
-/// cost more to read than they can mean.
-fn check(headers: &HeaderMap) -> Result<(), Problem> {
-    let head = HeadCount::of(headers);
-    let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
-    let framed = match (codings.count, lengths.count) {
-        (0, 0) => true,
-        // hyper also takes `2, 2` for one length.
-        (0, 1) => lengths.only().is_some_and(|length| {
-            !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
-        }),
-        (1, 0) => codings
-            .only()
-            .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")),
-        _ => false,
-    };
-    let is_good = framed && !head.has_long_list();
-    is_good.then_some(()).ok_or(UPSTREAM_FAILED)
 }

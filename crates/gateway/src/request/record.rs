@@ -162,8 +162,10 @@ impl RequestEnd {
 
     /// This part of the answer's body was handed on.
     fn sent(&mut self, part: &Bytes) {
+        let bytes = part.len() as u64;
+        self.metrics.sent(bytes);
         if let Some(record) = &mut self.record {
-            record.sent(part.len() as u64);
+            record.sent(bytes);
         }
         if self.reads_body() {
             self.unread.put(part);

@@ -184,6 +184,7 @@ fn make_route(
         read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
         body_costs: reads_bodies.then(|| route_metrics.clone()),
         late_edits: is_told.then(|| LateEdits(Arc::new(response_headers.clone()))),
+        request_bytes: route_metrics.request_bytes(),
         slow_bodies: metrics.connections().slow_bodies(),
     };
     Route {

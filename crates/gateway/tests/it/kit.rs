@@ -42,7 +42,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// Starts both; in `yaml`, UPSTREAM stands for the upstream's URL.
     pub(crate) async fn start(yaml: &str) -> Self {
-        let upstream = Upstream::ok();
+        Self::with(Upstream::ok(), yaml).await
+    }
+
+    /// As [`start`](Self::start), with this upstream.
+    pub(crate) async fn with(upstream: Upstream, yaml: &str) -> Self {
         let gateway = TestGateway::start(&yaml.replace("UPSTREAM", &upstream.url())).await;
         let client = Client::new(gateway.address);
         Self {

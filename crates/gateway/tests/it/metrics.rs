@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use http::Response;
-use tidegate_testkit::{RawClient, RedisServer, Upstream};
+use http_body_util::BodyExt;
+use tidegate_testkit::{RawClient, RedisServer, Upstream, body};
 
 use crate::kit::{Bench, LONG, exact, page, ready};
 
@@ -265,4 +266,64 @@ async fn every_metric_says_what_it_is_and_has_a_row() {
         assert!(!is_due || named.contains(&name), "{name} is not there");
     }
     bench.stop().await;
+}
+
+/// Returns the bytes of bodies of a route, to the upstream and to the client.
+async fn bytes(bench: &Bench, route: &str) -> [f64; 2] {
+    let samples = Samples::of(bench).await;
+    ["request", "response"]
+        .map(|name| samples.get(&format!("tidegate_{name}_bytes_total{{route=\"{route}\"}}")))
+}
+
+/// A request that is refused has an answer, and its body goes nowhere.
+#[tokio::test]
+async fn bytes_of_bodies_are_counted_by_route() {
+    let bench = Bench::with(
+        Upstream::echo(),
+        "
+log: { access: false }
+limits:
+  two: { fixed_window: { limit: 2, window: 31d }, per: [] }
+routes:
+  - { name: api, path: /api, upstream: UPSTREAM, limits: [two] }
+  - { name: other, path: /other, upstream: UPSTREAM }
+",
+    )
+    .await;
+    let client = &bench.client;
+    let post = |path: &str, text: &'static str| {
+        let request = http::Request::post(path).body(body::full(text)).unwrap();
+        client.request(request)
+    };
+    assert_eq!(bytes(&bench, "api").await, [0.0, 0.0]);
+    assert_eq!(post("/api", "12345").await.text(), "12345");
+    assert_eq!(post("/api", "678").await.text(), "678");
+    assert_eq!(post("/other", "1234567").await.text(), "1234567");
+    assert_eq!(bytes(&bench, "api").await, [8.0, 8.0]);
+    let refused = post("/api", "9").await;
+    assert_eq!(refused.status, 429);
+    let answer = refused.text().len() as f64;
+    assert!(answer > 100.0);
+    assert_eq!(bytes(&bench, "api").await, [8.0, 8.0 + answer]);
+    assert_eq!(bytes(&bench, "other").await, [7.0, 7.0]);
+    let unmatched = client.get("/nowhere").await.text().len() as f64;
+    assert_eq!(bytes(&bench, "none").await, [0.0, unmatched]);
+}
+
+/// The counters do not wait for the end of a stream.
+#[tokio::test]
+async fn bytes_of_a_stream_are_counted_while_it_passes() {
+    let bench = Bench::with(
+        Upstream::echo(),
+        "routes: [{ name: api, path: /**, upstream: UPSTREAM }]\n",
+    )
+    .await;
+    let client = &bench.client;
+    let (mut sender, streamed) = body::channel();
+    let request = http::Request::post("/").body(streamed).unwrap();
+    sender.send_data("one".into()).await.unwrap();
+    let mut answer = client.open(request).await;
+    let part = answer.body_mut().frame().await.unwrap().unwrap();
+    assert_eq!(part.into_data().unwrap(), "one");
+    assert_eq!(bytes(&bench, "api").await, [3.0, 3.0]);
 }

@@ -29,6 +29,8 @@ struct RequestLabels {
 pub struct RequestMetrics {
     counts: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Durations>,
+    request_bytes: Family<RouteLabels, Counter>,
+    response_bytes: Family<RouteLabels, Counter>,
     // By name, of all configurations so far, as the families have them.
     routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
 }
@@ -41,6 +43,10 @@ pub(super) struct RouteRequests {
     // Made when they are first needed: most of them never are.
     counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
     durations: Durations,
+    /// Bytes of the requests' bodies that the upstream got.
+    pub(super) request_bytes: Counter,
+    /// Bytes of the answers' bodies.
+    pub(super) response_bytes: Counter,
 }
 
 /// How many requests ended so far.
@@ -65,6 +71,18 @@ impl RequestMetrics {
             Unit::Seconds,
             self.durations.clone(),
         );
+        registry.register_with_unit(
+            "request",
+            "Bytes of request bodies by route, as far as the upstream got them",
+            Unit::Bytes,
+            self.request_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "response",
+            "Bytes of the bodies of answers by route",
+            Unit::Bytes,
+            self.response_bytes.clone(),
+        );
     }
 
     /// The counters of this route: the same ones each time.
@@ -73,11 +91,7 @@ impl RequestMetrics {
         if let Some(known) = routes.get(route) {
             return known.clone();
         }
-        let labels = RouteLabels {
-            route: route.clone(),
-        };
-        let durations = self.durations.get_or_create_owned(&labels);
-        let requests = Arc::new(RouteRequests::new(&self.counts, durations, route));
+        let requests = Arc::new(RouteRequests::new(self, route));
         routes.insert(route.clone(), requests.clone());
         requests
     }
@@ -94,16 +108,17 @@ impl RequestMetrics {
 }
 
 impl RouteRequests {
-    fn new(
-        family: &Family<RequestLabels, Counter>,
-        durations: Durations,
-        route: &Arc<str>,
-    ) -> Self {
+    fn new(all: &RequestMetrics, route: &Arc<str>) -> Self {
+        let labels = RouteLabels {
+            route: route.clone(),
+        };
         let requests = Self {
             route: route.clone(),
-            family: family.clone(),
+            family: all.counts.clone(),
             counters: Default::default(),
-            durations,
+            durations: all.durations.get_or_create_owned(&labels),
+            request_bytes: all.request_bytes.get_or_create_owned(&labels),
+            response_bytes: all.response_bytes.get_or_create_owned(&labels),
         };
         for outcome in RequestOutcome::ALL {
             for class in outcome.usual() {

@@ -108,6 +108,17 @@ impl RouteMetrics {
         self.requests.ended(outcome, StatusClass::of(status), took);
     }
 
+    /// Returns the counter of the bytes of request bodies.
+    pub fn request_bytes(&self) -> Counter {
+        self.requests.request_bytes.clone()
+    }
+
+    /// Counts bytes of the body of an answer.
+    #[inline]
+    pub fn sent(&self, bytes: u64) {
+        self.requests.response_bytes.inc_by(bytes);
+    }
+
     /// The trace of a request that ended after this time was recorded.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
