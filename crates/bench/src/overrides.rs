@@ -90,6 +90,7 @@ fn ask(count: u32, own: Option<(ListedClient, OverrideAction)>) -> Operation {
         Store::Memory(Arc::new(MemoryStore::default())),
         WaitQueues::default(),
         overrides,
+        false,
     );
     let answer = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Bytes::new())) };
     let mut service = layer.layer(service_fn(answer));

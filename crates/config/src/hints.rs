@@ -1,7 +1,7 @@
 //! Notes on unknown keys that other proxies have, or that stand elsewhere here.
 
 /// A key, a key that is allowed in its place, and the note.
-const NOTES: [(&[&str], &str, &str); 13] = [
+const NOTES: [(&[&str], &str, &str); 14] = [
     (
         &["tls", "ssl", "https"],
         "listen",
@@ -72,6 +72,18 @@ const NOTES: [(&[&str], &str, &str); 13] = [
         &["healthy_threshold", "unhealthy_threshold"],
         "unhealthy_after",
         "`healthy_after` and `unhealthy_after` are the numbers of answers in a row",
+    ),
+    (
+        &[
+            "sticky",
+            "hash",
+            "hash_policy",
+            "lb_policy",
+            "load_balancing",
+            "session_affinity",
+        ],
+        "balance",
+        "sticky sessions are `balance: { hash: client }`, or `balance: { cookie: NAME }` with a cookie of the gateway",
     ),
 ];
 

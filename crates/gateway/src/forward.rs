@@ -7,6 +7,7 @@ mod headers;
 mod read_headers;
 mod request_body;
 mod service;
+mod sticky;
 mod upgrade;
 
 pub(crate) use headers::X_REQUEST_ID;

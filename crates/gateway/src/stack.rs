@@ -372,7 +372,7 @@ impl Enforcement {
         ServiceBuilder::new()
             // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
             // let the request wait for its turn, answer 429 or 503, or settle by what comes back and write the headers on it.
-            .layer(self.limits(policy))
+            .layer(self.limits(policy, forwarding.needs_client()))
             // Forward: streams the request to the upstream, and the answer back.
             .service(Forward::new(forwarding))
     }
@@ -380,11 +380,11 @@ impl Enforcement {
     /// The limits that every request is charged to, then the problem of this one: guessing is limited, too.
     pub(crate) fn unmatched(&self, policy: Policy, no_route: Option<Reject>) -> UnmatchedStack {
         ServiceBuilder::new()
-            .layer(self.limits(policy))
+            .layer(self.limits(policy, false))
             .service(Unmatched::new(no_route))
     }
 
-    fn limits(&self, policy: Policy) -> RateLimitLayer {
+    fn limits(&self, policy: Policy, tells_client: bool) -> RateLimitLayer {
         RateLimitLayer::with_overrides(
             policy,
             self.clients.clone(),
@@ -392,6 +392,7 @@ impl Enforcement {
             self.store.clone(),
             self.wait_queues.clone(),
             self.overrides.clone(),
+            tells_client,
         )
     }
 }

@@ -1,6 +1,6 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
-mod cookie;
+pub(crate) mod cookie;
 mod recent;
 mod spelling;
 
@@ -15,7 +15,7 @@ use http::header::HOST;
 use http::{HeaderName, Method, Request};
 use tidegate_store::{Key, Origin, PerCharge};
 
-use self::cookie::cookie;
+use self::cookie::cookie_value;
 use self::spelling::folds_to;
 use crate::address;
 use crate::query::{is_split, names};
@@ -114,11 +114,11 @@ impl Hasher {
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
                         Per::Host => parts.add("host", &host(request)),
-                        Per::Header(name) => match header(request, name) {
+                        Per::Header(name) => match header_value(request, name) {
                             Some(value) => parts.add_named("header", name.as_str(), value),
                             None => parts.add_client(&caller.ip),
                         },
-                        Per::Cookie(name) => match cookie(request, name) {
+                        Per::Cookie(name) => match cookie_value(request, name) {
                             Some(value) => parts.add_named("cookie", name, &value),
                             None => parts.add_client(&caller.ip),
                         },
@@ -231,7 +231,7 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
 }
 
 /// A header's value, if there is exactly one.
-fn header<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option<&'a [u8]> {
+pub fn header_value<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = request.headers().get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)

@@ -96,10 +96,11 @@ struct Enforced {
     overrides: Overrides,
     /// The rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
-    /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
+    /// Whether a refused request may wait, an admitted one may have to, one may hold something, and the inner service needs the client.
     may_wait: bool,
     queues: bool,
     holds: bool,
+    tells_client: bool,
 }
 
 impl RateLimitLayer {
@@ -112,11 +113,18 @@ impl RateLimitLayer {
         store: Store,
         wait_queues: WaitQueues,
     ) -> Self {
-        let overrides = Overrides::default();
-        Self::with_overrides(policy, clients, hasher, store, wait_queues, overrides)
+        Self::with_overrides(
+            policy,
+            clients,
+            hasher,
+            store,
+            wait_queues,
+            Overrides::default(),
+            false,
+        )
     }
 
-    /// As [`new`](Self::new), with overrides that may change at any time.
+    /// Makes a layer with overrides. With `tells_client`, each request has its [`Client`](crate::Client) in its extensions.
     pub fn with_overrides(
         policy: Policy,
         clients: Arc<Clients>,
@@ -124,6 +132,7 @@ impl RateLimitLayer {
         store: Store,
         wait_queues: WaitQueues,
         overrides: Overrides,
+        tells_client: bool,
     ) -> Self {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
@@ -132,6 +141,7 @@ impl RateLimitLayer {
             may_wait,
             queues,
             holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
+            tells_client: tells_client || clients.forward_client.is_some(),
             policy,
             clients,
             hasher,
@@ -196,7 +206,7 @@ where
             return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
         }
         let (caller, assessment) = enforced.assess(peer, &request);
-        if enforced.clients.forward_client.is_some() {
+        if enforced.tells_client {
             request.extensions_mut().insert(caller.client.clone());
         }
         let address = caller.address();

@@ -21,6 +21,7 @@ mod send_error;
 mod server;
 mod settings;
 mod state;
+mod sticky;
 mod stream_limit;
 mod timeout;
 mod tunnel;
@@ -42,4 +43,5 @@ pub use settings::{
     UpstreamPlan,
 };
 pub use state::{ServerState, UpstreamState};
+pub use sticky::{Affinity, HashedPart, MarkKey, ServerMark, Sticky};
 pub use tunnel::{ClosedTunnel, Tunnel};

@@ -7,6 +7,7 @@ use tidegate_net::tls::Offer;
 
 use super::body::BodyState;
 use super::retries::Retries;
+use super::sticky::Affinity;
 
 /// The times that an upstream may take.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub struct SendOptions<'a> {
     pub transmission: Option<&'a dyn Transmission>,
     /// Whether the server gets its own host in place of the client's.
     pub own_host: bool,
+    /// The server that the request prefers.
+    pub affinity: Option<Affinity>,
     /// The client's address, of IPv6 its prefix. It matters only if the upstream [is bounded](Upstream::is_bounded).
     pub address: IpAddr,
 }

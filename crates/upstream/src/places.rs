@@ -18,6 +18,7 @@ use super::discovery::Discovery;
 use super::selection::{Selector, usable};
 use super::server::Server;
 use super::settings::{Share, UpstreamPlan};
+use super::sticky::Affinity;
 
 /// The shortest time between two log lines about addresses that have their share.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -73,6 +74,7 @@ struct Turn {
 struct Waiter {
     number: u64,
     tried: Vec<Arc<Server>>,
+    affinity: Option<Affinity>,
     place: oneshot::Sender<Placed>,
 }
 
@@ -108,6 +110,7 @@ impl Places {
         self: &Arc<Self>,
         address: IpAddr,
         tried: &[Arc<Server>],
+        affinity: Option<Affinity>,
         longest: Duration,
     ) -> Result<Placed, NoPlace> {
         // A server that is new or well again may have places for requests that wait.
@@ -120,7 +123,7 @@ impl Places {
             }
             let free = free(&servers);
             if self.share.allows(state.held(address), free)
-                && let Some(server) = self.selector.choose(&servers, tried)
+                && let Some(server) = self.selector.choose(&servers, tried, affinity)
             {
                 return Ok(self.place(&mut state, address, server));
             }
@@ -130,7 +133,7 @@ impl Places {
                 self.warn(&mut state, address, free);
                 return Err(NoPlace::Busy);
             }
-            self.join(&mut state, address, tried)
+            self.join(&mut state, address, (tried, affinity))
         };
         match timeout(longest, &mut waiting.place).await {
             Ok(Ok(placed)) => Ok(placed),
@@ -165,7 +168,9 @@ impl Places {
         let mut fits = state.turns.iter().take_while(may).filter_map(|turn| {
             let mut waiting = state.addresses.get(&turn.address)?.waiting.iter();
             waiting.find_map(|waiter| {
-                let server = self.selector.choose(&servers, &waiter.tried)?;
+                let server = self
+                    .selector
+                    .choose(&servers, &waiter.tried, waiter.affinity)?;
                 Some((turn.address, waiter.number, server))
             })
         });
@@ -181,7 +186,12 @@ impl Places {
         (server, permit)
     }
 
-    fn join(&self, state: &mut State, address: IpAddr, tried: &[Arc<Server>]) -> Waiting<'_> {
+    fn join(
+        &self,
+        state: &mut State,
+        address: IpAddr,
+        (tried, affinity): (&[Arc<Server>], Option<Affinity>),
+    ) -> Waiting<'_> {
         let (sender, place) = oneshot::channel();
         let number = state.next;
         state.next += 1;
@@ -189,6 +199,7 @@ impl Places {
         let waiter = Waiter {
             number,
             tried: tried.to_vec(),
+            affinity,
             place: sender,
         };
         state.change(address, |usage| usage.waiting.push_back(waiter));

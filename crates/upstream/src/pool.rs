@@ -181,9 +181,10 @@ impl Upstream {
         if let Some(places) = &self.background.places {
             let longest = options.timeouts.connect;
             // Boxed: most upstreams have no bound, and their requests need not make room for it.
-            return Box::pin(places.take(options.address, tried, longest)).await;
+            return Box::pin(places.take(options.address, tried, options.affinity, longest)).await;
         }
-        let chosen = self.background.selector.choose(servers, tried);
+        let selector = &self.background.selector;
+        let chosen = selector.choose(servers, tried, options.affinity);
         let server = chosen.ok_or(NoPlace::NoServer)?;
         let place = server.places.take();
         Ok((server, place))
@@ -253,6 +254,7 @@ impl Upstream {
                         response,
                         lease: lease.at(place),
                         report,
+                        mark: server.mark,
                     });
                 }
                 Some(Err(error)) => error,

@@ -9,6 +9,7 @@ use super::background::Background;
 use super::health::Served;
 use super::server::Server;
 use super::server::connection::Lease;
+use super::sticky::ServerMark;
 
 /// The beginning of an answer.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Answer {
     pub lease: Lease,
     /// Notes its end; none: the status is a failure of the server, or no server is ejected.
     pub report: Option<Report>,
+    /// The name of the server in cookies, if the upstream sets them.
+    pub mark: Option<ServerMark>,
 }
 
 /// The end of an answer, not noted yet. A report that is dropped notes no end: the client has left.

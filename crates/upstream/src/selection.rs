@@ -1,5 +1,7 @@
 //! Which server takes the next request.
 
+mod hashed;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::server::Server;
 use super::settings::Balance;
+use super::sticky::Affinity;
 
 /// What one unit of weight is divided into, for servers that start slowly.
 const PARTS: f64 = 100.0;
@@ -31,11 +34,12 @@ impl Selector {
         }
     }
 
-    /// Chooses a [`usable`] server with a free place; none if all of them are full.
+    /// Chooses a [`usable`] server with a free place; none if all of them are full. The server that the request prefers comes first.
     pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
         tried: &[Arc<Server>],
+        affinity: Option<Affinity>,
     ) -> Option<Arc<Server>> {
         if let [only] = servers {
             return usable(servers, tried).any(has_place).then(|| only.clone());
@@ -51,6 +55,16 @@ impl Selector {
             // Weights are at most 1000.
             (f64::from(server.plan.weight) * share * PARTS) as i64
         };
+        match affinity {
+            Some(Affinity::Hash(hash)) => return hashed::choose(best, hash, weight).cloned(),
+            Some(Affinity::Mark(mark)) => {
+                let marked = best.clone().find(|server| server.mark == Some(mark));
+                if let Some(server) = marked {
+                    return Some(server.clone());
+                }
+            }
+            None => {}
+        }
         let mut turn = self.turn.lock();
         let chosen = match self.balance {
             Balance::RoundRobin => in_turn(best, weight),

@@ -23,6 +23,7 @@ use super::connection_limit::ConnectionLimit;
 use super::health::Health;
 use super::interim::Unanswered;
 use super::settings::{ServerPlan, Speaks, UpstreamPlan};
+use super::sticky::{ServerMark, Sticky, seed};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use super::watched::Watched;
 use tidegate_net::descriptors::UpstreamDescriptor;
@@ -61,6 +62,10 @@ pub(crate) struct Server {
     pub(crate) places: ConnectionLimit,
     /// What the selector owes it.
     pub(crate) credit: AtomicI64,
+    /// The hash of its address.
+    pub(crate) seed: u64,
+    /// Its name in cookies, if the upstream sets them.
+    pub(crate) mark: Option<ServerMark>,
     // The same at the port of health checks, if these have a port of their own.
     probe: Option<Arc<Self>>,
     idle: IdleConnections,
@@ -111,21 +116,26 @@ impl Wanted {
 impl Server {
     /// The server of `plan` at one of its addresses, used as its upstream says.
     pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
-        Self {
-            health: Health::default(),
-            places: ConnectionLimit::new(upstream.max_connections),
-            credit: AtomicI64::new(0),
-            shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
-            plan,
-            address,
         let port = upstream.health.as_ref().and_then(|health| health.port);
         let port = port.filter(|port| *port != address.port());
         let probe = port.map(|port| {
             let checked = SocketAddr::new(address.ip(), port);
             Arc::new(Self::new(plan.clone(), checked, upstream))
         });
-            idle: IdleConnections::new(upstream.idle),
+        Self {
             probe,
+            health: Health::default(),
+            places: ConnectionLimit::new(upstream.max_connections),
+            credit: AtomicI64::new(0),
+            seed: seed(address),
+            mark: match &upstream.sticky {
+                Some(Sticky::Cookie(_, key)) => Some(key.mark(address)),
+                Some(Sticky::Hash(_)) | None => None,
+            },
+            shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
+            plan,
+            address,
+            idle: IdleConnections::new(upstream.idle),
             kept: upstream.idle,
             closed_early: Mutex::default(),
             shared: Mutex::default(),

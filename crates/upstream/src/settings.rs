@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Method, StatusCode};
 
+use super::sticky::Sticky;
 use tidegate_net::tls::UpstreamTls;
 
 /// Servers of which any can take a request.
@@ -18,6 +19,8 @@ pub struct UpstreamPlan {
     pub servers: Vec<ServerPlan>,
     /// Who of them takes the next request.
     pub balance: Balance,
+    /// The server that a request prefers; none: any.
+    pub sticky: Option<Sticky>,
     /// How often the names of servers are resolved.
     pub resolve_every: Duration,
     /// When a server that fails is left out; none: never.
@@ -50,6 +53,7 @@ impl UpstreamPlan {
             name: server.to_string().into(),
             servers: vec![server],
             balance: Balance::default(),
+            sticky: None,
             resolve_every: Self::RESOLVE_EVERY,
             eject: Some(EjectPlan::default()),
             health: None,
@@ -58,6 +62,15 @@ impl UpstreamPlan {
             max_connections_per_ip: Share::default(),
             max_waiting: 0,
             idle: Self::IDLE,
+        }
+    }
+
+    /// Returns the choice of servers as it is written in YAML.
+    pub fn balance_text(&self) -> String {
+        match (&self.sticky, self.balance) {
+            (Some(sticky), _) => format!("{{ {sticky} }}"),
+            (None, Balance::RoundRobin) => "round_robin".to_owned(),
+            (None, Balance::LeastRequests) => "least_requests".to_owned(),
         }
     }
 }
@@ -207,16 +220,6 @@ pub struct HealthPlan {
     pub unhealthy_after: u32,
 }
 
-/// When a request is sent to another server although one may have begun with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPlan {
-    /// How often, at most.
-    pub attempts: u32,
-    /// How long each attempt but the last may wait for an answer; none: as long as there is time.
-    pub timeout: Option<Duration>,
-    /// The most retries, in percent of the route's requests.
-    pub budget: u32,
-}
 /// The request of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthRequest {
@@ -234,3 +237,13 @@ pub enum HealthRequest {
     },
 }
 
+/// When a request is sent to another server although one may have begun with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPlan {
+    /// How often, at most.
+    pub attempts: u32,
+    /// How long each attempt but the last may wait for an answer; none: as long as there is time.
+    pub timeout: Option<Duration>,
+    /// The most retries, in percent of the route's requests.
+    pub budget: u32,
+}

@@ -213,7 +213,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         max_body: bounds::max_body(check, file.max_body.as_ref()),
         timeouts,
     };
-    let mut upstreams = upstreams::upstreams(check, file.upstreams.as_ref());
+    let mut upstreams = upstreams::upstreams(check, file.upstreams.as_ref(), secret.as_ref());
     let routes = routes::routes(
         check,
         file.routes.as_ref(),

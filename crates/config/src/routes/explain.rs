@@ -44,5 +44,9 @@ fn upstream(text: &mut String, upstream: &UpstreamPlan) -> fmt::Result {
         weight => format!("{server} (weight {weight})"),
     });
     let servers: Vec<_> = servers.collect();
-    writeln!(text, "upstream: {}", servers.join(", "))
+    writeln!(text, "upstream: {}", servers.join(", "))?;
+    match &upstream.sticky {
+        Some(_) => writeln!(text, "balance:  {}", upstream.balance_text()),
+        None => Ok(()),
+    }
 }

@@ -1,22 +1,26 @@
 //! Where routes lead: one server, or a group of them that has a name, and what is spoken to them (`upstreams`).
 
+pub(crate) mod balance;
 pub(crate) mod health;
 pub(crate) mod server;
 pub(crate) mod tls;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::UpstreamTls;
-use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, UpstreamPlan};
+use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, Sticky, UpstreamPlan};
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::pem::usable;
+use crate::secret::Secret;
 use crate::shape::{Named, SingleOr};
+use crate::upstreams::balance::{WrittenSticky, balance};
 use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
 use crate::upstreams::server::{Server, ServerScheme, Target};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
@@ -30,8 +34,8 @@ use crate::value::word::LimitName;
 pub(crate) struct Upstream {
     /// Its servers: URLs, or `{ url, weight }`. A name stands for all its addresses.
     pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
-    /// Who takes the next request: round_robin or least_requests. Default: round_robin.
-    pub(crate) balance: Option<Scalar<Balance>>,
+    /// The choice of servers: round_robin, least_requests, or `{ hash }` or `{ cookie }` for sticky sessions. Default: round_robin.
+    pub(crate) balance: Option<SingleOr<Balance, WrittenSticky>>,
     /// How often names are resolved; they are also when a connection fails. Default: 30s.
     pub(crate) resolve_every: Option<Scalar<Duration>>,
     /// When a server that fails is left out: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
@@ -100,6 +104,7 @@ type WrittenServer = (Server, u32, Option<Place>);
 pub(crate) fn upstreams<'f>(
     check: &mut Check<'_>,
     written: Option<&'f Named<Upstream>>,
+    secret: Option<&Secret>,
 ) -> Upstreams<'f> {
     let mut upstreams = Upstreams {
         groups: HashMap::new(),
@@ -113,7 +118,10 @@ pub(crate) fn upstreams<'f>(
             check.refuse(problem.note("at least one is needed, such as http://127.0.0.1:9000"));
         }
         let servers = group(check, upstream, &mut upstreams.usual);
-        let plan = upstream_plan(check, name, upstream, servers);
+        let plan = upstream_plan(check, name, upstream, servers, secret);
+        if let Some(plan) = &plan {
+            warn_of_balance(check, name, upstream, plan, &upstreams);
+        }
         if let Some(LimitName(text)) = check.read(name) {
             let group = Group {
                 plan: plan.map(Arc::new),
@@ -236,6 +244,44 @@ pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>)
     }
 }
 
+/// Warns of sticky sessions without effect, and of two upstreams that set the same cookie.
+fn warn_of_balance(
+    check: &mut Check<'_>,
+    name: &Scalar<LimitName>,
+    written: &Upstream,
+    plan: &UpstreamPlan,
+    others: &Upstreams<'_>,
+) {
+    let (Some(SingleOr::Block(block)), Some(sticky)) = (&written.balance, &plan.sticky) else {
+        return;
+    };
+    let is_address = |server: &ServerPlan| server.endpoint().0.parse::<IpAddr>().is_ok();
+    if let [server] = &plan.servers[..]
+        && is_address(server)
+    {
+        let message = format!(
+            "`balance` chooses among servers, and `{}` has one",
+            name.raw
+        );
+        check.warn(Problem::new(block.place, message).note("add servers, or leave this out"));
+    }
+    let Sticky::Cookie(cookie, _) = sticky else {
+        return;
+    };
+    let is_same = |group: &&Group<'_>| {
+        let sticky = group.plan.as_ref().and_then(|plan| plan.sticky.as_ref());
+        matches!(sticky, Some(Sticky::Cookie(other, _)) if other == cookie)
+    };
+    if let Some(other) = others.groups.values().find(is_same) {
+        let message = format!(
+            "the upstream `{}` sets the cookie `{cookie}`, too",
+            other.name.raw
+        );
+        let note = "a client of both under one host loses its server each time: give each upstream a cookie of its own";
+        check.warn(Problem::new(block.place, message).note(note));
+    }
+}
+
 /// The most requests that wait for a connection, if there is a bound on these and nothing else is said.
 const MAX_WAITING: usize = 100;
 
@@ -245,8 +291,9 @@ pub(crate) fn upstream_plan(
     name: &Scalar<LimitName>,
     written: &Upstream,
     servers: Option<Vec<ServerPlan>>,
+    secret: Option<&Secret>,
 ) -> Option<UpstreamPlan> {
-    let balance = check.read_some(written.balance.as_ref());
+    let (balance, sticky) = balance(check, written.balance.as_ref(), secret);
     let resolve_every = check.read_some(written.resolve_every.as_ref());
     let eject = eject(check, written.eject.as_ref());
     let health = written
@@ -285,7 +332,8 @@ pub(crate) fn upstream_plan(
     Some(UpstreamPlan {
         name: name.raw.as_str().into(),
         servers: servers?,
-        balance: balance.unwrap_or_default(),
+        balance,
+        sticky,
         resolve_every: resolve_every.unwrap_or(UpstreamPlan::RESOLVE_EVERY),
         eject,
         health: match health {

@@ -31,6 +31,36 @@ fn an_upstream_that_no_route_leads_to() {
 }
 
 #[test]
+fn sticky_sessions_of_one_server_and_one_cookie_of_two_upstreams() {
+    let upstreams = |text: &str| {
+        format!(
+            "secret: a-text-that-is-long-enough\n{LIMIT}always: [a]\nroutes: [{{ path: /, upstream: a }}, {{ path: /b, upstream: b }}]\nupstreams: {{ {text} }}\n"
+        )
+    };
+    let two = "servers: [http://127.0.0.1:1, http://127.0.0.1:2]";
+    let one = "servers: [http://127.0.0.1:1]";
+    warned(
+        &upstreams(&format!(
+            "a: {{ {one}, balance: {{ hash: client }} }}, b: {{ {two} }}"
+        )),
+        "`balance` chooses among servers, and `a` has one",
+    );
+    warned(
+        &upstreams(&format!(
+            "a: {{ {two}, balance: {{ cookie: s }} }}, b: {{ {two}, balance: {{ cookie: s }} }}"
+        )),
+        "the upstream `a` sets the cookie `s`, too",
+    );
+    // A name may have several addresses, and cookies differ.
+    let named = "servers: [http://pods.internal:80]";
+    let text = upstreams(&format!(
+        "a: {{ {named}, balance: {{ cookie: s }} }}, b: {{ {two}, balance: {{ cookie: t }} }}"
+    ));
+    let (_, warnings) = parse(&text).unwrap();
+    assert!(warnings.is_empty(), "{}", warnings[0]);
+}
+
+#[test]
 fn a_path_of_health_checks_that_is_a_routes_own() {
     for (path, warns) in [
         ("/healthz", true),

@@ -24,6 +24,9 @@ pub(crate) struct RunningConfig {
     routes: usize,
     /// The limits that routes use.
     pub(crate) limits: Vec<LimitKeys>,
+    /// The `balance` of each upstream that routes lead to.
+    #[serde(default)]
+    upstreams: BTreeMap<String, String>,
     /// The version of the program.
     #[serde(default)]
     program: String,
@@ -69,11 +72,14 @@ impl RunningConfig {
 }
 
 pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
+    let upstreams = snapshot.upstreams.iter();
+    let upstreams = upstreams.map(|(name, it)| (name.to_string(), it.plan().balance_text()));
     let config = RunningConfig {
         version: snapshot.version.clone(),
         since: format!("{:.0}", snapshot.since),
         routes: snapshot.stack.routes.count(),
         limits: snapshot.limit_keys.clone(),
+        upstreams: upstreams.collect(),
         program: program::VERSION.to_owned(),
         commit: program::COMMIT.to_owned(),
         profile: program::PROFILE.to_owned(),

@@ -21,6 +21,7 @@ use super::error::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::headers::{self, Origin};
 use super::read_headers::ReadHeaders;
 use super::request_body::{self, BodyBounds};
+use super::sticky::{self, Preference};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReadAhead, ReceivedBody, UpstreamBody};
 use crate::outcome::ForwardOutcome;
@@ -34,7 +35,7 @@ use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_upstream::{
-    Answer, Attempts, BodyState, Report, RequestBody, Retries, Tunnel, Upstream,
+    Answer, Attempts, BodyState, HashedPart, Report, RequestBody, Retries, Sticky, Tunnel, Upstream,
 };
 
 /// What a route's forwarding is made of.
@@ -50,9 +51,9 @@ pub(crate) struct Forwarding {
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
     /// The changes of answers, if a limit reads answers before they are changed.
     pub(crate) late_edits: Option<LateEdits>,
-    /// Counts request bodies that came too slowly.
     /// Counts the bytes of request bodies.
     pub(crate) request_bytes: Counter,
+    /// Counts request bodies that came too slowly.
     pub(crate) slow_bodies: Counter,
 }
 
@@ -100,6 +101,12 @@ impl Service<Request<ClientBody>> for Forward {
 }
 
 impl Forwarding {
+    /// Returns whether the limits must leave the client in the request.
+    pub(crate) fn needs_client(&self) -> bool {
+        let sticky = self.upstream.plan().sticky.as_ref();
+        matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
+    }
+
     async fn forward(&self, mut request: Request<ClientBody>) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
         let info = request.extensions().get::<RequestInfo>();
@@ -116,6 +123,7 @@ impl Forwarding {
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
         let address = self.address(&request);
+        let preference = self.preference(&request);
         let transmission = request.extensions_mut().remove::<Transmission>();
         let upgrade = Upgrade::of(&mut request, &self.settings.upgrades);
         let (mut request, body_state) = self.prepare(request);
@@ -125,7 +133,7 @@ impl Forwarding {
         let started = Instant::now();
         let sent = transmission.as_ref();
         let mut attempts = Attempts::default();
-        let from = (address, body_state.as_ref());
+        let from = (address, body_state.as_ref(), preference);
         let answer = self
             .exchange(&mut request, from, sent, upgrade, &mut attempts)
             .await;
@@ -158,7 +166,7 @@ impl Forwarding {
     async fn exchange(
         &self,
         request: &mut Request<RequestBody>,
-        (address, body_state): (IpAddr, Option<&Arc<BodyState>>),
+        (address, body_state, preference): (IpAddr, Option<&Arc<BodyState>>, Preference),
         transmission: Option<&Transmission>,
         upgrade: Option<Upgrade>,
         attempts: &mut Attempts,
@@ -178,15 +186,17 @@ impl Forwarding {
                 .as_ref()
                 .map(|sent| sent as &dyn tidegate_upstream::Transmission),
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
+            affinity: preference.affinity,
             address,
         };
         let method = request.method().clone();
         let sent = self.upstream.send(request, options, attempts).await;
-        let answer = sent.map_err(|error| explain(&error, options.body_state))?;
+        let mut answer = sent.map_err(|error| explain(&error, options.body_state))?;
         if let Err(problem) = check(answer.response.headers()) {
             answer.report.into_iter().for_each(Report::failed);
             return Err(problem);
         }
+        preference.tell(self.upstream.plan().sticky.as_ref(), &mut answer);
         if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(answer, upgrade);
         }
@@ -194,6 +204,7 @@ impl Forwarding {
             response,
             lease,
             report,
+            ..
         } = answer;
         let (mut head, body) = response.into_parts();
         let body = ReceivedBody::new(body, head.version);
@@ -253,6 +264,7 @@ impl Forwarding {
             mut response,
             lease,
             report,
+            ..
         } = answer;
         let upgrade = upgrade.filter(|upgrade| upgrade.is_granted(response.headers()));
         let upgrade = upgrade.ok_or(UPSTREAM_FAILED)?;
@@ -325,6 +337,7 @@ impl Forwarding {
             most: self.settings.max_body,
             timeout: self.settings.timeouts.client,
             slow: self.settings.timeouts.slow,
+            bytes: self.request_bytes.clone(),
             cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
         };
@@ -337,9 +350,17 @@ impl Forwarding {
         let info = request.extensions().get::<RequestInfo>();
         let info = info.filter(|_| self.upstream.is_bounded());
         info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| {
-            bytes: self.request_bytes.clone(),
             let peer = peer(&info.connection);
             self.clients.address(peer, request.headers())
+        })
+    }
+
+    /// The server that a request prefers, if the upstream has sticky sessions.
+    fn preference(&self, request: &Request<ClientBody>) -> Preference {
+        let sticky = self.upstream.plan().sticky.as_ref();
+        sticky.map_or_else(Preference::default, |sticky| Preference {
+            affinity: sticky::affinity(sticky, &self.clients, request),
+            is_https: self.is_https(request),
         })
     }
 

@@ -137,6 +137,15 @@ fn a_health_check_meets_nothing() {
 }
 
 #[test]
+fn it_shows_the_choice_of_servers_of_sticky_sessions() {
+    let upstreams = "upstreams: { group: { servers: [http://127.0.0.1:9000, http://127.0.0.1:9001], \
+                     balance: { hash: \"header:X-Tenant\" } } }\n";
+    let lines = Asked::new(&format!("{}{upstreams}", rest("group"))).explain(&["GET", "/all"]);
+    let shown = "balance:  { hash: header:x-tenant }";
+    assert!(lines.iter().any(|line| line == shown), "{lines:?}");
+}
+
+#[test]
 fn what_no_route_takes_meets_what_is_always_charged() {
     let asked = Asked::in_memory();
     for (arguments, status) in [

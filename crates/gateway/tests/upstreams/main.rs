@@ -24,3 +24,4 @@ mod faults;
 mod kept;
 mod retries;
 mod shares;
+mod sticky;

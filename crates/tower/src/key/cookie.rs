@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use super::spelling::{folds_to, percent_decoded};
 
 /// The value of the cookie `name`; none if it is missing, empty, there with two values, or read in parts by some servers.
-pub(super) fn cookie<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
+pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let lines = || request.headers().get_all(COOKIE).iter();
     let raw = || lines().flat_map(|line| values(line.as_bytes(), name));
     if !raw().all(is_whole) {

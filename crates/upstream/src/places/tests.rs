@@ -30,13 +30,13 @@ fn address(last: u8) -> IpAddr {
 }
 
 async fn take(places: &Arc<Places>, from: u8) -> Placed {
-    places.take(address(from), &[], LONG).await.unwrap()
+    places.take(address(from), &[], None, LONG).await.unwrap()
 }
 
 /// As many places as an address gets without waiting.
 async fn all(places: &Arc<Places>, from: u8) -> Vec<Placed> {
     let mut taken = Vec::new();
-    while let Ok(placed) = places.take(address(from), &[], Duration::ZERO).await {
+    while let Ok(placed) = places.take(address(from), &[], None, Duration::ZERO).await {
         taken.push(placed);
     }
     taken
@@ -132,7 +132,8 @@ async fn a_request_waits_for_servers_that_it_has_not_tried() {
     let (one, other) = (take(&places, 1).await, take(&places, 1).await);
     let tried = [one.0.clone()];
     let own = places.clone();
-    let retry = tokio::spawn(async move { own.take(address(2), &tried, LONG).await.unwrap() });
+    let retry =
+        tokio::spawn(async move { own.take(address(2), &tried, None, LONG).await.unwrap() });
     while places.shown.get() == 0 {
         tokio::task::yield_now().await;
     }
@@ -142,7 +143,7 @@ async fn a_request_waits_for_servers_that_it_has_not_tried() {
     assert!(Arc::ptr_eq(&next.await.unwrap().0, &first));
     drop(other);
     assert!(Arc::ptr_eq(&retry.await.unwrap().0, &second));
-    let none = places.take(address(2), &[first, second], LONG).await;
+    let none = places.take(address(2), &[first, second], None, LONG).await;
     assert_eq!(none.unwrap_err(), NoPlace::NoServer);
 }
 
@@ -154,7 +155,7 @@ async fn the_queue_is_shared_as_well() {
     for _ in 0..75 {
         queue.push(waiting(&places, 1).await);
     }
-    let more = places.take(address(1), &[], LONG).await;
+    let more = places.take(address(1), &[], None, LONG).await;
     assert_eq!(more.unwrap_err(), NoPlace::Busy);
     queue.push(waiting(&places, 2).await);
     for waiting in queue {

@@ -112,15 +112,28 @@ choice!(
 
 choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
 
-choice!(
-    Balance,
-    "Balance",
-    "a way to choose a server",
-    [
-        ("round_robin", Self::RoundRobin),
-        ("least_requests", Self::LeastRequests),
-    ]
-);
+impl Value for Balance {
+    const NAME: &'static str = "Balance";
+    const WHAT: &'static str = "a way to choose a server";
+    const ALLOWED: &'static str = "one of a few words";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "round_robin" => Ok(Self::RoundRobin),
+            "least_requests" => Ok(Self::LeastRequests),
+            "hash" | "ip_hash" | "source" | "ring_hash" | "maglev" | "sticky" | "cookie" => {
+                Err(Fault::Because(
+                    "sticky sessions are `balance: { hash: client }`, or `balance: { cookie: NAME }` with a cookie of the gateway",
+                ))
+            }
+            _ => Err(Fault::Form),
+        }
+    }
+
+    fn words() -> impl Iterator<Item = &'static str> {
+        ["round_robin", "least_requests"].into_iter()
+    }
+}
 
 choice!(
     EncodedSlashes,

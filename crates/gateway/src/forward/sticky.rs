@@ -1,0 +1,64 @@
+//! Sticky sessions: the server that a request prefers, and the cookie that names it.
+
+use http::header::SET_COOKIE;
+use http::{HeaderValue, Request};
+use tidegate_tower::{Client, Clients, cookie_value, header_value};
+use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
+
+use crate::request::info::{RequestInfo, peer};
+
+/// The server that a request prefers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preference {
+    pub(super) affinity: Option<Affinity>,
+    /// Whether cookies are for TLS alone.
+    pub(super) is_https: bool,
+}
+
+/// Finds the server that a request prefers by this rule. A request without the header or cookie prefers none.
+pub(super) fn affinity<B>(
+    sticky: &Sticky,
+    clients: &Clients,
+    request: &Request<B>,
+) -> Option<Affinity> {
+    match sticky {
+        Sticky::Cookie(name, _) => {
+            let value = cookie_value(request, name)?;
+            ServerMark::read(&value).map(Affinity::Mark)
+        }
+        Sticky::Hash(HashedPart::Cookie(name)) => {
+            let value = cookie_value(request, name)?;
+            Some(Affinity::of(&value))
+        }
+        Sticky::Hash(HashedPart::Header(name)) => {
+            let value = header_value(request, name)?;
+            Some(Affinity::of(value))
+        }
+        Sticky::Hash(HashedPart::Client) => {
+            if let Some(client) = request.extensions().get::<Client>() {
+                return Some(Affinity::of(client.to_string().as_bytes()));
+            }
+            // No client is named without the limits: the address stands for it.
+            let info = request.extensions().get::<RequestInfo>()?;
+            let address = clients.address(peer(&info.connection), request.headers());
+            Some(Affinity::of(Client::Ip(address).to_string().as_bytes()))
+        }
+    }
+}
+
+impl Preference {
+    /// Has an answer set the cookie that names its server, unless the client has it.
+    pub(super) fn tell(self, sticky: Option<&Sticky>, answer: &mut Answer) {
+        let (Some(Sticky::Cookie(name, _)), Some(mark)) = (sticky, answer.mark) else {
+            return;
+        };
+        if self.affinity == Some(Affinity::Mark(mark)) {
+            return;
+        }
+        let secure = if self.is_https { "; Secure" } else { "" };
+        let cookie = format!("{name}={mark}; Path=/; HttpOnly; SameSite=Lax{secure}");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            answer.response.headers_mut().append(SET_COOKIE, cookie);
+        }
+    }
+}
