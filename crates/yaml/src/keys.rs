@@ -10,9 +10,9 @@ use crate::spanned::Spanned;
 #[derive(Debug)]
 pub enum Keys {
     /// Keys, each with its place and its value.
-    Map(Vec<(Spanned<String>, Keys)>),
+    Map(Vec<(Spanned<String>, Self)>),
     /// The elements of a list.
-    List(Vec<Keys>),
+    List(Vec<Self>),
     /// A single value, or none.
     Single,
 }
