@@ -154,12 +154,17 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
     (holds && is_final).then_some(last.at.begin)
 }
 
-/// Whether another request at the same gateway may be asking about a key.
+/// Whether another request at the same gateway may be asking about a key, or has asked within a second and left before the answer.
 fn is_being_asked(history: &History, request: &Request, charge: &Charge) -> bool {
     let mut own = history.of(charge.limit, charge.key);
     own.any(|(other, _)| {
         let is_other = !std::ptr::eq(other, request) && other.gateway == request.gateway;
-        is_other && other.asked.meets(request.asked.begin, request.asked.end)
+        let lasts = match other.is_unanswered() {
+            true => SECOND + SLACK,
+            false => 0,
+        };
+        let begin = request.asked.begin.saturating_sub(lasts);
+        is_other && other.asked.meets(begin, request.asked.end)
     })
 }
 

@@ -113,8 +113,21 @@ fn limits_that_a_gateway_does_not_know_to_refuse() {
     request.charges[0].here = true;
     history.requests.push(request.clone());
     assert_eq!(names(&history), [""; 0]);
-    // Without an answer it has to ask.
-    breaks(elsewhere(two(Mode::Local)), request, "several");
+    // Without an answer it has to ask, but not while it waits for an answer whose client has left.
+    let asked_before = |left: bool| {
+        let mut history = elsewhere(two(Mode::Local));
+        let mut before = request.clone();
+        before.asked = Span::at(START - 300 * MS);
+        if left {
+            before.said = Said::Aborted;
+        }
+        history.requests.push(before);
+        history
+    };
+    let mut history = asked_before(true);
+    history.requests.push(request.clone());
+    assert_eq!(names(&history), [""; 0]);
+    breaks(asked_before(false), request, "several");
     // A limit of this gateway alone is always looked at.
     let mut history = two(Mode::Exact);
     history.limits[1].mode = Mode::Local;
