@@ -111,8 +111,9 @@ impl Handshake {
                 if !expects_header {
                     // The error of TLS does not hold the bytes that came in its place.
                     let mut first = [0; 16];
-                    let length = stream.socket().peek(&mut first).await?;
-                    look(&first[..length]);
+                    if let Ok(length) = stream.socket().peek(&mut first).await {
+                        look(&first[..length]);
+                    }
                 }
                 let stream = tls.acceptor().accept(stream).await;
                 let stream = stream

@@ -13,7 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 const MOST_PRIVATE: usize = 32;
 /// The most other networks that are kept.
 const MOST_PUBLIC: usize = 16;
-/// A network without such a connection for so long gives its place to another one.
+/// The time without such a connection after which a network makes room for another one.
 const QUIET: Duration = Duration::from_secs(3_600);
 
 /// A header by which proxies name the clients behind them.

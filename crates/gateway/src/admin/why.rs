@@ -9,7 +9,7 @@ use tidegate_tower::problem;
 
 use crate::runtime::snapshot::Snapshot;
 
-/// What stands before a request ID.
+/// The path before a request ID.
 const WHY: &str = "/why/";
 
 /// Returns the request ID in a path, as it is written there.

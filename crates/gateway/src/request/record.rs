@@ -75,7 +75,7 @@ impl RequestEnd {
         }
     }
 
-    /// Takes what the limits and the forwarding left in the answer, and says who gave it. A refusal is kept under `id`.
+    /// Takes what the limits and the forwarding left in the answer. Returns who gave the answer. A refusal is kept under `id`.
     pub(crate) fn answered<B>(
         &mut self,
         response: &mut Response<B>,

@@ -18,7 +18,7 @@ pub struct Refused {
     pub error: Option<String>,
     /// On which route.
     pub route: String,
-    /// Who was refused; none if that was not asked.
+    /// The client; none if the sources of clients were not asked.
     pub client: Option<String>,
     /// Whether the name is cut off.
     pub is_cut: bool,

@@ -178,7 +178,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Keeps a refusal for those who ask for it by its request ID.
+    /// Keeps a refusal under its request ID.
     pub fn refused(&self, refused: RefusedAnswer<'_>, decided: Option<&Decided>) {
         let limit = |at: usize| self.limits.get(at).map(|limit| limit.numbered.name.clone());
         let kept = &self.clients.refused;

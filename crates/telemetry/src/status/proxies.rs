@@ -58,7 +58,7 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines to add. Of networks that others share, only the address is trusted.
+/// Describes the proxy, and the lines to add. In a public network these name the address alone, as others share the network.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
     let peers = match proxy.is_private() && !proxy.address.is_loopback() {

@@ -1,4 +1,4 @@
-//! The last refusals by request ID, for those who ask why a request was refused.
+//! The last refusals by request ID, for `tidegate why`.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::request_id::RequestId;
 
 /// Refusals that are kept. Each takes less than 500 bytes.
 pub const MOST_REFUSED: usize = 8_192;
-/// How many are taken in a second.
+/// The most that are added in a second.
 pub const REFUSED_A_SECOND: u32 = 200;
 /// The longest ID that is kept, in bytes. A trusted proxy may send a longer one.
 const MAX_ID: usize = 128;
 
-/// How a request was refused.
+/// A refusal that has just been decided.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedAnswer<'a> {
     /// The ID of the request.
