@@ -29,12 +29,50 @@ pub enum AddressFrom {
 
 /// The peers whose word on addresses and users is taken.
 #[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Vec<IpNet>);
+pub struct TrustedProxies(Vec<Network>);
+
+/// A network, ready for the comparison that each request needs: `IpNet` computes its first and last address each time.
+#[derive(Clone, Copy, Debug)]
+enum Network {
+    V4 { start: u32, mask: u32 },
+    V6 { start: u128, mask: u128 },
+}
+
+impl From<IpNet> for Network {
+    fn from(network: IpNet) -> Self {
+        match network {
+            IpNet::V4(network) => Self::V4 {
+                start: network.network().into(),
+                mask: network.netmask().into(),
+            },
+            IpNet::V6(network) => Self::V6 {
+                start: network.network().into(),
+                mask: network.netmask().into(),
+            },
+        }
+    }
+}
+
+impl Network {
+    /// Whether an address is in the network.
+    fn contains(&self, address: IpAddr) -> bool {
+        match (*self, address) {
+            (Self::V4 { start, mask }, IpAddr::V4(address)) => u32::from(address) & mask == start,
+            (Self::V6 { start, mask }, IpAddr::V6(address)) => u128::from(address) & mask == start,
+            _ => false,
+        }
+    }
+
+    /// Whether the network has all addresses of IPv4 or IPv6.
+    const fn has_all(&self) -> bool {
+        matches!(self, Self::V4 { mask: 0, .. } | Self::V6 { mask: 0, .. })
+    }
+}
 
 impl TrustedProxies {
     /// Trusts these networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
-        Self(networks)
+        Self(networks.into_iter().map(Network::from).collect())
     }
 
     /// Whether no network is trusted.
@@ -45,12 +83,12 @@ impl TrustedProxies {
     /// Whether an address is trusted.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        self.0.iter().any(|network| network.contains(address))
     }
 
     /// Whether every address of IPv4 or IPv6 is trusted.
     pub fn trust_everyone(&self) -> bool {
-        self.0.iter().any(|network| network.prefix_len() == 0)
+        self.0.iter().any(Network::has_all)
     }
 
     /// The address that the request came from: the peer's, or, when the peer is trusted, the right-most hop that is

@@ -1,7 +1,5 @@
 //! `RateLimit-Policy` and `RateLimit`: draft 11 of the IETF's specification, as structured fields (RFC 9651).
 
-use std::fmt::Write as _;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::Limit;
@@ -29,22 +27,37 @@ pub(crate) fn write<'a>(
     }
     add(headers, RATELIMIT_POLICY, policies);
     let (left, seconds) = left(tightest.quota(), verdict);
-    let left = left.min(LARGEST);
-    let left = format!("\"{}\";r={left};t={seconds}", tightest.name());
-    add(headers, RATELIMIT, left);
+    let mut text = String::new();
+    item(&mut text, tightest.name());
+    parameter(&mut text, ";r=", left);
+    parameter(&mut text, ";t=", seconds);
+    add(headers, RATELIMIT, text);
 }
 
-/// One item: the limit's name, which needs no escapes, its quota, and the window in whole seconds. A window shorter than a second
-/// is left out. A limit on places says that places are counted instead.
+/// Writes one item: the limit's name, its quota, and the window in whole seconds. A window shorter than a second is left out. A limit
+/// on places says that places are counted instead.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
-    // Writing to a String cannot fail.
-    let _ = write!(text, "\"{}\";q={}", limit.name(), quota.min(LARGEST));
+    item(text, limit.name());
+    parameter(text, ";q=", quota);
     if !limit.quota().has_reset() {
         text.push_str(";qu=\"concurrent-requests\"");
     } else if period >= 1_000_000 {
-        let _ = write!(text, ";w={}", period.div_ceil(1_000_000));
+        parameter(text, ";w=", period.div_ceil(1_000_000));
     }
+}
+
+/// Writes the name of a limit, which needs no escapes. The machinery of `write!` would cost as much as all else here.
+fn item(text: &mut String, name: &str) {
+    text.push('"');
+    text.push_str(name);
+    text.push('"');
+}
+
+/// Writes a parameter of an item: a number as far as structured fields have it.
+fn parameter(text: &mut String, name: &str, number: u64) {
+    text.push_str(name);
+    text.push_str(itoa::Buffer::new().format(number.min(LARGEST)));
 }
 
 /// How much may be used in how many seconds. This is all of what is left before the window ends, or at a bucket's own pace. After a
@@ -72,13 +85,22 @@ fn paced(quota: &Quota, amount: u64) -> Micros {
 
 /// Adds to a field that is a list, in one line.
 fn add(headers: &mut HeaderMap, name: HeaderName, ours: String) {
-    let theirs = headers.get_all(&name).iter().map(HeaderValue::as_bytes);
-    let theirs = theirs.filter(|line| !line.trim_ascii().is_empty());
-    let lines: Vec<&[u8]> = theirs.chain([ours.as_bytes()]).collect();
-    // Parts that are values make a value when they are joined.
-    if let Ok(value) = HeaderValue::from_bytes(&lines.join(&b", "[..])) {
+    let value = match headers.contains_key(&name) {
+        false => HeaderValue::try_from(ours).ok(),
+        true => joined(headers, &name, &ours),
+    };
+    // Parts that are values make a value.
+    if let Some(value) = value {
         headers.insert(name, value);
     }
+}
+
+/// Joins the lines of a field and one more.
+fn joined(headers: &HeaderMap, name: &HeaderName, ours: &str) -> Option<HeaderValue> {
+    let theirs = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let theirs = theirs.filter(|line| !line.trim_ascii().is_empty());
+    let lines: Vec<&[u8]> = theirs.chain([ours.as_bytes()]).collect();
+    HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
 }
 
 #[cfg(test)]
