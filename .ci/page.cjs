@@ -345,6 +345,8 @@ async function screenshots(page) {
       return cut.length + boxes.filter((one, at) => boxes.slice(at + 1).some((other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom)).length;
     });
     check(`no panel is cut or covers another, ${scheme}, ${place}`, covered === 0, covered);
+    const below = await page.evaluate(() => document.querySelector("#clients td").getBoundingClientRect().bottom - window.innerHeight);
+    check(`who is refused most is on the first screen, ${scheme}, ${place}`, below <= 0, `${Math.round(below)} px`);
     if (shots) await page.screenshot({ path: path.join(shots, `${scheme}-${place}.png`), fullPage: width < 400 });
   }
   await page.setViewport({ width: 1280, height: 900 });
