@@ -5,7 +5,7 @@ use crate::history::History;
 
 pub(super) const NOT_LATER: Promise = Promise {
     name: "reset",
-    words: "A reset that is answered as failed is not made after its answer.",
+    words: "A reset that is answered 503 is not made after its answer.",
     check,
 };
 
