@@ -360,11 +360,14 @@ impl History {
         let resets = self.resets.iter();
         let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
         let resets = resets.map(move |reset| {
-            let is_late = !reset.done && !self.has_no_late_resets;
-            let end = if is_late { FOREVER } else { reset.span.end };
             // Times of synced limits are those of a clock that their gateway estimates.
             let is_synced = self.limits[limit].mode == Mode::Synced;
             let ahead = if is_synced { self.timeout } else { 0 };
+            let is_late = !reset.done && !self.has_no_late_resets;
+            let end = match is_late {
+                true => FOREVER,
+                false => reset.span.end + ahead,
+            };
             let is_sure = reset.done && !self.may_be_lost(reset.span);
             let begin = reset.span.begin - ahead;
             (Span { begin, end }, is_sure)

@@ -270,8 +270,9 @@ impl Known<'_> {
         is_full.then(|| format!("{least:.2} of {limit} used"))
     }
 
-    /// Whether it surely did not fit when it was decided.
+    /// Whether it surely did not fit when it was decided, also if the clock of its gateway is ahead.
     pub(super) fn is_full(&self) -> Option<String> {
+        self.is_full_at(self.decided() + self.ahead())?;
         self.is_full_at(self.decided())
     }
 
