@@ -15,6 +15,8 @@ use crate::{Charge, Mode};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Larger {
     cost: u64,
+    // The units that were left.
+    remaining: u64,
     sent: Instant,
     fits: Instant,
 }
@@ -23,6 +25,7 @@ impl Larger {
     fn of(refusal: &Seen) -> Self {
         Self {
             cost: refusal.cost,
+            remaining: refusal.verdict.remaining,
             sent: refusal.sent,
             fits: refusal.received + Duration::from_micros(refusal.verdict.retry_after),
         }
@@ -103,7 +106,9 @@ impl Seen {
     /// Returns the refusal of a larger cost that stays with the refusal `answer`, which takes the place of this refusal.
     pub(super) fn larger_than(&self, answer: &Self) -> Option<Larger> {
         let larger = self.larger.unwrap_or_else(|| Larger::of(self));
-        (self.holds && larger.cost > answer.cost).then_some(larger)
+        // Units that were charged since then put off the larger cost.
+        let is_outdated = answer.verdict.remaining < larger.remaining;
+        (self.holds && larger.cost > answer.cost && !is_outdated).then_some(larger)
     }
 
     /// Returns the wait of a larger cost, given the own refusal as it is now.

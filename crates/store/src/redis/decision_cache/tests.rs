@@ -350,6 +350,25 @@ fn a_larger_cost_has_a_wait_of_its_own() {
     }
 }
 
+/// The answer about a charge between two refusals was overtaken, so that only the units that are left show the charge.
+#[test]
+fn a_charge_between_two_refusals_opens_the_wait_of_the_larger_cost() {
+    let limit = log_limit();
+    let of = |cost| charge(&limit, 1, cost);
+    let (now, soon) = (Instant::now(), Instant::now() + Duration::from_millis(10));
+    for (left, wait) in [(1, Some(4_000_000)), (0, None)] {
+        let cache = DecisionCache::default();
+        let told = |retry_after, remaining| Verdict {
+            remaining,
+            ..log_refusal(retry_after)
+        };
+        cache.note(&of(2), &told(4_010_000, 1), call(now));
+        cache.note(&of(1), &told(4_000_000, left), call(soon));
+        let later = refusal(&cache, &of(2), soon + Duration::from_millis(2));
+        assert_eq!(later.map(|(told, _)| told.retry_after), wait, "{left} left");
+    }
+}
+
 /// The reset leaves out slices of other gateways, for which a larger cost has to wait as well.
 #[test]
 fn a_larger_cost_of_a_leased_limit_is_asked_about() {
