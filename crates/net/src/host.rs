@@ -104,7 +104,7 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
-/// Returns the labels of a host, the last one first. For short texts `str::rsplit` takes twice as long.
+/// Returns the labels of a host, the last one first. The search of `str::rsplit` costs more in texts as short as labels.
 pub fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(host);
     iter::from_fn(move || {

@@ -109,7 +109,7 @@ fn listener_plan(
     Some(ListenerPlan { tls, ..plain? })
 }
 
-/// Returns whether two addresses of one family have the same port, and at most one of them can be listened on. Port 0 is any that is free.
+/// Returns whether two addresses of one family need the same socket. Port 0 is any free port.
 ///
 /// `[::]` may leave IPv4 alone: by the system's setting, or as a socket of systemd.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {

@@ -13,7 +13,7 @@ use crate::shape::SingleOr;
 use crate::value::number::pattern;
 use crate::value::{Fault, Scalar, Value};
 
-/// A choice of servers that keeps each client at one of them.
+/// The rule that keeps a client at one server, as it is written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Sticky", extend("minProperties" = 1, "maxProperties" = 1))]

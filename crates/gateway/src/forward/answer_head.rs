@@ -8,7 +8,7 @@ use tidegate_net::head::HeadCount;
 use super::error::UPSTREAM_FAILED;
 use crate::request::problem::Problem;
 
-/// Whether answers with this status have no body, whatever their headers say (RFC 9110, 6.4.1).
+/// Whether answers with this status have no body, also if a header gives a length (RFC 9110, 6.4.1).
 pub(super) fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }

@@ -236,7 +236,7 @@ impl Shard {
                     entry.put(slot, charged);
                     return;
                 }
-                // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
+                // Without a charge here, a block comes from elsewhere. Its new key gets a free place only, and replaces no key.
                 let is_blocked = slot.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
                     Some(verdict) => Some(share_used(slot.quota, verdict)),
