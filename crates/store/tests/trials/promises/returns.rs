@@ -38,7 +38,7 @@ fn came_back(history: &History) -> Vec<Breach> {
     breach.collect()
 }
 
-/// Whether another gateway or plan charged the key after the answer that its gateway remembered.
+/// Whether another gateway or plan charged the key, or extended its block, after the answer that its gateway remembered.
 fn is_outdated(history: &History, again: &Return) -> bool {
     let refused = history
         .of(again.limit, again.key)
@@ -51,7 +51,8 @@ fn is_outdated(history: &History, again: &Return) -> bool {
     is_charged_elsewhere(history, request, charge, Micros::MAX)
 }
 
-/// Whether a gateway gave a refusal from memory, and another gateway or plan charged the key between the answer and this time.
+/// Whether a gateway may have refused from memory, and another gateway or plan charged the key, or extended its block, between the
+/// answer and this time.
 fn is_charged_elsewhere(
     history: &History,
     request: &Request,
@@ -59,9 +60,12 @@ fn is_charged_elsewhere(
     until: Micros,
 ) -> bool {
     let is_leased = history.mode(refused) == Mode::Leased && !history.in_memory;
+    // Beside other limits, the call may have been about those.
+    let is_alone = |request: &Request| request.charges.len() == 1;
     let age = match request.via() {
         Some(Via::Remembered) if !is_leased => SECOND,
         Some(Via::Remembered | Via::Here) if is_leased => LEASED,
+        Some(Via::Store) if is_leased && !is_alone(request) => LEASED,
         _ => return false,
     };
     let (begin, all) = (request.asked.begin, || {
@@ -72,13 +76,19 @@ fn is_charged_elsewhere(
     };
     let answers = all().filter(|(other, charge)| {
         let is_same = is_own(other, charge) && charge.cost == refused.cost;
-        is_same && other.called && other.asked.end <= begin
+        let is_called = other.called && (!is_leased || is_alone(other));
+        is_same && is_called && other.asked.end <= begin
     });
     let last = answers.map(|(other, _)| other.asked.begin).max();
     let oldest = last.max(Some(begin.saturating_sub(age)));
-    let others = || all().filter(|(other, charge)| !is_own(other, charge));
-    others().any(|(_, charge)| {
-        let is_charged = charge.verdict.is_some_and(|told| told.allowed);
+    // Each refused request prolongs such a block.
+    let block = history.limits[refused.limit].block;
+    let is_extended = block.is_some_and(|block| block.extend);
+    let mut others = all().filter(|(other, charge)| !is_own(other, charge));
+    others.any(|(_, charge)| {
+        let is_charged = charge
+            .verdict
+            .is_some_and(|told| told.allowed || is_extended);
         is_charged && Some(charge.at.end) >= oldest && charge.at.begin <= until
     })
 }

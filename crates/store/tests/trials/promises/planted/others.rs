@@ -1,5 +1,7 @@
 //! Places, shares, refusals, what is kept, and the order of queues.
 
+use tidegate_core::Block;
+
 use super::*;
 
 #[test]
@@ -144,6 +146,44 @@ fn who_comes_back_and_what_is_kept() {
     };
     assert_eq!(without_slice(0), [""; 0]);
     assert_eq!(without_slice(5 * MS), ["retry_after"]);
+    // Beside another limit, the call may have been about that one.
+    let beside = |limits| {
+        let mut history = history.clone();
+        history.limits[0].mode = Mode::Leased;
+        history.limits.push(history.limits[0].clone());
+        let by = |request: &mut Request| request.gateway = 1;
+        history.requests.iter_mut().for_each(by);
+        let mut request = refused(40 * MS, Via::Store);
+        let other = Charge {
+            limit: 1,
+            verdict: Some(VERDICT),
+            ..request.charges[0].clone()
+        };
+        request.charges.extend((1..limits).map(|_| other.clone()));
+        history.requests.push(request);
+        history.returns[1].refused = START + 50 * MS;
+        names(&history)
+    };
+    assert_eq!(beside(1), ["retry_after"]);
+    assert_eq!(beside(2), [""; 0]);
+    // Nor has it heard of refusals elsewhere, which extend a block.
+    let extended = |extend, refused_by| {
+        let mut history = history.clone();
+        history.limits[0].block = Some(Block {
+            span: 30 * MS,
+            extend,
+        });
+        history.requests.push(refused(10 * MS, Via::Store));
+        let mut other = refused(35 * MS, Via::Store);
+        other.gateway = refused_by;
+        history.requests.push(other);
+        history.requests.push(refused(40 * MS, Via::Remembered));
+        history.returns[1].refused = START + 50 * MS;
+        names(&history)
+    };
+    assert!(extended(true, 0).contains(&"retry_after"));
+    assert!(extended(false, 1).contains(&"retry_after"));
+    assert!(!extended(true, 1).contains(&"retry_after"));
     history.returns.clear();
 
     let look = |key, remaining| Look {
