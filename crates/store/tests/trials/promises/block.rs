@@ -155,6 +155,10 @@ fn events(
             Some(_) if asked_of(history, request, charge) != of => (of == Budget::Shared
                 && request.is_unanswered())
             .then(|| (unanswered(request), Event::Asked)),
+            // A refusal from memory, and a call beside it whose answer was lost.
+            Some(_) if request.via() == Some(Via::Remembered) && request.is_unanswered() => {
+                Some((unanswered(request), Event::Asked))
+            }
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
                 // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it

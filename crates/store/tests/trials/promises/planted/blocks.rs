@@ -51,6 +51,29 @@ fn a_block_lasts_until_its_end() {
     breaks(own, admitted(305 * MS), "block");
 }
 
+/// A call beside a remembered refusal may begin a block, also if its answer is lost.
+#[test]
+fn a_block_that_began_without_an_answer() {
+    let after = |error: Option<&str>| {
+        let mut history = ten(exact(Kind::FixedWindow));
+        let span = 300 * MS;
+        history.limits[0].block = Some(Block {
+            span,
+            extend: false,
+        });
+        let mut remembered = refused(10 * MS, Via::Remembered);
+        if let Said::Decided { error: said, .. } = &mut remembered.said {
+            *said = error.map(str::to_owned);
+        }
+        history.requests.push(remembered);
+        history.requests.push(refused(200 * MS, Via::Store));
+        history.requests.push(admitted(320 * MS));
+        names(&history).contains(&"block")
+    };
+    assert!(after(None));
+    assert!(!after(Some("no answer")));
+}
+
 /// A gateway without Redis says how long its own share lasts, and the block may end before that.
 #[test]
 fn a_block_that_goes_on_in_an_outage() {
