@@ -58,14 +58,10 @@ pub(crate) fn write(
     now: Micros,
     reset: Reset,
 ) {
-    let triple = [
-        &X_RATELIMIT_LIMIT,
-        &X_RATELIMIT_REMAINING,
-        &X_RATELIMIT_RESET,
-    ];
     if let Some(theirs) = headers.get(X_RATELIMIT_REMAINING).and_then(number) {
-        let whole = triple.iter().all(|name| headers.contains_key(*name));
-        if whole && theirs < verdict.remaining {
+        let is_whole =
+            headers.contains_key(X_RATELIMIT_LIMIT) && headers.contains_key(X_RATELIMIT_RESET);
+        if is_whole && theirs < verdict.remaining {
             return;
         }
     }
