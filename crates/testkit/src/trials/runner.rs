@@ -142,13 +142,15 @@ impl Runner {
         (figures, findings, servers)
     }
 
-    /// Shows the findings, the first of each promise as small as it gets, and panics if there are any.
+    /// Prints the findings and panics if there are any. The first finding of each promise is made as small as it gets. The others are
+    /// printed as they were found: a rare finding may not appear again.
     async fn fail_for<T: Trial>(self, findings: Vec<T>, servers: &Arc<Servers>) {
         let count = findings.len();
         let mut shown: Vec<&'static str> = Vec::new();
         for found in findings {
             let promise = found.broken()[0];
             if shown.contains(&promise) {
+                eprintln!("\n{}", found.report());
                 continue;
             }
             shown.push(promise);
