@@ -24,7 +24,7 @@ pub(super) const RETRY_AFTER: Promise = Promise {
 fn came_back(history: &History) -> Vec<Breach> {
     let returns = history.returns.iter();
     let returns = returns.filter(|again| !again.admitted && history.judges_gateways());
-    let returns = returns.filter(|again| !is_outdated(history, again));
+    let returns = returns.filter(|again| !is_outdated(history, again) && !is_early(history, again));
     let breach = returns.map(|again| Breach {
         promise: RETRY_AFTER.name,
         limit: again.limit,
@@ -36,6 +36,14 @@ fn came_back(history: &History) -> Vec<Breach> {
         what: format!("refused for {} us, and again after that", again.retry_after),
     });
     breach.collect()
+}
+
+/// Whether the gateway may have taken Redis's clock to be ahead: an answer that came late makes it so, until the next one.
+fn is_early(history: &History, again: &Return) -> bool {
+    let is_synced = history.limits[again.limit].mode == Mode::Synced && !history.in_memory;
+    let begin = again.refused.saturating_sub(SECOND);
+    let mut troubles = history.troubles.iter();
+    is_synced && troubles.any(|trouble| trouble.span.meets(begin, again.refused))
 }
 
 /// Whether another gateway or plan charged the key, or extended its block, after the answer that its gateway remembered.

@@ -184,6 +184,20 @@ fn who_comes_back_and_what_is_kept() {
     assert!(extended(true, 0).contains(&"retry_after"));
     assert!(extended(false, 1).contains(&"retry_after"));
     assert!(!extended(true, 1).contains(&"retry_after"));
+    // A late answer of Redis sets the clock of a synced limit ahead.
+    let late = |ended: Micros| {
+        let mut history = history.clone();
+        history.limits[0].mode = Mode::Synced;
+        history.returns[1].refused = START + 2_000 * MS;
+        history.troubles.push(Trouble {
+            gateway: None,
+            kind: "Redis paused",
+            span: Span::at(START + ended),
+        });
+        names(&history).contains(&"retry_after")
+    };
+    assert!(late(900 * MS));
+    assert!(!late(1_100 * MS));
     history.returns.clear();
 
     let look = |key, remaining| Look {
