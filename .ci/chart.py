@@ -18,13 +18,22 @@ EXAMPLE = TOP / "examples" / "kubernetes"
 VERSIONS = ("1.30", "1.37")
 # Kinds of other projects, which no schema of Kubernetes has, each with the keys that its `spec` must have.
 FOREIGN = {
-    "PodMonitor": {"selector", "podMetricsEndpoints"},
-    "ServiceMonitor": {"selector", "endpoints"},
+    "PodMonitor": {"selector", "podMetricsEndpoints", "jobLabel"},
+    "ServiceMonitor": {"selector", "endpoints", "jobLabel"},
     "HTTPRoute": {"parentRefs", "rules"},
 }
 
 HASH = "sha256:" + "0" * 64
 EXTERNAL = {"kind": "external", "url": "redis://tidegate:${REDIS_PASSWORD}@redis.example.com:6379"}
+
+# The configuration of all sets of values, but for the keys that a set has itself.
+CONFIG = {
+    "limits": {"per-client": {"token_bucket": {"capacity": 20, "refill": "10/s"}}},
+    "routes": [{"name": "api", "path": "/**", "upstream": "http://api:9000", "limits": ["per-client"]}],
+}
+# The template of an alert, which is no template of Helm.
+SUMMARY = "{{ $labels.pod }} is down"
+NAME, INSTANCE = "app.kubernetes.io/name", "app.kubernetes.io/instance"
 
 # Values by name. Each must render, validate, and give a gateway.yaml that `tidegate check` accepts.
 GOOD = {
@@ -54,6 +63,15 @@ GOOD = {
             "filters": [{"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["Server"]}}],
         },
     },
+    "IPv6": {"listenAddress": "[::]", "tls": {"secretName": "api-tls"}},
+    "Redis by sentinels": {
+        "redis": {
+            "kind": "external",
+            "url": "redis-sentinel://tidegate:${REDIS_PASSWORD}@s1,s2,s3?sentinelServiceName=limits&sentinelPassword=${SENTINEL_PASSWORD}",
+        },
+        "extraEnv": [{"name": "SENTINEL_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "sentinels", "key": "password"}}}],
+    },
+    "a long name": {"fullnameOverride": "a-name-with-more-characters-than-kubernetes-allows-in-a-label"},
     "autoscaling by processor time": {"autoscaling": {"enabled": True}},
     "autoscaling by requests": {"autoscaling": {"enabled": True, "cpu": 0, "requestsPerSecond": 500, "behavior": {}}},
     "monitors": {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "serviceMonitor": {"enabled": True}},
@@ -67,7 +85,7 @@ GOOD = {
     "a configuration of its own": {
         "config": {
             "clients": [{"api_key": {"keys_file": "/etc/tidegate-keys/keys.yaml"}}, {"ip": {}}],
-            "limits": {"per-client": None, "daily": {"fixed_window": {"limit": 1000000, "window": "1d"}}},
+            "limits": {"daily": {"fixed_window": {"limit": 1000000, "window": "1d"}}},
             "routes": [{"path": "/**", "upstream": "http://${API_HOST}:9000", "limits": ["daily"]}],
             "timeouts": {"connect": "2s"},
             "max_memory": None,
@@ -78,10 +96,10 @@ GOOD = {
     },
     "all that is about pods": {
         "nameOverride": "gate",
-        "commonLabels": {"team": "edge"},
+        "commonLabels": {"team": "edge", "app.kubernetes.io/version": "next"},
         "image": {"repository": "registry.example.com/tidegate", "digest": HASH, "pullSecrets": [{"name": "registry"}]},
         "podAnnotations": {"a": "b"},
-        "podLabels": {"c": "d"},
+        "podLabels": {"c": "d", "team": "pods"},
         "priorityClassName": "high",
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "edge", "operator": "Exists"}],
@@ -92,7 +110,7 @@ GOOD = {
         "readinessPath": "/readyz",
         "extraEnvFrom": [{"secretRef": {"name": "more"}}],
         "extraObjects": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}, "data": {"summary": SUMMARY}},
             "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: {{ .Release.Name }}-second }",
         ],
     },
@@ -103,7 +121,10 @@ BAD = [
     ({"replica": 3}, "replica"),
     ({"replicas": "3"}, "/replicas"),
     ({"image": {"digest": "abc"}}, "/image/digest"),
-    ({"config": {"routes": []}}, "/config/routes"),
+    ({"config": {"routes": []}}, "config.routes is empty"),
+    ({"commonLabels": {INSTANCE: "other"}}, "/commonLabels"),
+    ({"podLabels": {NAME: "other"}}, "/podLabels"),
+    ({"listenAddress": "127.0.0.1"}, "/listenAddress"),
     ({"config": {"listen": "0.0.0.0:80"}}, "written by the chart: set service, tls"),
     ({"config": {"store": "memory"}}, "written by the chart: set redis"),
     ({"config": {"admin": "0.0.0.0:1"}}, "written by the chart: set admin"),
@@ -113,6 +134,13 @@ BAD = [
     ({"redis": {"kind": "external"}}, "set redis.url"),
     ({"redis": {"kind": "external", "url": "http://redis:6379"}}, "/redis/url"),
     ({"redis": {"kind": "external", "url": "redis://tidegate:hunter2@redis:6379"}}, "has a password"),
+    ({"redis": {"kind": "external", "url": "redis://tidegate:$hunter2@redis:6379"}}, "has a password"),
+    ({"redis": {"kind": "external", "url": "redis://tidegate:hun/t@er2@redis:6379"}}, "has a password"),
+    ({"redis": {"kind": "external", "url": "redis://tidegate:${REDIS_PASSWORD:-hunter2}@redis:6379"}}, "has a password"),
+    ({"redis": {"kind": "external", "url": "redis-sentinel://s1?sentinelServiceName=a&sentinelPassword=hunter2"}}, "has a password"),
+    ({"redis": {"url": EXTERNAL["url"]}}, "need redis.kind: external"),
+    ({"redis": {"urlSecret": {"name": "redis"}}}, "need redis.kind: external"),
+    ({"redis": EXTERNAL | {"urlSecret": {"name": "redis"}}}, "exclude each other"),
     ({"redis": {"settings": {"timeout": 25}}}, "/redis/settings/timeout"),
     ({"redis": {"settings": {"on_failure": "ignore"}}}, "/redis/settings/on_failure"),
     ({"redis": {"kind": "none"}}, "replicas: 1"),
@@ -125,6 +153,7 @@ BAD = [
     ({"service": {"type": "ExternalName"}}, "/service/type"),
     ({"tls": {"clientCa": "ca.crt"}}, "tls.secretName"),
     ({"ingress": {"enabled": True}}, "/ingress/hosts"),
+    ({"ingress": {"enabled": True, "hosts": [{"host": "https://api.example.com", "paths": [{"path": "/"}]}]}}, "/ingress/hosts"),
     ({"httpRoute": {"enabled": True}}, "/httpRoute/parentRefs"),
     ({"autoscaling": {"enabled": True, "cpu": 0}}, "without a metric"),
     ({"autoscaling": {"enabled": True, "minReplicas": 11}}, "above autoscaling.maxReplicas"),
@@ -132,6 +161,7 @@ BAD = [
     ({"drainSeconds": 0}, "/drainSeconds"),
     ({"readinessPath": "/"}, "/readinessPath"),
     ({"extraEnv": [{"value": "x"}]}, "/extraEnv"),
+    ({"extraEnv": [{"name": "TIDEGATE_SECRET", "value": "x"}]}, "the chart sets TIDEGATE_SECRET"),
 ]
 
 wrong = []
@@ -142,13 +172,27 @@ def must(is_so, sentence):
         wrong.append(sentence)
 
 
+class Strict(yaml.SafeLoader):
+    """Refuses a map in which a key occurs twice."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        must(len(keys) == len(set(keys)), f"a key occurs twice: {sorted(keys)}")
+        return super().construct_mapping(node, deep)
+
+
+def with_config(values):
+    """Returns the values with a limit and a route, if they have none."""
+    return values | {"config": CONFIG | values.get("config", {})}
+
+
 def rendered(chart, values, name="edge"):
     """The objects of a release by kind and name."""
     objects = {}
-    for path, text in chart.render(values, name=name, namespace="prod").items():
+    for path, text in chart.render(with_config(values), name=name, namespace="prod").items():
         if path.endswith(".txt"):
             continue
-        for one in yaml.safe_load_all(text):
+        for one in yaml.load_all(text, Strict):
             if one:
                 key = one["kind"], one["metadata"]["name"]
                 must(key not in objects, f"{key} is rendered twice")
@@ -197,6 +241,15 @@ def connected(case, objects):
         selector = spec.get("selector") or spec["podSelector"]
         selector = selector.get("matchLabels", selector).items()
         must(any(selector <= pod["metadata"]["labels"].items() for pod in pods), f"{case}: {kind} {name} selects no pod")
+    for constraint in deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]:
+        selector = constraint.get("labelSelector", {}).get("matchLabels", {}).items()
+        spread = selector and selector <= deployment["spec"]["template"]["metadata"]["labels"].items()
+        must(spread, f"{case}: a topologySpreadConstraint selects no pod")
+    for (kind, name), one in objects.items():
+        if "app.kubernetes.io/managed-by" in one["metadata"].get("labels", {}):
+            must(one["metadata"].get("namespace") == "prod", f"{case}: {kind} {name} has no namespace")
+        # Its pods have a label of this name, "-" and a hash of ten characters.
+        must(kind != "StatefulSet" or len(name) <= 63 - 11, f"{case}: the name of {kind} {name} is too long")
     volumes = {volume["name"] for volume in deployment["spec"]["template"]["spec"]["volumes"]}
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     must(mounts == volumes, f"{case}: volumes {volumes} and mounts {mounts}")
@@ -247,7 +300,7 @@ def certificate(folder):
 def refused(chart):
     for values, part in BAD:
         try:
-            chart.render(values, name="edge", namespace="prod")
+            chart.render(with_config(values), name="edge", namespace="prod")
             must(False, f"{values} is accepted")
         except helm.HelmError as error:
             must(part in str(error), f"{values}: the message lacks {part!r}: {error}")
@@ -264,6 +317,22 @@ def reloads(chart):
     ):
         after, _ = gateway_of(rendered(chart, values))
         must((after != before) == restarts, f"{values} {'restarts no' if restarts else 'restarts'} pod")
+
+
+def placed(chart):
+    """Objects of values pass unchanged; labels and the place of pods are those of the values."""
+    values = GOOD["all that is about pods"]
+    objects = rendered(chart, values)
+    must(objects["ConfigMap", "first"]["data"] == {"summary": SUMMARY}, "a map of extraObjects is rendered as a template")
+    labels = gateway_of(objects)[0]["spec"]["template"]["metadata"]["labels"]
+    must(labels["team"] == "pods", f"podLabels do not come before commonLabels: {labels}")
+    [redis] = [one["spec"]["template"]["spec"] for (kind, _), one in objects.items() if kind == "StatefulSet"]
+    for key in ("priorityClassName", "nodeSelector", "tolerations"):
+        must(redis.get(key) == values[key], f"the bundled Redis has no {key}")
+    must(redis.get("imagePullSecrets") == values["image"]["pullSecrets"], "the bundled Redis has no imagePullSecrets")
+    hosts = yaml.safe_load(gateway_yaml(objects))["admin"]["hosts"]
+    inside = "edge-gate-admin.prod"
+    must({inside, f"{inside}.svc", f"{inside}.svc.cluster.local"} <= set(hosts), f"names of the admin Service are missing in {hosts}")
 
 
 def promises(chart):
@@ -324,11 +393,11 @@ def main():
     if sys.argv[1:2] == ["--render"]:
         with helm.Chart.load(CHART) as chart:
             values = yaml.safe_load(Path(sys.argv[2]).read_text(encoding="utf-8")) if sys.argv[2:] else {}
-            for text in chart.render(values, name="tidegate", namespace="default").values():
+            for text in chart.render(with_config(values), name="tidegate", namespace="default").values():
                 print(text)
         return
     for case, values in GOOD.items():
-        report = helm.lint(CHART, values, strict=True, kube_version=f"v{VERSIONS[0]}.0")
+        report = helm.lint(CHART, with_config(values), strict=True, kube_version=f"v{VERSIONS[0]}.0")
         # Severity 1 is advice, such as an icon.
         must(not report["errors"], f"{case}: lint: {report['errors']}")
         for message in report["messages"]:
@@ -343,6 +412,7 @@ def main():
             accepted(case, objects, folder)
         refused(chart)
         reloads(chart)
+        placed(chart)
         promises(chart)
         documented(chart)
     for sentence in wrong:

@@ -2,33 +2,49 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The longest suffix is "-redis-data-0". */}}
+{{/* At most 46 characters: Kubernetes labels the pod of Redis with this name, "-redis", "-" and a hash of 10 characters. A
+     label has at most 63. */}}
 {{- define "tidegate.fullname" -}}
 {{- $name := include "tidegate.name" . -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" -}}
 {{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 46 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
 {{/* Called with a dict of `root` and `component`. */}}
 {{- define "tidegate.selector" -}}
-app.kubernetes.io/name: {{ include "tidegate.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "tidegate.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
+{{/* Called with a dict of `root`, `component` and, if there are any, `more` labels. One map, so that no label occurs twice. */}}
 {{- define "tidegate.labels" -}}
-{{ include "tidegate.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $labels := include "tidegate.selector" . | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- toYaml (mergeOverwrite $labels .root.Values.commonLabels (.more | default dict)) -}}
+{{- end -}}
+
+{{/* Registry and nodes, for the pods of gateways and of Redis. */}}
+{{- define "tidegate.placement" -}}
+{{- $placement := dict -}}
+{{- with .Values.image.pullSecrets -}}
+{{- $_ := set $placement "imagePullSecrets" . -}}
+{{- end -}}
+{{- range $key := list "priorityClassName" "nodeSelector" "tolerations" -}}
+{{- with get $.Values $key -}}
+{{- $_ := set $placement $key . -}}
+{{- end -}}
+{{- end -}}
+{{- with $placement -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "tidegate.serviceAccount" -}}
@@ -66,8 +82,23 @@ ${REDIS_URL}
 {{- fail "redis.kind is none: each gateway counts alone, so set replicas: 1 and disable autoscaling, or choose bundled or external" -}}
 {{- end -}}
 {{- end -}}
-{{- if regexMatch "^[a-z+-]+://[^/@]*:[^$@/][^/@]*@" (.Values.redis.url | default "") -}}
+{{- if and (ne .Values.redis.kind "external") (or .Values.redis.url .Values.redis.urlSecret.name) -}}
+{{- fail (printf "redis.kind is %s: redis.url and redis.urlSecret need redis.kind: external" .Values.redis.kind) -}}
+{{- end -}}
+{{- if and .Values.redis.url .Values.redis.urlSecret.name -}}
+{{- fail "redis.url and redis.urlSecret exclude each other: set one of them" -}}
+{{- end -}}
+{{- $open := regexReplaceAll "[$][{][A-Za-z_][A-Za-z0-9_]*[}]" (.Values.redis.url | default "") "" -}}
+{{- if regexMatch "://[^:@]*:.+@|sentinelPassword=[^&]" $open -}}
 {{- fail "redis.url has a password, which the ConfigMap would show: write ${REDIS_PASSWORD}, or set redis.urlSecret" -}}
+{{- end -}}
+{{- if not .Values.config.routes -}}
+{{- fail "config.routes is empty: list your routes, and their limits under config.limits, as in README.md" -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if or (eq .name "TIDEGATE_SECRET") (and (eq .name "TIDEGATE_ADMIN_TOKEN") (not $.Values.admin.tokens)) -}}
+{{- fail (printf "extraEnv: the chart sets %s: use secrets" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.tls.clientCa (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCa is a key of the Secret tls.secretName, which is not set" -}}
@@ -86,16 +117,17 @@ ${REDIS_URL}
 {{/* The keys that only a restart changes. Pods carry their checksum; all other keys are reloaded. */}}
 {{- define "tidegate.restartKeys" -}}
 {{- $fullname := include "tidegate.fullname" . -}}
-{{- $admin := dict "address" "0.0.0.0:9901" -}}
+{{- $admin := dict "address" (printf "%s:9901" .Values.listenAddress) -}}
 {{- if .Values.admin.tokens -}}
 {{- $_ := set $admin "tokens" .Values.admin.tokens -}}
 {{- else -}}
-{{- $_ := set $admin "token" "${ADMIN_TOKEN}" -}}
+{{- $_ := set $admin "token" "${TIDEGATE_ADMIN_TOKEN}" -}}
 {{- end -}}
 {{- $hosts := list -}}
 {{- if .Values.admin.service.enabled -}}
 {{- $service := printf "%s-admin" $fullname -}}
-{{- $hosts = list $service (printf "%s.%s.svc" $service .Release.Namespace) -}}
+{{- $inside := printf "%s.%s" $service .Release.Namespace -}}
+{{- $hosts = list $service $inside (printf "%s.svc" $inside) (printf "%s.svc.cluster.local" $inside) -}}
 {{- end -}}
 {{- with concat $hosts .Values.admin.hosts -}}
 {{- $_ := set $admin "hosts" . -}}
@@ -115,14 +147,14 @@ ${REDIS_URL}
 {{- end -}}
 
 {{- define "tidegate.gateway.yaml" -}}
-{{- $listen := list "0.0.0.0:8080" -}}
+{{- $listen := list (printf "%s:8080" .Values.listenAddress) -}}
 {{- with .Values.tls.secretName -}}
 {{- $tls := dict "cert" "/etc/tidegate-tls/tls.crt" "key" "/etc/tidegate-tls/tls.key" -}}
 {{- with $.Values.tls.clientCa -}}
 {{- $_ := set $tls "client_ca" (printf "/etc/tidegate-tls/%s" .) -}}
 {{- $_ := set $tls "client_cert" $.Values.tls.clientCert -}}
 {{- end -}}
-{{- $listen = append $listen (dict "address" "0.0.0.0:8443" "tls" $tls) -}}
+{{- $listen = append $listen (dict "address" (printf "%s:8443" $.Values.listenAddress) "tls" $tls) -}}
 {{- end -}}
 {{- $timeouts := dict "timeouts" (dict "drain" (printf "%ds" (int .Values.drainSeconds))) -}}
 {{- $own := mergeOverwrite (dict "listen" $listen) $timeouts (include "tidegate.restartKeys" . | fromYaml) -}}
