@@ -41,7 +41,15 @@ GOOD = {
     "one gateway in memory": {"replicas": 1, "redis": {"kind": "none"}, "podDisruptionBudget": {"enabled": False}},
     "external Redis": {"redis": EXTERNAL},
     "external Redis, its URL from a Secret": {"redis": {"kind": "external", "urlSecret": {"name": "redis", "key": "url"}}},
-    "Redis with TLS": {"redis": EXTERNAL | {"url": "rediss://redis.example.com:6380", "settings": {"mode": "leased"}}},
+    "Redis with TLS and a private authority": {
+        "redis": {
+            "kind": "external",
+            "url": "rediss://tidegate:${REDIS_PASSWORD}@redis.example.com:6380",
+            "settings": {"mode": "leased", "tls": {"ca": "/etc/redis-ca/ca.crt"}},
+        },
+        "extraVolumes": [{"name": "redis-ca", "configMap": {"name": "redis-ca"}}],
+        "extraVolumeMounts": [{"name": "redis-ca", "mountPath": "/etc/redis-ca", "readOnly": True}],
+    },
     "Redis without persistence": {"redis": {"persistence": {"enabled": False}, "maxmemoryMB": 64}},
     "a prefix of keys": {"redis": {"settings": {"key_prefix": "edge"}}},
     "behind an ingress controller": {
@@ -270,7 +278,7 @@ def gateway_yaml(objects):
 def accepted(case, objects, folder):
     """`tidegate check` of the configuration, with files in the place of those that pods mount."""
     text = gateway_yaml(objects)
-    text = text.replace("/etc/tidegate-tls/", f"{folder}/").replace("/etc/tidegate-keys/", f"{folder}/")
+    text = re.sub("/etc/(tidegate-tls|tidegate-keys|redis-ca)/", f"{folder}/", text)
     file = folder / "gateway.yaml"
     file.write_text(text, encoding="utf-8")
     variables = dict.fromkeys(re.findall(r"\$\{([A-Z_]+)\}", text), "0123456789abcdef" * 4)

@@ -202,7 +202,7 @@ impl Pod {
             .env("TIDEGATE_LISTEN", "127.0.0.1:0")
             .env("TIDEGATE_ADMIN", "127.0.0.1:0")
             .env("TIDEGATE_SECRET", "of-all-pods")
-            .env("ADMIN_TOKEN", TOKEN)
+            .env("TIDEGATE_ADMIN_TOKEN", TOKEN)
             .env("REDIS_PASSWORD", PASSWORD);
         let process = Process::spawn(command);
         let listening = process.wait_for_line("\"listening\"", LONG).await;
