@@ -1,11 +1,13 @@
 """The gateways that are compared: how each is told to do the same work, and started.
 
 Each has one token bucket per client address, or what it has that is nearest to one, and keeps connections open on both sides.
-It writes no access log, or, where `logs` is true, one into a file, as it writes it if nothing more is said of it. `ADMITS` is too
-large to be met, `REFUSES` lets through ten requests a second.
+It writes no access log, or, where `logs` is true, one into a file, as it writes it if nothing more is said of it. `tls` has the
+certificate of a gateway that offers HTTP/2 and HTTP/1.1 over TLS. `ADMITS` is too large to be met, `REFUSES` lets through ten
+requests a second.
 """
 
 import json
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from kit.processes import Trouble, answers, fetched, free_port, until
 
 PEERS = Path(__file__).resolve().parent / "peers"
 PATH = "/api/rides/1001"
+MEGABYTE = "/api/megabyte"  # an answer of 1,000,000 bytes
 BARE = "bare-proxy"  # of this repository, and built with the gateway
 
 
@@ -36,9 +39,14 @@ class Gateway:
     redis: bool = False
 
 
-def nginx(run, limit, port, _redis, logs=False):
+def nginx(run, limit, port, _redis, logs=False, tls=None):
     access_log = f"access_log {run.folder}/nginx-{port}.access combined;" if logs else "access_log off;"
-    config = written(run, "nginx.conf", limit, port=port, access_log=access_log)
+    listens, certificate = "", ""
+    if tls:
+        # nginx 1.22 has TLS 1.3 off by default.
+        listens = " ssl http2"
+        certificate = f"ssl_protocols TLSv1.3; ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
+    config = written(run, "nginx.conf", limit, port=port, access_log=access_log, listens=listens, certificate=certificate)
     return [run.programs["nginx"], "-c", config], {}
 
 
@@ -47,26 +55,38 @@ def nginx_redis(run, limit, port, redis):
     return [run.programs["nginx"], "-c", config], {}
 
 
-def haproxy(run, limit, port, _redis, logs=False):
+def haproxy(run, limit, port, _redis, logs=False, tls=None):
     # It writes to no file by its name; its standard output is one.
     log = {"access_log": "  log stdout format raw local0", "logs_requests": "log global\n  option httplog"}
     log = log if logs else dict.fromkeys(log, "")
-    return [run.programs["haproxy"], "-f", written(run, "haproxy.cfg", limit, port=port, **log)], {}
+    binds = f" ssl crt {tls.both} alpn h2,http/1.1" if tls else ""
+    return [run.programs["haproxy"], "-f", written(run, "haproxy.cfg", limit, port=port, binds=binds, **log)], {}
 
 
-def envoy(run, limit, port, _redis, logs=False):
+def envoy(run, limit, port, _redis, logs=False, tls=None):
     kind = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
     settings = {"@type": kind, "path": f"{run.folder}/envoy-{port}.access"}
     access_log = f"access_log: {json.dumps([{'name': 'envoy.access_loggers.file', 'typed_config': settings}])}"
-    config = written(run, "envoy.yaml", limit, port=port, access_log=access_log if logs else "")
+    options = {"access_log": access_log if logs else "", "tls": ""}
+    if tls:
+        kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"
+        pair = {"certificate_chain": {"filename": str(tls.certificate)}, "private_key": {"filename": str(tls.key)}}
+        context = {"@type": kind, "common_tls_context": {"alpn_protocols": ["h2", "http/1.1"], "tls_certificates": [pair]}}
+        options["tls"] = f"transport_socket: {json.dumps({'name': 'envoy.transport_sockets.tls', 'typed_config': context})}"
+    config = written(run, "envoy.yaml", limit, port=port, **options)
     return [run.programs["envoy"], "-c", config, "--concurrency", 1, "--disable-hot-restart", "-l", "off"], {}
 
 
-def traefik(run, limit, port, redis, logs=False):
+def traefik(run, limit, port, redis, logs=False, tls=None):
     on_redis = f', redis: {{ endpoints: ["127.0.0.1:{redis}"] }}' if redis else ""
-    routes = written(run, "traefik-routes.yaml", limit, on_redis=on_redis)
+    certificate, routers = "", ""
+    if tls:
+        pair = {"certFile": str(tls.certificate), "keyFile": str(tls.key)}
+        certificate = f"tls: {json.dumps({'stores': {'default': {'defaultCertificate': pair}}})}"
+        routers = ", http: { tls: {} }"
+    routes = written(run, "traefik-routes.yaml", limit, on_redis=on_redis, certificate=certificate)
     access_log = f'accessLog: {{ filePath: "{run.folder}/traefik-{port}.access" }}' if logs else ""
-    config = written(run, "traefik.yaml", limit, port=port, routes=routes, access_log=access_log)
+    config = written(run, "traefik.yaml", limit, port=port, routes=routes, access_log=access_log, routers=routers)
     # Go asks neither the machine nor taskset often enough; it has as many threads as the others.
     return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
 
@@ -91,7 +111,7 @@ OTHERS = {
 
 def tidegate(
     run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, traces=None, keys=(),
-    trusted=(), binary=None,
+    trusted=(), tls=None, binary=None,
 ):
     """tidegate's own command; the options are those whose price is measured. With `logs` nothing is said of the log."""
     store = "memory"
@@ -113,6 +133,8 @@ def tidegate(
         "max_connections": 12_000,
         "log": {"access": access},
     }
+    if tls:
+        config["listen"] = {"address": config["listen"], "tls": {"cert": str(tls.certificate), "key": str(tls.key)}}
     if logs:
         del config["log"]
     if traces:
@@ -129,6 +151,7 @@ def tidegate(
 def upstream(run, processes):
     """Starts the API behind all of them."""
     run.upstream_port = free_port()
+    (run.folder / "megabyte").write_bytes(bytes(1_000_000))
     config = written(run, "upstream.conf", ADMITS, port=run.upstream_port)
     process = processes.start("upstream", pinned(run.cores.load, [run.programs["nginx"], "-c", config]))
     serves(process, run.upstream_port)
@@ -149,14 +172,16 @@ def pinned(cores, command):
     return ["taskset", "-c", ",".join(map(str, cores)), *command]
 
 
-def serves(process, port):
+def serves(process, port, tls=None):
     """Waits until it answers a request, and fails if it ends instead."""
+    address = f"http{'s' if tls else ''}://127.0.0.1:{port}{PATH}"
+    trust = ssl.create_default_context(cafile=tls.certificate) if tls else None
 
     def it_does():
         if process.poll() is not None:
             text = process.log.read_text(encoding="utf-8", errors="replace")
             raise Trouble(f"{' '.join(map(str, process.args))} ended:\n{text}")
-        return fetched(f"http://127.0.0.1:{port}{PATH}") is not None
+        return fetched(address, trust) is not None
 
     until(it_does, f"{Path(process.args[3]).name} does not answer: see {process.log}")
 

