@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
-from comparison import done, gateways, measure, programs
+from comparison import done, gateways, measure, programs, tls
 from comparison.results import Results
 from comparison.rows import ALONE, fitting, rows, with_other_build
 from kit import machine
@@ -118,6 +118,9 @@ def compared(folder, options):
         there = list(with_other_build(there))
     results = Results(there)
     results.left_out, results.connections_idle = left_out, options.idle
+    run.tls = tls.files(folder)
+    if any(row.traffic.tls for row in there):
+        tls.make(found["openssl"], run.tls)
     with Processes(folder, run.binaries) as processes:
         gateways.upstream(run, processes)
         if "full" in options.parts:

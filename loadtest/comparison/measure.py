@@ -1,4 +1,4 @@
-"""One measurement: start what a row needs, load it, and read what it has used."""
+"""One measurement: start what a row needs, load it, read what it has used, and judge the answers."""
 
 import contextlib
 import json
@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 from comparison import gateways
 from comparison.gateways import OTHERS, PATH, REFUSES, pinned, serves
+from comparison.load import SMALL, wrk
 from kit.processes import Processes, Trouble, free_port, stop
 
 HERE = Path(__file__).resolve().parent
@@ -38,12 +39,15 @@ class Target:
             self.redis, redis_port = gateways.redis(run, processes)
         self.redis_port = redis_port
         self.headers = []
-        self.clients = row.clients
+        self.clients, self.traffic = row.clients, row.traffic
         self.port = free_port()
         options = dict(row.options)
         if row.api_key:
             [(key, entry)] = processes.keys(["caller"])
             options["keys"], self.headers = [entry], [f"X-API-Key: {key}"]
+        tls = run.tls if row.traffic.tls else None
+        if tls:
+            options["tls"] = tls
         if row.gateway in OTHERS:
             command, env = OTHERS[row.gateway].start(run, limit, self.port, redis_port, **options)
         else:
@@ -51,7 +55,7 @@ class Target:
             command, env = gateways.tidegate(run, limit, self.port, redis_port, binary=binary, **options)
         cores = run.cores.two if row.threads == 2 else run.cores.one
         self.process = processes.start(row.name.replace(" ", "-"), pinned(cores, command), env=env)
-        serves(self.process, self.port)
+        serves(self.process, self.port, tls)
 
     def used(self):
         """CPU seconds of the gateway and of Redis so far, and the scripts that Redis has run."""
@@ -63,7 +67,7 @@ class Upstream:
     """The API with no gateway before it: what the load generator and the machine take themselves."""
 
     def __init__(self, run):
-        self.port, self.headers, self.clients = run.upstream_port, [], 1
+        self.port, self.headers, self.clients, self.traffic = run.upstream_port, [], 1, SMALL
 
 
 @contextlib.contextmanager
@@ -80,17 +84,13 @@ def started(row, run, limit=None):
 def full(row, run):
     """As much as the connections carry: each sends its next request as soon as it has its answer."""
     with started(row, run) as target:
-        wrk(target, run, WARM_UP)
+        row.traffic.client(target, run, WARM_UP)
         before = *target.used(), taken(run.cores.one[0])
-        told = wrk(target, run, run.seconds)
+        told = row.traffic.client(target, run, run.seconds)
         after = *target.used(), taken(run.cores.one[0])
         gateway, redis, asked, core = (now - then for now, then in zip(after, before))
-    requests, refused = told["requests"], told["refused"]
-    expected = requests - refused if row.limit is REFUSES else refused
-    # A bucket that refuses lets a few through by right.
-    by_right = 100 + 20 * run.seconds if row.limit is REFUSES else 0
-    if requests == 0 or told["broken"] or expected > by_right + BROKEN * requests:
-        raise Trouble(f"{row.name}: {requests:,} requests, {refused:,} refused and {told['broken']:,} broken: not what it is to do")
+    judge(row, told, run.seconds)
+    requests = answers(row, told)
     return {
         "cpu_us": gateway / requests * 1e6,
         "redis_cpu_us": redis / requests * 1e6,
@@ -104,25 +104,27 @@ def full(row, run):
     }
 
 
+def answers(row, told):
+    """Returns the number of answers. Large ones count by their bytes, because many are under way at the end."""
+    return told["bytes"] / row.traffic.size if row.traffic.size else told["requests"]
+
+
+def judge(row, told, seconds):
+    """Fails a row with wrong answers."""
+    requests, refused = told["requests"], told["refused"]
+    expected = requests - refused if row.limit is REFUSES else refused
+    # A bucket that refuses lets a few through by right.
+    by_right = 100 + 20 * seconds if row.limit is REFUSES else 0
+    if requests == 0 or told["broken"] or expected > by_right + BROKEN * requests:
+        why = f" ({told['trouble']})" if told.get("trouble") else ""
+        raise Trouble(f"{row.name}: {requests:,} requests, {refused:,} refused and {told['broken']:,} broken{why}: not what it is to do")
+    if row.traffic.size and told["bytes"] < requests * row.traffic.size:
+        raise Trouble(f"{row.name}: {told['bytes']:,} bytes in {requests:,} answers: they are cut")
+
+
 def upstream_alone(run):
     told = wrk(Upstream(run), run, run.seconds)
     return {"per_second": told["requests"] / told["microseconds"] * 1e6, "p50_us": told["p50"], "p99_us": told["p99"]}
-
-
-def wrk(target, run, seconds):
-    script = HERE / "report.lua"
-    if target.clients > 1:
-        script = run.folder / "clients.lua"
-        script.write_text((HERE / "clients.lua").read_text() + (HERE / "report.lua").read_text(), encoding="utf-8")
-    command = [run.programs["wrk"], "-t1", f"-c{run.connections}", f"-d{seconds}s", "--latency", "-s", script]
-    for header in target.headers:
-        command += ["-H", header]
-    command += [f"http://127.0.0.1:{target.port}{PATH}", "--", target.clients]
-    done = call([str(word) for word in pinned(run.cores.load, command)], capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        raise Trouble(f"wrk failed: {done.stdout}{done.stderr}")
-    return json.loads(lines[0])
 
 
 def steady(row, run, rate, seed):

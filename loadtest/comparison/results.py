@@ -5,6 +5,7 @@ import statistics
 
 from comparison import bars
 from comparison.gateways import OTHERS
+from comparison.load import OTHER
 from comparison.rows import ALONE, GROUPS
 
 # What the rows of a group are compared with.
@@ -16,7 +17,11 @@ BESIDE = {
     "redis admitted": "nginx admitted",
     "redis refused": "nginx refused",
     "price": "memory admitted",
+    **{group: f"nginx {group}" for group in OTHER},
 }
+
+# Units of groups without small answers on kept connections. The chart leaves these groups out.
+UNITS = {"megabyte": "MB/s", "megabyte tls": "MB/s", "handshakes": "handshakes/s"}
 
 # Rows of which capacity is counted, and how much of a core is to be used at the busiest time.
 CARRIED = {
@@ -76,6 +81,8 @@ class Results:
     def chart(self, day, facts):
         groups = []
         for group, title in GROUPS.items():
+            if group in UNITS:
+                continue
             drawn = []
             for name, of in self.medians(self.full).items():
                 if self.named(name).group == group:
@@ -95,8 +102,9 @@ class Results:
             f"# tidegate beside other gateways, {day}",
             "",
             f"One core for the gateway, one for the load, the API and Redis; {facts['connections']} kept connections; small JSON "
-            f"answers; medians, of figures and of ratios alike, of {facts['rounds']} rounds of {facts['seconds']} s in which all rows "
-            "take turns. [How it is measured, and what the rows mean](../../docs/performance.md). Compare within this page only.",
+            f"answers where a table has no other; medians, of figures and of ratios alike, of {facts['rounds']} rounds of "
+            f"{facts['seconds']} s in which all rows take turns. [How it is measured, and what the rows "
+            "mean](../../docs/performance.md). Compare within this page only.",
             "",
             f"![CPU time per request]({chart})",
             "",
@@ -136,7 +144,7 @@ class Results:
             if redis:
                 cells += [f"{of['redis_cpu_us']:.1f}", f"{of['scripts_per_request']:.4f}"]
             rows.append([*cells, f"{of['per_second']:,.0f}", f"{of['busy']:.0%}", f"{of['p50_us']:,.0f}", f"{of['p99_us']:,.0f}"])
-        return [f"## {title}", "", *table([*head, "requests/s", "of its core", "p50 us", "p99 us"], rows), ""]
+        return [f"## {title}", "", *table([*head, UNITS.get(group, "requests/s"), "of its core", "p50 us", "p99 us"], rows), ""]
 
     def builds(self):
         """Each row of tidegate beside the same row of another build."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
 from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
+from comparison.load import OTHER, SMALL, Traffic
 
 ALONE = "upstream"
 
@@ -14,6 +15,11 @@ GROUPS = {
     "refused": "Refused, counted in the gateway",
     "redis admitted": "Admitted, counted in Redis",
     "redis refused": "Refused, counted in Redis",
+    "tls 1": "HTTP/1 over TLS: admitted, counted in the gateway",
+    "tls 2": "HTTP/2 over TLS: admitted, counted in the gateway",
+    "megabyte": "Answers of 1 MB: admitted, counted in the gateway",
+    "megabyte tls": "Answers of 1 MB over TLS: admitted, counted in the gateway",
+    "handshakes": "TLS handshakes: a new connection and a full handshake for each request, admitted, counted in the gateway",
     "price": "What tidegate's parts cost: admitted, counted in the gateway",
 }
 
@@ -33,6 +39,7 @@ class Row:
     options: dict = field(default_factory=dict)
     threads: int = 1
     api_key: bool = False
+    traffic: Traffic = SMALL
     clients: int = 1  # by turns; more than one are named by a proxy that is believed
     other_build: bool = False  # of tidegate: that of --against
 
@@ -73,6 +80,8 @@ def rows(programs):
         other("nginx", REFUSES),
         other("haproxy", REFUSES),
         *(other(name, limit) for name in ("envoy", "traefik", "traefik-redis") for limit in (ADMITS, REFUSES)),
+        *(carrying(name, group) for group in OTHER for name in ("haproxy", "nginx", "tidegate", "envoy", "traefik")),
+        carrying("hyper", "megabyte"),
     ]
     there = [row for row in listed if possible(row, programs)]
     return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
@@ -104,6 +113,12 @@ def logging(name, limit):
     return Row(f"{name} logged {verb}", f"default {verb}", OTHERS[name].label, name, limit, options=LOGGING)
 
 
+def carrying(name, group):
+    """Returns a row of a group with its own traffic."""
+    label, of = (OTHERS[name].label, name) if name in OTHERS else (name, "memory")
+    return Row(f"{of} {group}", group, label, name, traffic=OTHER[group])
+
+
 def possible(row, programs):
-    needs = OTHERS[row.gateway].needs if row.gateway in OTHERS else ()
+    needs = (OTHERS[row.gateway].needs if row.gateway in OTHERS else ()) + row.traffic.needs
     return all(name in programs for name in needs) and (not row.redis or "redis-server" in programs)

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
-from comparison import done, gateways, programs, steady
+from comparison import done, gateways, programs, steady, tls
 from comparison.gateways import ADMITS, OTHERS, REFUSES
-from comparison.results import Results
+from comparison.load import OTHER
+from comparison.results import UNITS, Results
 from comparison.rows import fitting, rows, with_other_build
 
-ALL = {name: Path("/bin") / name for gateway in OTHERS.values() for name in gateway.needs}
+ALL = {name: Path("/bin") / name for name in [*programs.PACKAGES, *programs.WHEELS, gateways.BARE]}
 
 
 def found(listed=None, **changed):
@@ -100,7 +101,8 @@ class Written(unittest.TestCase):
             self.assertIn(row.label, page)
             self.assertIn(name, kept["rounds"]["full"])
         bars = [box for box in chart.iter("{http://www.w3.org/2000/svg}rect") if box.get("height") == "18"]
-        self.assertEqual(len(bars), 2 * len(results.rows))
+        self.assertEqual(len(bars), 2 * sum(row.group not in UNITS for row in results.rows.values()))
+        self.assertEqual((page.count("| MB/s |"), page.count("| handshakes/s |")), (2, 1))
         self.assertNotIn("another", page)
 
     def test_another_build_stands_beside_this_one(self):
@@ -124,16 +126,27 @@ class Written(unittest.TestCase):
         self.assertFalse(any(row.redis for row in there))
         self.assertEqual(len(there) + len(left_out), len(rows(ALL)[0]))
         self.assertEqual(len(left_out), 11)
+        for missing, groups in {"h2load": {"tls 2"}, "openssl": {group for group, traffic in OTHER.items() if traffic.tls}}.items():
+            there, _ = rows({name: path for name, path in ALL.items() if name != missing})
+            self.assertEqual({row.group for row in rows(ALL)[0]} - {row.group for row in there}, groups)
 
     def test_no_place_in_a_template_stays_empty(self):
         with tempfile.TemporaryDirectory() as folder:
-            run = SimpleNamespace(folder=Path(folder), programs=ALL, upstream_port=9000)
+            run = SimpleNamespace(folder=Path(folder), programs=ALL, upstream_port=9000, tls=tls.files(folder))
+            run.binaries = SimpleNamespace(gateway=Path("tidegate"))
             for limit in (ADMITS, REFUSES):
                 for gateway in OTHERS.values():
                     gateway.start(run, limit, 8000, 6379 if gateway.redis else None)
                 for row in rows(ALL)[0]:
+                    options = {**row.options, "tls": run.tls} if row.traffic.tls else row.options
                     if row.gateway in OTHERS:
-                        OTHERS[row.gateway].start(run, limit, 8001, 6379, **row.options)
+                        OTHERS[row.gateway].start(run, limit, 8001, 6379, **options)
+                    elif row.traffic.tls:
+                        gateways.tidegate(run, limit, 8001, None, **options)
+                    if row.traffic.tls:
+                        # Each gateway's own file names the certificate, and this one is written anew for each.
+                        told = [file.read_text(encoding="utf-8") for file in run.folder.glob("*8001*")]
+                        self.assertTrue(any(str(run.tls.certificate) in text or str(run.tls.both) in text for text in told), row.name)
             for file in run.folder.iterdir():
                 self.assertFalse(re.search(r"\{\{\w+\}\}", file.read_text(encoding="utf-8")), file.name)
 

@@ -19,7 +19,7 @@ WINDOWS = {
 
 def run(options):
     """Runs them all; also lets a gateway check the configurations, if its binary is said."""
-    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "comparison.selftest"])
+    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "comparison.selftest", "comparison.selftest_load"])
     passed = unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful()
     if passed and options.binary:
         passed = configurations_start(options)
