@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_store::Limit;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_tower::{ClientPlans, Clients, HeaderEdits, Policy, Reject};
+use tidegate_tower::{ClientPlans, Clients, HeaderEdits, NumberReader, Policy, Reject};
 
 use crate::access::networks::DenyFile;
 use crate::admin::AdminPlan;
@@ -37,6 +37,8 @@ pub struct Plan {
     pub clients: Clients,
     /// The plans that a client may have.
     pub plans: ClientPlans,
+    /// Reads numbers that overrides give to the limits.
+    pub numbers: NumberReader,
     /// Whether trusted peers begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The files with API keys, which are reread when they change.

@@ -24,6 +24,8 @@ mod broken;
 mod deployment;
 #[path = "config/files.rs"]
 mod files;
+#[path = "config/numbers.rs"]
+mod numbers;
 #[path = "config/plans.rs"]
 mod plans;
 #[path = "config/tracing.rs"]

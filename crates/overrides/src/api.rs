@@ -2,12 +2,14 @@
 
 mod table;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::Micros;
 use tidegate_net::text::cut;
-use tidegate_tower::{ClientPlan, ClientPlans, ListedClient, OverrideAction};
+use tidegate_tower::{ClientPlan, ListedClient, OverrideAction, Overrides, SetNumbers};
 
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;
@@ -28,6 +30,8 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 pub enum Verb {
     /// The plan that `plan` names.
     Plan,
+    /// The numbers of `limits`.
+    Set,
     /// No limit.
     Exempt,
     /// 403.
@@ -47,6 +51,9 @@ pub struct Shown {
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Numbers by the names of limits, as the configuration has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<BTreeMap<String, String>>,
     /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
     /// Why it was set.
@@ -88,12 +95,15 @@ pub struct Wanted {
     /// Whom it is for, if it is one of many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it does; with `plan` it may be left out.
+    /// The action; with `plan` or `limits` it may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Verb>,
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Numbers by the names of limits, such as `capacity: 500, refill: 100/s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<BTreeMap<String, String>>,
     /// For how long, such as `24h`, or `never` for no end.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasting: Option<String>,
@@ -145,11 +155,14 @@ pub enum InvalidWish {
     /// A text.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// There is no action, or not the plan that belongs to it.
+    /// There is no action, or not the plan or the limits that belong to it.
     #[error(
-        "say what the override does: \"plan\": \"gold\", \"action\": \"exempt\" or \"action\": \"block\""
+        "say what the override does: \"plan\": \"gold\", \"limits\": {{\"burst\": \"capacity: 500, refill: 100/s\"}}, \"action\": \"exempt\" or \"action\": \"block\""
     )]
     Action,
+    /// The configuration does not define the limit, or its numbers cannot be used.
+    #[error("{0}")]
+    Numbers(String),
     /// No plan of the configuration has this name.
     #[error("no plan of the configuration has this name; the plans are: {0}")]
     UnknownPlan(String),
@@ -166,14 +179,23 @@ pub enum InvalidWish {
 impl Shown {
     /// An override for people and programs.
     pub fn of(it: &Override) -> Self {
-        let (action, plan) = match &it.setting.action {
-            OverrideAction::Plan(name) => (Verb::Plan, Some(name.to_string())),
-            OverrideAction::Exempt => (Verb::Exempt, None),
-            OverrideAction::Block => (Verb::Block, None),
+        let (mut plan, mut limits) = (None, None);
+        let action = match &it.setting.action {
+            OverrideAction::Plan(name) => {
+                plan = Some(name.to_string());
+                Verb::Plan
+            }
+            OverrideAction::Set(numbers) => {
+                limits = Some(numbers.texts().clone());
+                Verb::Set
+            }
+            OverrideAction::Exempt => Verb::Exempt,
+            OverrideAction::Block => Verb::Block,
         };
         Self {
             action,
             plan,
+            limits,
             reason: it.setting.reason.to_string(),
             by: it.setting.by.to_string(),
             ..Self::unknown(&it.subject, it.version, it.ends)
@@ -200,15 +222,16 @@ impl Shown {
 
     /// What it makes of a request; none if it cannot be told.
     pub fn effect(&self) -> Option<OverrideAction> {
-        Some(match (self.action, &self.plan) {
-            (Verb::Plan, Some(plan)) => OverrideAction::Plan(plan.as_str().into()),
-            (Verb::Plan, None) | (Verb::Unknown, _) => return None,
-            (Verb::Exempt, _) => OverrideAction::Exempt,
-            (Verb::Block, _) => OverrideAction::Block,
+        Some(match self.action {
+            Verb::Plan => OverrideAction::Plan(self.plan.as_deref()?.into()),
+            Verb::Set => set(self.limits.as_ref()?),
+            Verb::Exempt => OverrideAction::Exempt,
+            Verb::Block => OverrideAction::Block,
+            Verb::Unknown => return None,
         })
     }
 
-    /// What it does, as people type it: `plan gold`, `exempt`, `block`.
+    /// Returns the action as people type it: `plan gold`, `set burst 'capacity: 500, refill: 100/s'`, `exempt`, `block`.
     pub fn does(&self) -> String {
         self.effect()
             .map_or_else(|| "unknown".to_owned(), |it| it.to_string())
@@ -256,7 +279,7 @@ impl Wanted {
         }
     }
 
-    /// The wish for `subject`, by whoever is called `by`. `plans` are those of the configuration.
+    /// Returns the wish for `subject`, by an operator of the name `by`. `defined` has the plans and the limits of the configuration.
     ///
     /// # Errors
     ///
@@ -266,25 +289,32 @@ impl Wanted {
         subject: ListedClient,
         expected: Expected,
         by: &str,
-        plans: &ClientPlans,
+        defined: &Overrides,
     ) -> Result<Wish, InvalidWish> {
-        let action = match (self.action, &self.plan) {
-            (None | Some(Verb::Plan), Some(plan)) => {
+        let action = match (self.action, &self.plan, &self.limits) {
+            (None | Some(Verb::Plan), Some(plan), None) => {
+                let plans = &defined.plans;
                 if plans.called(plan).is_none() {
                     let names: Vec<_> = plans.iter().take(100).map(ClientPlan::name).collect();
                     return Err(InvalidWish::UnknownPlan(names.join(", ")));
                 }
                 OverrideAction::Plan(plan.as_str().into())
             }
-            (Some(Verb::Exempt), None) => OverrideAction::Exempt,
-            (Some(Verb::Block), None) => OverrideAction::Block,
+            (None | Some(Verb::Set), None, Some(limits)) => set(limits),
+            (Some(Verb::Exempt), None, None) => OverrideAction::Exempt,
+            (Some(Verb::Block), None, None) => OverrideAction::Block,
             _ => return Err(InvalidWish::Action),
         };
+        let (ends, setting) = (self.ends()?, Setting::new(action, &self.reason, by)?);
+        for (limit, text) in self.limits.iter().flatten() {
+            let read = defined.numbers.read(limit, text);
+            read.map_err(InvalidWish::Numbers)?;
+        }
         Ok(Wish {
             subject,
             expected,
-            ends: self.ends()?,
-            intent: Intent::Set(Setting::new(action, &self.reason, by)?),
+            ends,
+            intent: Intent::Set(setting),
         })
     }
 
@@ -307,6 +337,11 @@ impl Wanted {
             _ => Err(InvalidWish::Time),
         }
     }
+}
+
+/// Returns the action that gives these numbers.
+fn set(limits: &BTreeMap<String, String>) -> OverrideAction {
+    OverrideAction::Set(Arc::new(SetNumbers::new(limits.clone())))
 }
 
 /// A time for people, in UTC.

@@ -30,7 +30,7 @@ impl fmt::Display for Kept {
 
 /// The number of overrides in force, by action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([usize; 3]);
+pub struct Counts([usize; 4]);
 
 impl Counts {
     pub(crate) const fn add(&mut self, action: &OverrideAction) {
@@ -38,6 +38,7 @@ impl Counts {
             OverrideAction::Plan(_) => 0,
             OverrideAction::Exempt => 1,
             OverrideAction::Block => 2,
+            OverrideAction::Set(_) => 3,
         }] += 1;
     }
 
@@ -47,9 +48,14 @@ impl Counts {
     }
 
     /// Returns the number of each action, by its word.
-    pub const fn by_action(&self) -> [(&'static str, usize); 3] {
-        let [plan, exempt, block] = self.0;
-        [("plan", plan), ("exempt", exempt), ("block", block)]
+    pub const fn by_action(&self) -> [(&'static str, usize); 4] {
+        let [plan, exempt, block, set] = self.0;
+        [
+            ("plan", plan),
+            ("exempt", exempt),
+            ("block", block),
+            ("set", set),
+        ]
     }
 }
 

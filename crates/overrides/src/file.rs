@@ -15,8 +15,8 @@ use crate::name::read_name;
 use crate::table::{Entry, Table};
 
 /// How much of the file is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
-const MAX_FILE: u64 = 2 << 30;
-/// The longest line: a name, a reason and what is around them, with all of it escaped.
+const MAX_FILE: u64 = 3 << 30;
+/// The longest line, in bytes: a name, a reason and numbers, all of them escaped, and the keys around them.
 const MAX_LINE: u64 = 16 << 10;
 /// So many lines that no longer count are left alone.
 const SPARE: usize = 1_000;

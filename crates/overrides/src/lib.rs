@@ -30,7 +30,9 @@ pub use live::LiveOverrides;
 pub use name::{InvalidName, MAX_NAME, read_name};
 #[doc(hidden)]
 pub use redis::Timing;
-pub use setting::{Change, Clearing, InvalidSetting, MAX_PLAN, MAX_REASON, Override, Setting};
+pub use setting::{
+    Change, Clearing, InvalidSetting, MAX_PLAN, MAX_REASON, MAX_SET_LIMITS, Override, Setting,
+};
 
 /// The most overrides that may be in force.
 pub const MAX_OVERRIDES: usize = 100_000;

@@ -25,6 +25,8 @@ const MOST_SHOWN: usize = 100;
 const MOST_CLIENTS: usize = 1_000;
 /// How much of a name or a reason an event has, in bytes.
 const MAX_TEXT: usize = 128;
+/// The longest text of an action in an event and on the status page, in bytes; a longer one is cut.
+const MAX_DOES: usize = 256;
 
 /// The overrides of a gateway, what requests see of them, and their events.
 #[derive(Clone, Debug)]
@@ -80,7 +82,7 @@ impl LiveOverrides {
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest();
         let latest = latest.iter().map(Shown::of).map(|it| document::Override {
-            does: it.does(),
+            does: cut(&it.does(), MAX_DOES).to_string(),
             name: it.name,
             until: it.until,
             by: it.by,
@@ -166,18 +168,18 @@ fn event(change: &Change) -> String {
         "" => String::new(),
         reason => format!(" ({})", cut(reason, MAX_TEXT)),
     };
+    let does = |it: &Override| cut(&it.setting.action.to_string(), MAX_DOES).to_string();
     match (&change.before, &change.after, &change.cleared) {
         (_, Some(after), _) => {
             let setting = &after.setting;
             let (by, reason) = (by(", ", &setting.by), because(&setting.reason));
-            format!("Override for {name}: {}{by}{reason}.", setting.action)
+            format!("Override for {name}: {}{by}{reason}.", does(after))
         }
         (Some(before), None, None) => {
-            let action = &before.setting.action;
-            format!("The override for {name} has ended: {action}.")
+            format!("The override for {name} has ended: {}.", does(before))
         }
         (Some(before), None, Some(clearing)) => {
-            let action = &before.setting.action;
+            let action = does(before);
             let (by, reason) = (by(" ", &clearing.by), because(&clearing.reason));
             format!("The override for {name} was cleared{by}{reason}: {action}.")
         }

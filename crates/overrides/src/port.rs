@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tidegate_net::path::decoded_part;
-use tidegate_tower::{ClientPlans, Clients, ListedClient, problem};
+use tidegate_tower::{Clients, ListedClient, Overrides as Defined, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};
@@ -28,7 +28,7 @@ const MAX_ONE: usize = 16 << 10;
 const MOST: usize = 10_000;
 /// How many are shown at once if nothing is said.
 const PAGE: usize = 1_000;
-/// How many bytes of an answer names and reasons take, so that readers who take no more of it hold little memory.
+/// The most bytes of names, actions and reasons in an answer. A reader that stalls holds no more memory.
 const MAX_SHOWN: usize = 1 << 20;
 /// How many refusals of a load are told.
 const MAX_REASONS: usize = 20;
@@ -64,8 +64,8 @@ pub struct Question<'a> {
 pub struct Port<'a> {
     /// The overrides of this gateway.
     pub overrides: &'a Arc<Overrides>,
-    /// The plans of its configuration.
-    pub plans: &'a ClientPlans,
+    /// The plans and the limits of its configuration.
+    pub defined: &'a Defined,
     /// Who calls, by this configuration.
     pub clients: &'a Clients,
 }
@@ -215,7 +215,7 @@ impl Port<'_> {
         {
             return Err(bad("the body names another client than the path"));
         }
-        let wish = wanted.wish(subject, expected, question.by, self.plans);
+        let wish = wanted.wish(subject, expected, question.by, self.defined);
         self.change(wish.map_err(bad)?, wanted.reason, answered)
             .await
     }
@@ -281,11 +281,15 @@ impl Port<'_> {
         let list: Option<Load> = read(&question.body)?;
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
-        for wanted in list.overrides {
+        for (number, wanted) in list.overrides.into_iter().enumerate() {
+            // It takes a while to read the numbers of many limits.
+            if number % 16 == 15 {
+                tokio::task::yield_now().await;
+            }
             let name = wanted.name.as_deref().unwrap_or_default();
             let subject = read_name(name, self.clients.ipv6_prefix).map_err(|it| it.to_string());
             let wish = subject.and_then(|subject| {
-                let wish = wanted.wish(subject, Expected::Any, question.by, self.plans);
+                let wish = wanted.wish(subject, Expected::Any, question.by, self.defined);
                 wish.map_err(|it| it.to_string())
             });
             match wish {
@@ -350,8 +354,9 @@ impl Answered {
 fn fitting(part: &[Override]) -> usize {
     let mut bytes = 0;
     let fit = part.iter().take_while(|it| {
+        let action = it.setting.action.to_string();
         // What stands beside them takes some 200.
-        bytes += it.subject.to_string().len() + it.setting.reason.len() + 200;
+        bytes += it.subject.to_string().len() + it.setting.reason.len() + action.len() + 200;
         bytes <= MAX_SHOWN
     });
     fit.count().max(1)

@@ -1,15 +1,20 @@
 //! What an override says, and how it is written down.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_core::Micros;
-use tidegate_tower::{ListedClient, OverrideAction};
+use tidegate_tower::{ListedClient, OverrideAction, SetNumbers};
 
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 512;
 /// The longest name of a plan, in bytes.
 pub const MAX_PLAN: usize = 128;
+/// The most limits to which an override gives numbers.
+pub const MAX_SET_LIMITS: usize = 8;
+/// The longest names of these limits with their numbers, in bytes.
+const MAX_SET: usize = 1_024;
 /// The longest name of who set it, in bytes; a longer one is cut.
 const MAX_BY: usize = 64;
 
@@ -18,12 +23,21 @@ const MAX_BY: usize = 64;
 #[serde(remote = "OverrideAction", rename_all = "snake_case")]
 enum StoredAction {
     Plan(#[serde(serialize_with = "str::serialize", deserialize_with = "shared")] Arc<str>),
+    Set(#[serde(serialize_with = "texts", deserialize_with = "numbers")] Arc<SetNumbers>),
     Exempt,
     Block,
 }
 
 fn shared<'de, D: Deserializer<'de>>(text: D) -> Result<Arc<str>, D::Error> {
     Box::deserialize(text).map(Arc::from)
+}
+
+fn texts<S: Serializer>(numbers: &SetNumbers, to: S) -> Result<S::Ok, S::Error> {
+    numbers.texts().serialize(to)
+}
+
+fn numbers<'de, D: Deserializer<'de>>(texts: D) -> Result<Arc<SetNumbers>, D::Error> {
+    BTreeMap::deserialize(texts).map(|texts| Arc::new(SetNumbers::new(texts)))
 }
 
 /// What an override says, and who says so.
@@ -48,8 +62,13 @@ pub enum InvalidSetting {
     /// The plan's name is empty or longer than [`MAX_PLAN`].
     #[error("the name of a plan has 1 to 128 bytes")]
     Plan,
+    /// There are no numbers, or numbers for more than [`MAX_SET_LIMITS`] limits, or their texts are too long.
+    #[error(
+        "an override gives numbers to 1 to 8 limits, and their names and numbers have at most 1024 bytes"
+    )]
+    Numbers,
     /// A text has a control character.
-    #[error("the reason or the plan has a control character, such as a line break")]
+    #[error("the reason, the plan or the numbers have a control character, such as a line break")]
     Control,
 }
 
@@ -60,16 +79,33 @@ impl Setting {
     ///
     /// A text is too long, or has control characters.
     pub fn new(action: OverrideAction, reason: &str, by: &str) -> Result<Self, InvalidSetting> {
-        if let OverrideAction::Plan(name) = &action {
-            if name.is_empty() || name.len() > MAX_PLAN {
-                return Err(InvalidSetting::Plan);
+        match &action {
+            OverrideAction::Plan(name) => {
+                if name.is_empty() || name.len() > MAX_PLAN {
+                    return Err(InvalidSetting::Plan);
+                }
+                plain(name)?;
             }
-            if name.chars().any(char::is_control) {
-                return Err(InvalidSetting::Control);
+            OverrideAction::Set(numbers) => {
+                let texts = || numbers.texts().iter();
+                let length: usize = texts().map(|(name, text)| name.len() + text.len()).sum();
+                if !(1..=MAX_SET_LIMITS).contains(&texts().len()) || length > MAX_SET {
+                    return Err(InvalidSetting::Numbers);
+                }
+                texts().try_for_each(|(name, text)| plain(name).and_then(|()| plain(text)))?;
             }
+            OverrideAction::Exempt | OverrideAction::Block => {}
         }
         let Clearing { reason, by } = Clearing::new(reason, by)?;
         Ok(Self { action, reason, by })
+    }
+}
+
+/// Refuses control characters.
+fn plain(text: &str) -> Result<(), InvalidSetting> {
+    match text.chars().any(char::is_control) {
+        true => Err(InvalidSetting::Control),
+        false => Ok(()),
     }
 }
 
@@ -95,9 +131,7 @@ impl Clearing {
         if reason.len() > MAX_REASON {
             return Err(InvalidSetting::Reason);
         }
-        if reason.chars().any(char::is_control) {
-            return Err(InvalidSetting::Control);
-        }
+        plain(reason)?;
         Ok(Self {
             reason: reason.into(),
             by: by[..by.floor_char_boundary(MAX_BY)].into(),
@@ -148,9 +182,18 @@ impl Change {
 mod tests {
     use super::*;
 
+    fn numbers(texts: &[(&str, &str)]) -> OverrideAction {
+        let texts = texts
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()));
+        OverrideAction::Set(Arc::new(SetNumbers::new(texts.collect())))
+    }
+
     #[test]
     fn texts_are_bounded() {
         let plan = |name: &str| OverrideAction::Plan(name.into());
+        let nine: Vec<String> = (0..9).map(|number| number.to_string()).collect();
+        let nine: Vec<_> = nine.iter().map(|name| (&**name, "limit: 1")).collect();
         let long = "x".repeat(MAX_REASON + 1);
         for (action, reason, error) in [
             (OverrideAction::Block, &*long, InvalidSetting::Reason),
@@ -158,9 +201,19 @@ mod tests {
             (plan(""), "", InvalidSetting::Plan),
             (plan(&long[..MAX_PLAN + 1]), "", InvalidSetting::Plan),
             (plan("a\nb"), "", InvalidSetting::Control),
+            (numbers(&[]), "", InvalidSetting::Numbers),
+            (numbers(&nine), "", InvalidSetting::Numbers),
+            (
+                numbers(&[("a", &long), ("b", &long)]),
+                "",
+                InvalidSetting::Numbers,
+            ),
+            (numbers(&[("a", "b\nc")]), "", InvalidSetting::Control),
+            (numbers(&[("a\t", "b")]), "", InvalidSetting::Control),
         ] {
             assert_eq!(Setting::new(action, reason, ""), Err(error), "{reason}");
         }
+        Setting::new(numbers(&nine[1..]), "", "").unwrap();
         let setting = Setting::new(plan("gold"), &long[1..], &"ü".repeat(40)).unwrap();
         assert_eq!(setting.by.len(), 64);
     }
@@ -169,6 +222,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         for action in [
             OverrideAction::Plan("gold".into()),
+            numbers(&[("it", "limit: 9, window: \"1h\""), ("daily", "unlimited")]),
             OverrideAction::Exempt,
             OverrideAction::Block,
         ] {
@@ -179,5 +233,11 @@ mod tests {
         let text = r#"{"action":{"plan":"gold"},"reason":""}"#;
         let setting: Setting = serde_json::from_str(text).unwrap();
         assert_eq!(setting.action.to_string(), "plan gold");
+        let text = r#"{"action":{"set":{"it":"limit: 9","daily":"unlimited"}},"reason":""}"#;
+        let setting: Setting = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            setting.action.to_string(),
+            "set daily 'unlimited' it 'limit: 9'"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! `tidegate client`: one client on a running gateway: its budgets, and what operators set for it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
@@ -21,11 +22,11 @@ pub struct Question {
     name: String,
     /// The action.
     task: Task,
-    /// The plan, after `plan`.
-    #[arg(required_if_eq("task", "plan"))]
-    plan: Option<String>,
+    /// The plan, after `plan`; limits, each with its numbers such as 'capacity: 500, refill: 100/s', after `set`.
+    #[arg(value_name = "PLAN | LIMIT NUMBERS", required_if_eq_any([("task", "plan"), ("task", "set")]))]
+    values: Vec<String>,
     /// For how long an override is in force, such as 30m, 24h or 7d, or never for no end.
-    #[arg(long = "for", value_name = "TIME", required_if_eq_any([("task", "plan"), ("task", "exempt"), ("task", "block")]))]
+    #[arg(long = "for", value_name = "TIME", required_if_eq_any([("task", "plan"), ("task", "set"), ("task", "exempt"), ("task", "block")]))]
     lasting: Option<String>,
     /// Why; it stands in the log and on the status page.
     #[arg(long, value_name = "TEXT")]
@@ -49,6 +50,8 @@ enum Task {
     Reset,
     /// Gives the client the quotas of a plan, on all gateways.
     Plan,
+    /// Gives the client other numbers in up to 8 limits, on all gateways.
+    Set,
     /// Charges the client to no limit, on all gateways.
     Exempt,
     /// Answers the client with 403, on all gateways.
@@ -85,7 +88,7 @@ pub fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     for port in ports {
         match question.task {
             Task::Show | Task::Reset => question.budgets(&port)?,
-            Task::Plan | Task::Exempt | Task::Block => question.set(&port)?,
+            Task::Plan | Task::Set | Task::Exempt | Task::Block => question.set(&port)?,
             Task::Clear => question.clear(&port)?,
         }
     }
@@ -95,12 +98,19 @@ pub fn run(config: &Path, question: &Question) -> Result<(), Failure> {
 impl Question {
     /// Refuses what would be of no effect.
     fn fits(&self) -> Result<(), Failure> {
-        let sets = matches!(self.task, Task::Plan | Task::Exempt | Task::Block);
+        let sets = matches!(
+            self.task,
+            Task::Plan | Task::Set | Task::Exempt | Task::Block
+        );
         let changes = sets || self.task == Task::Clear;
         let unfit = [
             (
-                "a plan's name",
-                self.plan.is_some() && self.task != Task::Plan,
+                "another value",
+                match self.task {
+                    Task::Plan => self.values.len() > 1,
+                    Task::Set => false,
+                    _ => !self.values.is_empty(),
+                },
             ),
             ("--for", self.lasting.is_some() && !sets),
             ("--reason", self.reason.is_some() && !changes),
@@ -132,7 +142,9 @@ impl Question {
             _ => None,
         };
         let reason = self.reason.clone().unwrap_or_default();
-        let wanted = Wanted::new(action, self.plan.clone(), self.lasting.clone(), reason);
+        let plan = self.values.first().filter(|_| self.task == Task::Plan);
+        let mut wanted = Wanted::new(action, plan.cloned(), self.lasting.clone(), reason);
+        wanted.limits = self.limits()?;
         let shown: Shown = port::ask(port, self.call(Method::PUT).with(&wanted)?)?;
         let text = format!("{}: {} until {}", shown.name, shown.does(), shown.until);
         let mut text = clean(&text) + "\n";
@@ -144,6 +156,25 @@ impl Question {
         text.push_str(shown.kept.map_or("", note));
         crate::print(&text);
         Ok(())
+    }
+
+    /// Returns the numbers of limits, after `set`.
+    fn limits(&self) -> Result<Option<BTreeMap<String, String>>, Failure> {
+        if self.task != Task::Set {
+            return Ok(None);
+        }
+        let mut limits = BTreeMap::new();
+        for pair in self.values.chunks(2) {
+            let [limit, numbers] = pair else {
+                return Err(Failure::usage(
+                    "after `set`, each limit is followed by its numbers, such as burst 'capacity: 500, refill: 100/s'",
+                ));
+            };
+            if limits.insert(limit.clone(), numbers.clone()).is_some() {
+                return Err(Failure::usage(format!("the limit {limit} is here twice")));
+            }
+        }
+        Ok(Some(limits))
     }
 
     fn clear(&self, port: &AdminPort) -> Result<(), Failure> {

@@ -75,7 +75,10 @@ impl<'p> Place<'p, '_> {
         // Who shows nothing in the log may have shown it to the gateway.
         let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
             && (known.client.is_some() || facts.names_client);
-        let charges = assessment.charges(policy, is_refused, caller.plan.as_ref());
+        // The charges outlive the caller, so they refer to the plan of the configuration.
+        let of_client = caller.plan.as_ref();
+        let of_client = of_client.and_then(|it| plan.plans.iter().nth(it.index()));
+        let charges = assessment.charges(policy, is_refused, of_client);
         let Ok(charges) = charges else {
             return Err(Unasked::Oversized);
         };

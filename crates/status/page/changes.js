@@ -17,7 +17,8 @@ function say(text, style) {
 
 /** What an override does, until when and why, in one line. */
 function told(one) {
-  const does = one.does || (one.plan ? `plan ${one.plan}` : one.action);
+  const limits = Object.entries(one.limits || {}).map(([name, numbers]) => ` ${name} '${numbers}'`);
+  const does = one.does || (one.plan ? `plan ${one.plan}` : one.action + limits.join(""));
   return `${does} until ${one.until}${one.by ? `, by ${one.by}` : ""}${one.reason ? ` (${one.reason})` : ""}`;
 }
 

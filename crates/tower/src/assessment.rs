@@ -104,13 +104,13 @@ fn grant(overrides: InForce<'_>, caller: &mut Caller, access: &mut Option<Box<Ac
         Some((Grant::Exempt, entry)) => {
             *access = Some(Box::new(AccessVerdict::exempt_from_all(entry)))
         }
-        Some((Grant::Plan(name), _)) if caller.refused.is_none() => {
-            // A plan that the configuration does not have changes nothing.
-            if let Some(plan) = overrides.plans.called(name) {
+        Some((grant, _)) if caller.refused.is_none() => {
+            // A plan or a limit may be gone from the configuration.
+            if let Some(plan) = overrides.overrides.plan(grant, caller.plan.as_ref()) {
                 caller.plan = Some(plan);
             }
         }
-        Some((Grant::Plan(_), _)) | None => {}
+        Some(_) | None => {}
     }
 }
 
@@ -160,7 +160,7 @@ impl Assessment {
         self,
         policy: &'a Policy,
         is_refused: bool,
-        plan: Option<&ClientPlan>,
+        plan: Option<&'a ClientPlan>,
     ) -> impl Iterator<Item = AssessedRule<'a>> {
         let rules = match is_refused {
             true => &policy.rules[..policy.always],
@@ -192,7 +192,7 @@ impl Assessment {
         self,
         policy: &'a Policy,
         is_refused: bool,
-        plan: Option<&ClientPlan>,
+        plan: Option<&'a ClientPlan>,
     ) -> Result<RuleCharges<'a>, Oversized> {
         let mut charges = RuleCharges::new();
         for assessed in self.rules(policy, is_refused, plan) {

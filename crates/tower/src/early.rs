@@ -118,6 +118,10 @@ impl Early<'_> {
             if access.is_some_and(|access| access.exempts_address(origin, index)) {
                 continue;
             }
+            // The caller may have other numbers there.
+            if overrides.is_some_and(|overrides| overrides.sets(rule.limit.name())) {
+                continue;
+            }
             let cost = rule.cost.of(headers, trusted);
             if cost > rule.limit.quota().capacity() {
                 return None;

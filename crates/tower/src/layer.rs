@@ -1,5 +1,6 @@
 //! The tower layer: one route's limits in front of one service.
 
+mod decide;
 mod rule_charges;
 
 use std::convert::Infallible;
@@ -22,7 +23,6 @@ use crate::in_flight::Reservation;
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, WaitQueues};
-use rule_charges::rule_charges;
 
 /// Makes [`RateLimit`] services for one route.
 ///
@@ -272,59 +272,6 @@ impl Enforced {
             overrides: self.overrides.table.load(),
         };
         early.refusal(peer, request)
-    }
-
-    /// Asks the store, and waits for the request's turn.
-    async fn decide(&self, caller: Caller, assessment: Assessment, sender: Sender) -> Given {
-        let admission = self.admission(sender);
-        let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
-            return (decided, None);
-        };
-        let room = match self.queues {
-            true => match Box::pin(admission.room(&rule_charges)).await {
-                Ok(room) => Some(room),
-                Err(refusal) => {
-                    decided.decide(*refusal);
-                    return (decided, None);
-                }
-            },
-            false => None,
-        };
-        // Boxed: a request that need not wait need not make room for it.
-        let mut reply = if self.may_wait {
-            let (reply, waited) = Box::pin(admission.decide(&rule_charges)).await;
-            decided.waited += waited;
-            decided.delayed = waited;
-            reply
-        } else {
-            admission.ask(&rule_charges).await
-        };
-        if let Some(room) = room {
-            decided.waited += Box::pin(admission.turn(&rule_charges, room, &mut reply)).await;
-        } else {
-            reply.go_on();
-        }
-        decided.decide(reply.decision);
-        (decided, reply.reservation)
-    }
-
-    /// As [`decide`](Self::decide), where nothing can take time.
-    fn decide_at_once(
-        &self,
-        memory: &MemoryStore,
-        caller: Caller,
-        assessment: Assessment,
-    ) -> Given {
-        let admission = self.admission(caller.address().into());
-        let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
-            return (decided, None);
-        };
-        let mut reply = admission.ask_at_once(memory, &rule_charges);
-        reply.go_on();
-        decided.decide(reply.decision);
-        (decided, reply.reservation)
     }
 
     /// The answer to a request that does not go on.

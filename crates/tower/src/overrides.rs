@@ -1,11 +1,12 @@
-//! Overrides, as requests see them: who is blocked, who is exempt, and who has another plan, until an operator says otherwise.
+//! Overrides, as requests see them: blocks, exemptions, other plans and other numbers, which operators set at run time.
 //!
 //! A table is made when something changes. A request finds its override in as many steps however many there are: one look for a name,
 //! and one for each length of network that is there. Without overrides a request reads one flag.
 //!
-//! A block holds for any name that the caller has shown, and for the address. An exemption and a plan hold for the client's own name;
-//! without one, for the longest network that holds the address.
+//! A block holds for any name that the caller has shown, and for the address. An exemption, a plan and numbers hold for the client's own
+//! name; without one, for the longest network that holds the address.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,13 +16,16 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::client_list::ListEntry;
 use crate::client_table::{ClientTable, ListedClient};
-use crate::{Caller, Client, ClientPlans};
+use crate::numbers::{NumberReader, SetNumbers};
+use crate::{Caller, Client, ClientPlan, ClientPlans};
 
 /// What an override makes of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverrideAction {
     /// The client has the plan of this name, if there is one.
     Plan(Arc<str>),
+    /// The client has these numbers in the limits that they name.
+    Set(Arc<SetNumbers>),
     /// The client is charged to nothing.
     Exempt,
     /// The client gets 403.
@@ -32,6 +36,7 @@ impl fmt::Display for OverrideAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(name) => write!(f, "plan {name}"),
+            Self::Set(numbers) => write!(f, "set {numbers}"),
             Self::Exempt => f.write_str("exempt"),
             Self::Block => f.write_str("block"),
         }
@@ -48,56 +53,75 @@ struct Shared {
     table: ArcSwap<Table>,
 }
 
-/// What overrides say, and the plans that they may name.
+/// The overrides in force, and the parts of a configuration that they may name.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Those that are in force.
     pub table: OverrideTable,
     /// The plans of the configuration.
     pub plans: ClientPlans,
+    /// Reads numbers of the limits of the configuration.
+    pub numbers: NumberReader,
 }
 
 /// The overrides that one request meets.
 #[derive(Clone, Copy)]
 pub(crate) struct InForce<'a> {
     pub(crate) table: &'a Table,
-    pub(crate) plans: &'a ClientPlans,
+    pub(crate) overrides: &'a Overrides,
 }
 
 impl Overrides {
-    /// The override that holds for a caller, by its name, and what it does. A caller that is known by name alone has no address, unless
+    /// Returns the name and the action of the override that holds for a caller. A caller that is known by name alone has no address, unless
     /// that is its name.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
+        let (name, action, _) = self.found(caller)?;
+        Some((name, action))
+    }
+
+    /// Gives the caller the plan or the numbers of its override, and returns the override's name and action.
+    pub fn apply(&self, caller: &mut Caller) -> Option<(Arc<str>, OverrideAction)> {
+        let (name, action, plan) = self.found(caller)?;
+        if plan.is_some() {
+            caller.plan = plan;
+        }
+        Some((name, action))
+    }
+
+    /// The same, with the plan that the caller gets, if that changes.
+    fn found(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction, Option<ClientPlan>)> {
         let table = self.table.load()?;
         let by_address = || table.blocks_address(caller.origin?);
         if let Some(entry) = table.blocks_name(caller).or_else(by_address) {
-            return Some((entry.text, OverrideAction::Block));
+            return Some((entry.text, OverrideAction::Block, None));
         }
         let (grant, entry) = table.grant(caller)?;
+        let action = match grant {
+            Grant::Exempt => return Some((entry.text, OverrideAction::Exempt, None)),
+            Grant::Plan(name) => OverrideAction::Plan(name.clone()),
+            Grant::Set(numbers) => OverrideAction::Set(numbers.clone()),
+        };
+        let plan = self.plan(grant, caller.plan.as_ref())?;
+        Some((entry.text, action, Some(plan)))
+    }
+
+    /// Returns the plan that a client gets by this, if the configuration has it. Numbers are laid over the plan that the client has `before`.
+    pub(crate) fn plan(&self, grant: &Grant, before: Option<&ClientPlan>) -> Option<ClientPlan> {
         match grant {
-            Grant::Exempt => Some((entry.text, OverrideAction::Exempt)),
-            Grant::Plan(name) => {
-                // One that the configuration does not have changes nothing.
-                self.plans.called(name)?;
-                Some((entry.text, OverrideAction::Plan(name.clone())))
+            Grant::Exempt => None,
+            Grant::Plan(name) => self.plans.called(name),
+            Grant::Set(numbers) => {
+                let limits = numbers.limits(&self.numbers);
+                (!limits.0.is_empty()).then(|| ClientPlan::over(limits, before.cloned()))
             }
         }
     }
 
-    /// As [`of`](Self::of), and gives the caller the plan that it names.
-    pub fn apply(&self, caller: &mut Caller) -> Option<(Arc<str>, OverrideAction)> {
-        let found = self.of(caller)?;
-        if let OverrideAction::Plan(name) = &found.1 {
-            caller.plan = self.plans.called(name);
-        }
-        Some(found)
-    }
-
-    /// These with the plans that they may name.
+    /// These with what they may name.
     pub(crate) const fn with<'a>(&'a self, table: &'a Table) -> InForce<'a> {
         InForce {
             table,
-            plans: &self.plans,
+            overrides: self,
         }
     }
 }
@@ -108,12 +132,15 @@ pub(crate) struct Table {
     blocks: ClientTable<()>,
     grants: ClientTable<Grant>,
     exempts_names: bool,
+    // The limits to which overrides give other numbers.
+    set_limits: HashSet<Box<str>>,
 }
 
 /// What a client has that is not blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     Plan(Arc<str>),
+    Set(Arc<SetNumbers>),
     Exempt,
 }
 
@@ -127,6 +154,14 @@ impl OverrideTable {
             match action {
                 OverrideAction::Block => table.blocks.insert(client, ()),
                 OverrideAction::Plan(name) => table.grants.insert(client, Grant::Plan(name)),
+                OverrideAction::Set(numbers) => {
+                    for limit in numbers.texts().keys() {
+                        if !table.set_limits.contains(&**limit) {
+                            table.set_limits.insert(limit.as_str().into());
+                        }
+                    }
+                    table.grants.insert(client, Grant::Set(numbers));
+                }
                 OverrideAction::Exempt => {
                     table.exempts_names |= !matches!(client, ListedClient::Network(_));
                     table.grants.insert(client, Grant::Exempt);
@@ -180,6 +215,11 @@ impl Table {
     /// Whether it takes a caller's name to know who is exempt.
     pub(crate) const fn exempts_names(&self) -> bool {
         self.exempts_names
+    }
+
+    /// Returns whether an override gives other numbers to the limit of this name.
+    pub(crate) fn sets(&self, limit: &str) -> bool {
+        self.set_limits.contains(limit)
     }
 
     /// Whether an address alone is exempt.

@@ -1,36 +1,91 @@
 //! Plans: which there are, and which one a client has.
 //!
-//! A plan is named quotas in place of a limit's own. Here it is a name and a number; what it changes stands with each limit, in its
-//! [`Rule`](crate::Rule).
+//! A plan is named quotas in place of a limit's own. Here it is a name and a number; the quotas stand with each limit, in its
+//! [`Rule`](crate::Rule). Numbers that an override gives to a client are laid over its plan.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tidegate_store::Limit;
 
-/// The plan of a client.
+/// The plan of a client, or the numbers of an override over the plan that the client has without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientPlan {
-    name: Arc<str>,
+pub struct ClientPlan(Arc<Content>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Content {
+    name: Box<str>,
+    // Beyond all plans where numbers are laid over one.
     index: usize,
+    over: Option<Over>,
+}
+
+/// The numbers of an override over a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Over {
+    pub(crate) limits: Arc<OwnLimits>,
+    pub(crate) base: Option<ClientPlan>,
+}
+
+/// Limits with the numbers of an override, by their names. No limit: unlimited.
+#[derive(Debug)]
+pub(crate) struct OwnLimits(pub(crate) Box<[(Box<str>, Option<Arc<Limit>>)]>);
+
+/// Compares identities, because limits cannot be compared.
+impl PartialEq for OwnLimits {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for OwnLimits {}
+
+impl OwnLimits {
+    /// Returns the limit of this name, if the override changes it. No limit: unlimited.
+    pub(crate) fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
+        let found = self.0.iter().find(|(known, _)| **known == *name);
+        found.map(|(_, limit)| limit.as_ref())
+    }
 }
 
 impl ClientPlan {
-    /// Its place among all [`ClientPlans`].
-    pub const fn index(&self) -> usize {
-        self.index
+    /// Lays the numbers of an override over the plan of a client.
+    pub(crate) fn over(limits: Arc<OwnLimits>, base: Option<Self>) -> Self {
+        let name = base.as_ref().map(|base| base.name().into());
+        Self(Arc::new(Content {
+            name: name.unwrap_or_default(),
+            index: usize::MAX,
+            over: Some(Over { limits, base }),
+        }))
     }
 
-    /// What users call it.
+    /// Returns its place among all [`ClientPlans`]. A plan with numbers of an override over it has a place beyond all.
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// Returns its name in the configuration. It is empty if an override gives numbers to a client without a plan.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
+    }
+
+    /// Returns the numbers that an override lays over it.
+    pub(crate) fn laid_over(&self) -> Option<&Over> {
+        self.0.over.as_ref()
+    }
+
+    /// Returns whether an override gives the numbers of this limit.
+    pub fn sets(&self, limit: &str) -> bool {
+        let over = self.laid_over();
+        over.is_some_and(|over| over.limits.get(limit).is_some())
     }
 }
 
 impl fmt::Display for ClientPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(self.name())
     }
 }
 
@@ -40,18 +95,21 @@ pub struct ClientPlans(Arc<[ClientPlan]>);
 
 impl ClientPlans {
     /// Plans of these names, of which no two are alike, in order.
-    pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
+    pub fn new(names: impl IntoIterator<Item = impl Into<Box<str>>>) -> Self {
         let names = names.into_iter().enumerate();
-        let plans = names.map(|(index, name)| ClientPlan {
-            name: name.into(),
-            index,
+        let plans = names.map(|(index, name)| {
+            ClientPlan(Arc::new(Content {
+                name: name.into(),
+                index,
+                over: None,
+            }))
         });
         Self(plans.collect())
     }
 
     /// The plan of this name, if there is one.
     pub fn called(&self, name: &str) -> Option<ClientPlan> {
-        self.0.iter().find(|plan| &*plan.name == name).cloned()
+        self.0.iter().find(|plan| plan.name() == name).cloned()
     }
 
     /// All of them, in order.

@@ -190,10 +190,16 @@ impl Rule {
     }
 
     /// The limit for clients of this plan; none if they are unlimited.
-    pub fn limit_for(&self, plan: Option<&ClientPlan>) -> Option<&Arc<Limit>> {
-        match plan.and_then(|plan| self.plans.get(plan.index())) {
-            Some(of_plan) => of_plan.as_ref(),
-            None => Some(&self.limit),
+    pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
+        if let Some(of_plan) = plan.and_then(|plan| self.plans.get(plan.index())) {
+            return of_plan.as_ref();
+        }
+        let Some(over) = plan.and_then(ClientPlan::laid_over) else {
+            return Some(&self.limit);
+        };
+        match over.limits.get(self.limit.name()) {
+            Some(of_override) => of_override,
+            None => self.limit_for(over.base.as_ref()),
         }
     }
 }

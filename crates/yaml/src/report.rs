@@ -103,6 +103,13 @@ impl Problem {
         self
     }
 
+    /// Returns the message and the notes without the place, for a text that has one line.
+    pub fn in_one_line(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.notes);
+        let parts: Vec<_> = parts.map(String::as_str).collect();
+        mask::credentials(&parts.join("; "))
+    }
+
     /// Does not show the line: it may hold a secret, by mistake.
     pub fn without_line(self) -> Self {
         Self {

@@ -241,6 +241,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         admin,
         clients: callers.clients,
         plans,
+        numbers: limits::set::numbers(rules),
         proxy_protocol: callers.proxy_protocol,
         key_files: callers.reread.key_files,
         deny_file: access.deny_file,

@@ -8,6 +8,7 @@ pub(crate) mod cost;
 mod numbers;
 pub(crate) mod plans;
 mod quota;
+pub(crate) mod set;
 mod window;
 
 use std::collections::{HashMap, HashSet};

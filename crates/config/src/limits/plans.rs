@@ -108,7 +108,7 @@ pub(crate) fn plans(
                 continue;
             };
             let Some(rule) = rule else { continue };
-            let limit = plan_quota(check, scalar, written, rule, limits);
+            let limit = plan_quota(check, "a plan", scalar, written, rule, limits);
             if let (Some(limit), Some(plan)) = (limit, &plan) {
                 let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
                 changed.entry(name).or_insert_with(same)[plan.index()] = limit;
@@ -201,9 +201,10 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// A limit as a plan has it, or none at all; nothing if that is refused.
-fn plan_quota(
+/// Returns a limit with the numbers of `what`, a plan or an override, or no limit if it is unlimited. Nothing is returned if it is refused.
+pub(crate) fn plan_quota(
     check: &mut Check<'_>,
+    what: &str,
     name: &Scalar<LimitName>,
     written: &WrittenQuota,
     rule: &Rule,
@@ -223,14 +224,14 @@ fn plan_quota(
     let own = rule.limit.quota();
     let quota = quota(check, &whose, block.place, &written)?;
     if quota.kind() == own.kind() {
-        let quota = no_more(check, numbers, quota, rule)?;
+        let quota = no_more(check, what, numbers, quota, rule)?;
         let place = written.iter().find_map(|numbers| numbers.capacity_place());
         fits(check, &rule.cost, &quota, place);
         return Some(Some(Arc::new(rule.limit.with_quota(quota))));
     }
     let is_fixed = |quota: &Quota| !quota.is_gradual() && quota.lease().is_none();
     let same_algorithm = quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
-    let (place, what) = if same_algorithm {
+    let (place, other) = if same_algorithm {
         let window = written.iter().find_map(|numbers| numbers.window_place());
         (window, "window")
     } else {
@@ -238,7 +239,7 @@ fn plan_quota(
     };
     let problem = Problem::new(
         place,
-        format!("a plan can change numbers, but not the {what}"),
+        format!("{what} can change numbers, but not the {other}"),
     );
     let mut problem = problem.note("a client keeps what it has used when its plan changes");
     let mut limits = limits.into_iter().flat_map(|limits| &limits.0);
@@ -252,7 +253,13 @@ fn plan_quota(
 }
 
 /// A plan's quota in which nothing but a number was changed; nothing if that is refused.
-fn no_more(check: &mut Check<'_>, plan: &PlanQuota, quota: Quota, rule: &Rule) -> Option<Quota> {
+fn no_more(
+    check: &mut Check<'_>,
+    what: &str,
+    plan: &PlanQuota,
+    quota: Quota,
+    rule: &Rule,
+) -> Option<Quota> {
     let bucket = plan.leaky_bucket.as_ref();
     let nodelay = bucket.and_then(|bucket| bucket.nodelay.as_ref());
     let lease = plan.concurrency.as_ref();
@@ -274,14 +281,14 @@ fn no_more(check: &mut Check<'_>, plan: &PlanQuota, quota: Quota, rule: &Rule) -
     if !changed {
         return Some(quota);
     }
-    let what = if nodelay.is_some() {
+    let other = if nodelay.is_some() {
         "nodelay"
     } else {
         "lease"
     };
     let problem = Problem::new(
         place,
-        format!("a plan can change numbers, but not `{what}`"),
+        format!("{what} can change numbers, but not `{other}`"),
     );
     check.refuse(problem.note("remove it: all plans use the value of the limit"));
     None

@@ -62,7 +62,7 @@ async fn change(
 ) -> Response<Bytes> {
     let port = Port {
         overrides: &audit.status.overrides.overrides,
-        plans: &snapshot.budgets.overrides.plans,
+        defined: &snapshot.budgets.overrides,
         clients: &snapshot.budgets.clients,
     };
     let question = Question {

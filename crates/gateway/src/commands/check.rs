@@ -116,7 +116,9 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
     let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
     let changes = changes.iter();
     warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
-    warnings.extend(lost_plans(plan, &overrides::if_any(&admin)?));
+    let overrides = overrides::if_any(&admin)?;
+    warnings.extend(lost_plans(plan, &overrides));
+    warnings.extend(lost_numbers(plan, &overrides));
     Ok(warnings)
 }
 
@@ -150,6 +152,28 @@ fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
         format!(
             "warning: {count} with the plan `{name}`, which is not defined here: after a reload such an override changes nothing"
         )
+    };
+    lost.into_iter().map(warning).collect()
+}
+
+/// One warning per limit to which overrides give numbers that this configuration cannot use.
+fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
+    let mut lost = BTreeMap::<&str, (usize, String)>::new();
+    for (limit, text) in overrides
+        .iter()
+        .filter_map(|it| it.limits.as_ref())
+        .flatten()
+    {
+        if let Err(why) = plan.numbers.read(limit, text) {
+            lost.entry(limit).or_insert((0, why)).0 += 1;
+        }
+    }
+    let warning = |(limit, (count, why))| {
+        let count = counted(count, "override");
+        let text = format!(
+            "warning: {count} with numbers for the limit `{limit}`, which have no effect after a reload: {why}"
+        );
+        tidegate_remote::plain(&text).to_string()
     };
     lost.into_iter().map(warning).collect()
 }

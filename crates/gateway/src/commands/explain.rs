@@ -134,6 +134,7 @@ pub(super) fn explain(
     let overrides = Overrides {
         table: overriding.table(),
         plans: plan.plans.clone(),
+        numbers: plan.numbers.clone(),
     };
     let (caller, assessment) = assess(policy, &plan.clients, &hasher, &overrides, peer, &request);
     let undecided = plan.clients.sources.iter().any(|source| {
@@ -157,7 +158,7 @@ pub(super) fn explain(
     if denied_by.is_none_or(ListEntry::is_override) {
         overriding.explain(&mut text, &overrides, &caller);
     }
-    if let Some(plan) = &caller.plan {
+    if let Some(plan) = caller.plan.as_ref().filter(|plan| !plan.name().is_empty()) {
         let _ = writeln!(text, "plan:     {plan}");
     } else if let Some(unknown) = &caller.unknown_plan {
         let _ = writeln!(
@@ -215,11 +216,12 @@ pub(super) fn explain(
             continue;
         }
         let Some(limit) = limit else {
-            let _ = writeln!(
-                text,
-                "limit:    {}, unlimited under this plan",
-                rule.limit.name()
-            );
+            let name = rule.limit.name();
+            let by = match caller.plan.as_ref().is_some_and(|plan| plan.sets(name)) {
+                true => "by the override",
+                false => "under this plan",
+            };
+            let _ = writeln!(text, "limit:    {name}, unlimited {by}");
             continue;
         };
         let charge = Charge {
@@ -275,15 +277,19 @@ fn denied(text: &mut String, assessment: &Assessment) -> bool {
     true
 }
 
-/// The numbers of a limit, and whose they are if a plan replaced the limit's own.
+/// The numbers of a limit, and whose they are if a plan or an override replaced the limit's own.
 fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     let mut text = limit.quota().written();
     if let Some(block) = limit.block() {
         let span = humantime::format_duration(Duration::from_micros(block.span));
         let _ = write!(text, ", block {span}");
     }
-    if let Some(plan) = plan.filter(|_| !std::ptr::eq(limit, &*rule.limit)) {
-        let _ = write!(text, "; of the plan {plan}");
+    match plan.filter(|_| !std::ptr::eq(limit, &*rule.limit)) {
+        Some(plan) if plan.sets(limit.name()) => text.push_str("; of the override"),
+        Some(plan) => {
+            let _ = write!(text, "; of the plan {plan}");
+        }
+        None => {}
     }
     text
 }

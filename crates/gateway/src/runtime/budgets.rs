@@ -12,8 +12,8 @@ use tidegate_status::client::{
 };
 use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
 use tidegate_tower::{
-    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, Overrides, Per, Policy,
-    Rule, UnknownClient,
+    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, OverrideAction, Overrides,
+    Per, Policy, Rule, UnknownClient,
 };
 
 /// What a gateway charges requests to, and where.
@@ -40,6 +40,7 @@ pub(crate) enum NoReport {
 struct Found<'a> {
     client: Client,
     plan: Option<ClientPlan>,
+    plan_by_token: bool,
     overridden: Option<Overridden>,
     own: Vec<Own<'a>>,
     unlimited: Vec<String>,
@@ -49,7 +50,7 @@ struct Found<'a> {
 
 struct Own<'a> {
     rule: &'a Rule,
-    limit: &'a Limit,
+    limit: Arc<Limit>,
     route: Option<&'a str>,
     key: Key,
 }
@@ -129,7 +130,7 @@ impl Budgets {
         };
         Report {
             client: found.client.to_string(),
-            plan_by_token: found.overridden.is_none() && self.plan_by_token(&found.client),
+            plan_by_token: found.plan_by_token,
             plan: found.plan.map(|plan| plan.name().to_owned()),
             overridden: found.overridden,
             without_store,
@@ -159,9 +160,12 @@ impl Budgets {
     fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
         let mut caller = Caller::named(&self.clients, name)?;
         let overridden = self.overrides.apply(&mut caller);
+        // Numbers of an override are laid over the plan that a token names.
+        let keeps_plan = matches!(overridden, None | Some((_, OverrideAction::Set(_))));
         let mut found = Found {
             client: caller.client.clone(),
-            plan: caller.plan.clone(),
+            plan_by_token: keeps_plan && self.plan_by_token(&caller.client),
+            plan: caller.plan.clone().filter(|plan| !plan.name().is_empty()),
             overridden: overridden.map(|(name, action)| Overridden {
                 by: name.to_string(),
                 does: action.to_string(),
@@ -190,7 +194,7 @@ impl Budgets {
                 match budget {
                     Budget::Own => found.own.push(Own {
                         rule,
-                        limit,
+                        limit: limit.clone(),
                         route,
                         key: self.key(rule, policy, &caller),
                     }),
@@ -230,7 +234,7 @@ impl Found<'_> {
     fn charges(&self) -> Vec<Charge<'_>> {
         let own = self.own.iter();
         own.map(|own| Charge {
-            limit: own.limit,
+            limit: &own.limit,
             key: own.key,
             // A reservation must fit, or the cost of each request.
             cost: own
@@ -246,7 +250,7 @@ impl Found<'_> {
 
 impl Own<'_> {
     fn standing(&self, outlook: &Outlook) -> Standing {
-        let (limit, verdict) = (self.limit, &outlook.verdict);
+        let (limit, verdict) = (&self.limit, &outlook.verdict);
         Standing {
             name: limit.name().to_owned(),
             route: self.route.map(str::to_owned),

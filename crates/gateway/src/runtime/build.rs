@@ -63,6 +63,7 @@ impl Runtime {
         let overrides = Overrides {
             table: self.overrides.table.clone(),
             plans: plan.plans,
+            numbers: plan.numbers,
         };
         if let Some(before) = before {
             plan.clients.take_key_uses(&before.stack.clients);

@@ -2,6 +2,7 @@
 
 mod audit;
 mod commands;
+mod numbers;
 mod precedence;
 mod shared;
 mod under_way;

@@ -47,6 +47,7 @@ mod tests {
             name: name.to_owned(),
             action,
             plan: plan.map(str::to_owned),
+            limits: None,
             until: "never".to_owned(),
             reason: reason.to_owned(),
             by: String::new(),

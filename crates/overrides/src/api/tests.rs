@@ -1,13 +1,29 @@
-use std::sync::Arc;
+use tidegate_tower::{ClientPlans, NumberReader};
 
 use super::*;
 use crate::name::read_name;
 
+/// The plans gold and free, and a limit whose numbers are a number.
+fn defined() -> Overrides {
+    let read = |limit: &str, text: &str| match (limit, text.parse::<u64>()) {
+        ("it", Ok(_)) => Ok(None),
+        _ => Err(format!("{limit}: {text}")),
+    };
+    Overrides {
+        plans: ClientPlans::new(["gold", "free"]),
+        numbers: NumberReader::new(read),
+        ..Overrides::default()
+    }
+}
+
+fn numbers(text: &str) -> OverrideAction {
+    set(&BTreeMap::from([("it".to_owned(), text.to_owned())]))
+}
+
 fn read(json: &str) -> Result<Wish, InvalidWish> {
     let wanted: Wanted = serde_json::from_str(json).unwrap();
     let subject = read_name("user_id:42", 64).unwrap();
-    let plans = ClientPlans::new(["gold", "free"]);
-    wanted.wish(subject, Expected::Any, "ops", &plans)
+    wanted.wish(subject, Expected::Any, "ops", &defined())
 }
 
 fn day() -> Ends {
@@ -35,6 +51,12 @@ fn what_is_wished_for_is_read() {
             OverrideAction::Exempt,
             Ends::Never,
         ),
+        (r#"{"limits":{"it":"9"},"for":"24h"}"#, numbers("9"), day()),
+        (
+            r#"{"action":"set","limits":{"it":"9"},"for":"24h"}"#,
+            numbers("9"),
+            day(),
+        ),
         (
             r#"{"action":"block","until":"2026-11-28T08:30:00Z"}"#,
             OverrideAction::Block,
@@ -61,6 +83,23 @@ fn what_is_missing_or_wrong_is_said() {
             InvalidWish::Action,
         ),
         (r#"{"plan":"golden","for":"24h"}"#, unknown),
+        (r#"{"action":"set","for":"24h"}"#, InvalidWish::Action),
+        (
+            r#"{"action":"block","limits":{"it":"9"},"for":"24h"}"#,
+            InvalidWish::Action,
+        ),
+        (
+            r#"{"plan":"gold","limits":{"it":"9"},"for":"24h"}"#,
+            InvalidWish::Action,
+        ),
+        (
+            r#"{"limits":{},"for":"24h"}"#,
+            InvalidWish::Setting(InvalidSetting::Numbers),
+        ),
+        (
+            r#"{"limits":{"it":"9","other":"9"},"for":"24h"}"#,
+            InvalidWish::Numbers("other: 9".to_owned()),
+        ),
         (r#"{"action":"block"}"#, InvalidWish::Time),
         (
             r#"{"action":"block","for":"1h","until":"never"}"#,
@@ -112,27 +151,27 @@ fn what_is_shown_can_be_set_again() {
             OverrideAction::Exempt,
             Some(1_795_854_600_000_001),
         ),
+        of("user_id:43", numbers("9"), None),
         of(
             "10.0.0.0/8",
             OverrideAction::Block,
             Some(1_795_854_600_000_000),
         ),
     ];
-    let list = ShownList::of(&all[..2], true, 3, Kept::File);
-    assert_eq!((list.count, list.next.as_deref()), (3, Some("user_id:42")));
+    let list = ShownList::of(&all[..3], true, 4, Kept::File);
+    assert_eq!((list.count, list.next.as_deref()), (4, Some("user_id:43")));
     assert_eq!(list.overrides[1].until, "2026-11-28T08:30:00.000001Z");
     let text = serde_json::to_string(&list).unwrap();
     let wanted: WantedList = serde_json::from_str(&text).unwrap();
-    let plans = ClientPlans::new(["gold"]);
     for (wanted, it) in wanted.overrides.iter().zip(&all) {
         let subject = read_name(wanted.name.as_deref().unwrap(), 64).unwrap();
         assert_eq!(subject, it.subject);
-        let wish = wanted.wish(subject, Expected::Any, "ops", &plans);
+        let wish = wanted.wish(subject, Expected::Any, "ops", &defined());
         let wish = wish.unwrap();
         assert_eq!(wish.ends, it.ends.map_or(Ends::Never, Ends::At));
         assert!(matches!(wish.intent, Intent::Set(setting) if setting == *it.setting));
     }
-    let rest = ShownList::of(&all[2..], false, 3, Kept::File);
-    assert_eq!((rest.count, rest.next), (3, None));
+    let rest = ShownList::of(&all[3..], false, 4, Kept::File);
+    assert_eq!((rest.count, rest.next), (4, None));
     assert_eq!(rest.overrides[0].name, "10.0.0.0/8");
 }

@@ -8,7 +8,7 @@ use tidegate_overrides::{
     Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
 };
 use tidegate_testkit::trials::{Servers, stalls};
-use tidegate_tower::{ListedClient, OverrideAction};
+use tidegate_tower::{ListedClient, OverrideAction, SetNumbers};
 use tokio::task::JoinSet;
 
 use crate::case::{Case, Change, Condition, Ends, Work};
@@ -218,9 +218,11 @@ async fn set_many(trial: Arc<Trial>) {
 }
 
 fn setting(id: u64) -> Setting {
-    let action = match id % 3 {
+    let numbers = || SetNumbers::new([("it".to_owned(), format!("limit: {id}"))].into());
+    let action = match id % 4 {
         0 => OverrideAction::Block,
         1 => OverrideAction::Exempt,
+        2 => OverrideAction::Set(Arc::new(numbers())),
         _ => OverrideAction::Plan("gold".into()),
     };
     Setting::new(action, &id.to_string(), "").unwrap()

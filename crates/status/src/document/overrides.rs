@@ -22,7 +22,7 @@ pub struct Overrides {
 pub struct Override {
     /// The client or network that it is for.
     pub name: String,
-    /// What it does: `plan NAME`, `exempt` or `block`.
+    /// Its action: `plan NAME`, `set LIMIT 'NUMBERS'`, `exempt` or `block`.
     pub does: String,
     /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,

@@ -241,6 +241,7 @@ impl Fields for Record {
             AccessField::Referer => self.texts.referer(),
             AccessField::Plan => {
                 let plan = decided.and_then(|decided| decided.plan.as_ref());
+                let plan = plan.filter(|plan| !plan.name().is_empty());
                 plan.map_or(Value::Missing, |plan| text(plan.name()))
             }
             AccessField::Limit => self.limit_name().map_or(Value::Missing, text),

@@ -2,19 +2,21 @@
 
 use crate::assessment::Assessment;
 use crate::charges::RuleCharges;
-use crate::{Decided, Policy};
+use crate::{ClientPlan, Decided, Policy};
 
-/// What the request is to be charged to; nothing if it is denied, costs more than a limit can ever admit, or is charged nowhere.
+/// Returns the charges of a request of a client with this `plan`. A request has none if it is denied, or costs more than a limit can ever
+/// admit.
 pub(super) fn rule_charges<'a>(
     policy: &'a Policy,
     decided: &mut Decided,
     assessment: Assessment,
+    plan: Option<&'a ClientPlan>,
 ) -> Option<RuleCharges<'a>> {
     decided.access.clone_from(&assessment.access);
     if decided.denied_by().is_some() {
         return None;
     }
-    let (is_refused, plan) = (decided.refused.is_some(), decided.plan.as_ref());
+    let is_refused = decided.refused.is_some();
     let rule_charges = match assessment.charges(policy, is_refused, plan) {
         Ok(rule_charges) => rule_charges,
         Err(oversized) => {

@@ -1,5 +1,10 @@
+use std::sync::atomic::AtomicUsize;
+
+use tidegate_core::{FixedWindow, MAX_WINDOW};
+use tidegate_store::{Limit, OnFailure};
+
 use super::*;
-use crate::{AddressFrom, ClientSource, Clients as Sources, Peer, TrustedProxies};
+use crate::{AddressFrom, ClientSource, Clients as Sources, Peer, Per, Rule, TrustedProxies};
 
 fn listed(name: &str) -> ListedClient {
     match name.split_once(':') {
@@ -112,4 +117,76 @@ fn a_key_that_is_not_listed_is_known_by_the_name_in_the_log() {
     let overrides = table(&[(&name, OverrideAction::Block)]);
     let found = overrides.load().unwrap().blocks_name(&unlisted);
     assert_eq!(&*found.unwrap().text, name);
+}
+
+/// No request reads numbers again, also when other overrides have changed; another configuration reads them once.
+#[test]
+fn numbers_are_read_once_by_each_configuration() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let limit = |capacity| {
+        let quota = FixedWindow::new(capacity, MAX_WINDOW).unwrap();
+        Arc::new(Limit::new("it", quota, OnFailure::Local))
+    };
+    let configuration = || {
+        let reads = reads.clone();
+        NumberReader::new(move |name, text| {
+            reads.fetch_add(1, Ordering::Relaxed);
+            match (name, text) {
+                ("it", "unlimited") => Ok(None),
+                ("it", text) => Ok(Some(limit(text.parse().unwrap()))),
+                _ => Err("there is no such limit".to_owned()),
+            }
+        })
+    };
+    let numbers = |texts: &[(&str, &str)]| {
+        let texts = texts
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()));
+        OverrideAction::Set(Arc::new(SetNumbers::new(texts.collect())))
+    };
+    let set = [
+        ("user_id:42", numbers(&[("it", "9"), ("gone", "9")])),
+        ("user_id:43", numbers(&[("it", "unlimited")])),
+        ("user_id:44", numbers(&[("gone", "9")])),
+    ];
+    let plans = ClientPlans::new(["gold"]);
+    let mut rule = Rule::new(limit(3), [Per::Client]);
+    rule.plans = [Some(limit(5))].into();
+    let other = Limit::new("other", *rule.limit.quota(), OnFailure::Local);
+    let mut other = Rule::new(other, [Per::Client]);
+    other.plans = rule.plans.clone();
+    let capacity = |rule: &Rule, plan: Option<&ClientPlan>| {
+        rule.limit_for(plan).map(|limit| limit.quota().capacity())
+    };
+    for round in 1..=2 {
+        let overrides = Overrides {
+            table: table(&set),
+            plans: plans.clone(),
+            numbers: configuration(),
+        };
+        for _ in 0..3 {
+            for (user, name, expected) in [
+                ("42", "", (Some(9), Some(3))),
+                ("42", "gold", (Some(9), Some(5))),
+                ("43", "gold", (None, Some(5))),
+                ("44", "", (Some(3), Some(3))),
+                ("45", "gold", (Some(5), Some(5))),
+            ] {
+                let mut caller = caller("192.0.2.1", user);
+                caller.plan = plans.called(name);
+                let found = overrides.apply(&mut caller);
+                // An override of which nothing is left does not hold.
+                assert_eq!(found.is_some(), ["42", "43"].contains(&user), "{user}");
+                let plan = caller.plan.as_ref();
+                let found = (capacity(&rule, plan), capacity(&other, plan));
+                assert_eq!(found, expected, "{user}");
+                assert_eq!(plan.map_or("", ClientPlan::name), name, "{user}");
+            }
+            overrides.table.replace(
+                set.iter()
+                    .map(|(name, action)| (listed(name), action.clone())),
+            );
+        }
+        assert_eq!(reads.load(Ordering::Relaxed), 4 * round);
+    }
 }

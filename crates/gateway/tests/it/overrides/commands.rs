@@ -155,6 +155,74 @@ async fn a_dump_is_loaded_elsewhere() {
     other.stop().await;
 }
 
+/// Numbers are typed as in a configuration, and printed as they are typed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_are_set_shown_dumped_and_loaded() {
+    let bench = Bench::start(&limited("")).await;
+    let url = format!("http://{}", bench.gateway.admin);
+    let run = async |arguments: &[&str]| {
+        let arguments = [arguments, &["--admin", &url]].concat();
+        tidegate(&arguments, "").await
+    };
+    let set = ["client", "user_id:42", "set", "it", "limit: 9, window: 31d"];
+    let (status, out, err) = run(&[&set[..], &["--for", "24h"]].concat()).await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    let does = "set it 'limit: 9, window: 31d'";
+    assert!(
+        out.starts_with(&format!("user_id:42: {does} until 20")),
+        "{out}"
+    );
+    let (_, out, _) = run(&["client", "user_id:42", "show"]).await;
+    assert!(
+        out.contains(&format!("\noverride for user_id:42: {does}\n")),
+        "{out}"
+    );
+    let row = out
+        .lines()
+        .find(|line| line.trim_start().starts_with("it "));
+    assert!(row.is_some_and(|row| row.contains('9')), "{out}");
+    let (_, list, _) = run(&["overrides", "list"]).await;
+    assert!(list.contains(does), "{list}");
+    let (_, dump, _) = run(&["overrides", "dump"]).await;
+    let (status, out, _) = run(&["client", "user_id:42", "clear"]).await;
+    assert_eq!(
+        (status, out),
+        (Some(0), format!("user_id:42: {does} is cleared\n"))
+    );
+    let load = ["overrides", "load", "-", "--admin", &url];
+    let (status, out, err) = tidegate(&load, &dump).await;
+    assert_eq!((status, &*out, &*err), (Some(0), "set: 1\n", ""));
+    let answer = ask(&bench.client, "/", &[("x-user-id", "42")]).await;
+    assert_eq!(told(&answer), shown(200, 9, 8));
+    // What cannot be used is said by the gateway.
+    let unfit = [
+        "client",
+        "user_id:1",
+        "set",
+        "it",
+        "limit: 9",
+        "--for",
+        "1h",
+    ];
+    let (status, _, err) = run(&unfit).await;
+    assert_eq!(status, Some(1));
+    assert!(err.contains("the key `window` is missing here"), "{err}");
+    for arguments in [
+        &["set", "--for", "1h"][..],
+        &["set", "it", "--for", "1h"],
+        &["set", "it", "limit: 9", "more", "--for", "1h"],
+        &["set", "it", "limit: 9", "it", "limit: 8", "--for", "1h"],
+        &["set", "it", "limit: 9"],
+        &["plan", "gold", "silver", "--for", "1h"],
+        &["clear", "it", "limit: 9"],
+    ] {
+        let (status, _, err) = run(&[&["client", "user_id:1"], arguments].concat()).await;
+        assert_eq!(status, Some(2), "{arguments:?}: {err}");
+    }
+    assert_eq!(names(bench.gateway.admin).await, ["user_id:42"]);
+    bench.stop().await;
+}
+
 /// `explain` asks a running gateway, if one is named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_says_which_override_holds() {
@@ -188,6 +256,24 @@ async fn explain_says_which_override_holds() {
     assert!(out.contains("launch day\nplan:     gold\n"), "{out}");
     assert!(
         out.contains("quota:  limit 9, window 31d; of the plan gold"),
+        "{out}"
+    );
+    let limits = json!({ "limits": { "it": "limit: 7, window: 31d" }, "for": "1h" });
+    set(admin, "user_id:42", limits).await;
+    let out = explain(&from).await;
+    assert!(
+        out.contains("\noverride: set it 'limit: 7, window: 31d', for user_id:42, until 20"),
+        "{out}"
+    );
+    assert!(
+        out.contains("quota:  limit 7, window 31d; of the override") && !out.contains("plan:"),
+        "{out}"
+    );
+    let limits = json!({ "limits": { "it": "unlimited" }, "for": "1h" });
+    set(admin, "user_id:42", limits).await;
+    let out = explain(&from).await;
+    assert!(
+        out.contains("limit:    it, unlimited by the override\n"),
         "{out}"
     );
     set(admin, "user_id:42", exempt()).await;
@@ -232,6 +318,39 @@ async fn check_tells_of_a_plan_that_overrides_name_and_the_file_lacks() {
         assert_eq!((status, &*err), (Some(0), ""));
         let warning = "1 override with the plan `gold`, which is not defined here";
         assert_eq!(out.contains(warning), warns, "{out}");
+    }
+    bench.stop().await;
+}
+
+/// The same of numbers for a limit that the file lacks, or that do not fit it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_tells_of_numbers_that_the_file_cannot_use() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    for (name, limit) in [("user_id:42", 9), ("user_id:43", 10)] {
+        let limits = json!({ "it": format!("limit: {limit}, window: 31d") });
+        let wanted = json!({ "limits": limits, "for": "1h" });
+        set(admin, name, wanted).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
+    let warning =
+        "2 overrides with numbers for the limit `it`, which have no effect after a reload: ";
+    for (yaml, why) in [
+        (yaml.clone(), None),
+        (yaml.replace("31d", "1h"), Some("but not the window")),
+        (
+            yaml.replace("it: {", "other: {").replace("[it]", "[other]"),
+            Some("there is no limit `it`"),
+        ),
+    ] {
+        std::fs::write(&file, format!("admin: {admin}\n{yaml}")).unwrap();
+        let arguments = ["check", "--running", "-c", file.to_str().unwrap()];
+        let (status, out, err) = tidegate(&arguments, "").await;
+        assert_eq!((status, &*err), (Some(0), ""));
+        assert_eq!(out.contains(warning), why.is_some(), "{out}");
+        assert!(out.contains(why.unwrap_or_default()), "{out}");
     }
     bench.stop().await;
 }

@@ -1,0 +1,52 @@
+//! Numbers that overrides give to limits at run time: a plan's quota, without the name of the algorithm.
+
+use std::sync::Arc;
+
+use tidegate_store::Limit;
+use tidegate_tower::{NumberReader, Rule};
+use tidegate_yaml::{Problem, Source};
+
+use crate::check::Check;
+use crate::limits::Rules;
+use crate::limits::plans::{WrittenQuota, plan_quota};
+use crate::value::Scalar;
+
+/// Returns the reader of numbers for the limits of a configuration.
+pub(crate) fn numbers(rules: Rules) -> NumberReader {
+    NumberReader::new(move |name, text| match rules.get(name) {
+        Some(Some(rule)) => read(rule, text).map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(Problem::in_one_line).collect();
+            format!("the numbers for `{name}`: {}", problems.join("; "))
+        }),
+        _ => {
+            let mut names: Vec<_> = rules.keys().collect();
+            names.sort();
+            let problem = Problem::new(None, format!("there is no limit `{name}`"));
+            Err(problem.choices(name, names).in_one_line())
+        }
+    })
+}
+
+fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
+    let quota = rule.limit.quota();
+    let algorithm = match quota.calendar() {
+        Some(_) => "fixed_window",
+        None => quota.algorithm(),
+    };
+    let name = rule.limit.name();
+    let text = match text.trim() {
+        "unlimited" => "unlimited".to_owned(),
+        // On a line of its own: a comment ends with it.
+        numbers => format!("{{{algorithm}: {{\n{numbers}\n}}}}"),
+    };
+    let source = Source::new(name, &text);
+    let written: WrittenQuota =
+        tidegate_yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
+    // The environment belongs to the configuration.
+    let mut check = Check::new(&source, &|_| None);
+    let limit_name = Scalar::new(name.to_owned(), None);
+    let limit = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);
+    limit
+        .filter(|_| check.problems.is_empty())
+        .ok_or(check.problems)
+}
