@@ -29,9 +29,12 @@ pub(crate) struct Over {
     pub(crate) base: Option<ClientPlan>,
 }
 
-/// Limits with the numbers of an override, by their names. No limit: unlimited.
+/// The name of a limit, and the limit with the numbers of an override. No limit: unlimited.
+pub(crate) type OwnLimit = (Box<str>, Option<Arc<Limit>>);
+
+/// Limits with the numbers of an override.
 #[derive(Debug)]
-pub(crate) struct OwnLimits(pub(crate) Box<[(Box<str>, Option<Arc<Limit>>)]>);
+pub(crate) struct OwnLimits(pub(crate) Box<[OwnLimit]>);
 
 /// Compares identities, because limits cannot be compared.
 impl PartialEq for OwnLimits {

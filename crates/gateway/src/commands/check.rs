@@ -173,7 +173,7 @@ fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
         let text = format!(
             "warning: {count} with numbers for the limit `{limit}`, which have no effect after a reload: {why}"
         );
-        tidegate_remote::plain(&text).to_string()
+        tidegate_remote::plain(&text)
     };
     lost.into_iter().map(warning).collect()
 }
