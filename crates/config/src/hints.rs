@@ -1,7 +1,7 @@
 //! Notes on unknown keys that other proxies have, or that stand elsewhere here.
 
 /// A key, a key that is allowed in its place, and the note.
-const NOTES: [(&[&str], &str, &str); 14] = [
+const NOTES: [(&[&str], &str, &str); 16] = [
     (
         &["tls", "ssl", "https"],
         "listen",
@@ -42,6 +42,26 @@ const NOTES: [(&[&str], &str, &str); 14] = [
         ],
         "exempt",
         "`allow` lists the only clients that are let through, `deny` those that are refused, `exempt` those without limits",
+    ),
+    (
+        &[
+            "rewrite",
+            "rewrite_path",
+            "rewrite_target",
+            "prefix_rewrite",
+            "url_rewrite",
+            "path_rewrite",
+            "replace_path",
+            "replace_prefix",
+            "strip_path",
+        ],
+        "strip_prefix",
+        "did you mean `strip_prefix`? It removes the first segments of a path, such as `strip_prefix: /api`; other changes of paths are not possible",
+    ),
+    (
+        &["prefix", "match", "location", "uri", "paths", "path_prefix"],
+        "strip_prefix",
+        "`path` has the path of a route, such as `path: /api/**`",
     ),
     (
         &["read", "write", "send", "client", "body"],

@@ -19,6 +19,7 @@ mod hints;
 mod limits;
 mod listeners;
 mod log;
+mod nothing;
 mod pem;
 mod plan;
 pub mod routes;

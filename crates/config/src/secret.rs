@@ -5,6 +5,7 @@ use std::fmt;
 use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
+use crate::value::Fault;
 
 /// A secret, which no message and no `Debug` shows.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,18 +32,59 @@ impl fmt::Debug for Secret {
 /// The least characters of a key, a token or a secret that cannot be guessed.
 pub const LEAST_KEY: usize = 16;
 
-/// Whether this is `$NAME`, as shells write variables.
-fn is_variable(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    text.strip_prefix('$')
-        .is_some_and(|name| !name.is_empty() && name.chars().all(is_part))
+/// The ends of placeholders that other programs fill in.
+const PLACEHOLDERS: [(&str, &str); 6] = [
+    ("$(", ")"),
+    ("{{", "}}"),
+    ("%", "%"),
+    ("<", ">"),
+    ("@", "@"),
+    ("$", ""),
+];
+
+/// The starts of files in which deployments keep secrets.
+const FILES: [&str; 10] = [
+    "file:",
+    "./",
+    "../",
+    "~/",
+    "/run/",
+    "/var/",
+    "/etc/",
+    "/mnt/",
+    "/home/",
+    "/secrets/",
+];
+
+/// Refuses a secret that some other program should have replaced.
+pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-. |".contains(c);
+    // `$name` may be a good secret, so that a bare `$` needs a name in capitals.
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_placeholder = |(start, end): &(&str, &str)| {
+        let name = text
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_suffix(end));
+        name.is_some_and(|name| match *end {
+            "" => !name.is_empty() && name.chars().all(is_name),
+            _ => !name.is_empty() && name.chars().all(is_word),
+        })
+    };
+    match PLACEHOLDERS.iter().any(is_placeholder) {
+        true => Err(Fault::Because(
+            "this is a placeholder: `$NAME`, `$(NAME)`, `{{ … }}` and `%NAME%` are not filled in here; a variable is written ${NAME}",
+        )),
+        false => Ok(()),
+    }
 }
 
-/// Refuses a secret that is the name of a variable, and warns of one that can be guessed. `what` is its key.
+/// Warns of a secret that is the name of a file, or can be guessed. `what` is its key.
 pub(crate) fn short(check: &mut Check<'_>, what: &str, secret: &Secret, place: Option<Place>) {
-    if is_variable(secret.expose()) {
-        let problem = Problem::new(place, format!("this {what} is the name of a variable"));
-        check.refuse(problem.note("a variable is written ${NAME}, with braces"));
+    if FILES.iter().any(|start| secret.expose().starts_with(start)) {
+        let problem = Problem::new(place, format!("this {what} looks like the name of a file"));
+        check.warn(problem.without_line().note(
+            "its text is the secret itself: put the content of the file into a variable of the environment, and write ${NAME}",
+        ));
         return;
     }
     if secret.expose().chars().count() < LEAST_KEY {

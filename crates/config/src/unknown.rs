@@ -49,7 +49,7 @@ impl<'a> Walk<'a> {
             self.resolve(schema, &mut all);
         }
         match keys {
-            Keys::Single => {}
+            Keys::Single | Keys::Nothing => {}
             Keys::List(elements) => {
                 let items: Vec<_> = all.iter().filter_map(|it| it.get("items")).collect();
                 for element in elements {
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     fn add(&mut self, key: &str, place: Option<Place>, allowed: &[&str]) {
         let problem = tidegate_yaml::unknown_key(place, key, allowed, self.source);
         self.unknown.push(match hints::unknown_key(key, allowed) {
-            Some(note) => problem.note(note),
+            Some(note) => problem.meaning(note),
             None => problem,
         });
     }

@@ -24,6 +24,8 @@ mod broken;
 mod deployment;
 #[path = "config/files.rs"]
 mod files;
+#[path = "config/mistakes.rs"]
+mod mistakes;
 #[path = "config/numbers.rs"]
 mod numbers;
 #[path = "config/plans.rs"]

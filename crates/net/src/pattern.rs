@@ -33,6 +33,15 @@ impl PathPattern {
     ///
     /// The text is no pattern of a path.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
+        Self::read(text).map_err(|error| match error {
+            // A brace has a remedy of its own.
+            PatternError::Name(_) | PatternError::NameTwice(_) => error,
+            _ if is_expression(text) => PatternError::Expression,
+            _ => error,
+        })
+    }
+
+    fn read(text: &str) -> Result<Self, PatternError> {
         let body = text.strip_prefix('/').ok_or(PatternError::Relative)?;
         if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {
             return Err(PatternError::NotPath(found));
@@ -236,6 +245,13 @@ fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
+/// Whether a text that is no pattern looks like a regular expression.
+fn is_expression(text: &str) -> bool {
+    let signs = ["^", "|", "[", "\\", ".*", ".+", "(?"];
+    // nginx writes `~ ^/api`.
+    text.starts_with('~') || text.ends_with('$') || signs.iter().any(|sign| text.contains(sign))
+}
+
 /// Why a path of the configuration is refused, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternError {
@@ -253,6 +269,8 @@ pub enum PatternError {
     EmptySegment,
     /// A segment that is compared in another spelling, which is given.
     Spelling(String),
+    /// A regular expression.
+    Expression,
     /// A segment that no request can have.
     Path(PathError),
 }
@@ -285,6 +303,9 @@ impl fmt::Display for PatternError {
                     "requests are compared in normal form: write `{plain}` here"
                 )
             }
+            Self::Expression => f.write_str(
+                "a path is no regular expression: write one route per path, with `{name}` for a segment and a final `/**` for any rest",
+            ),
             Self::Path(error) => write!(f, "no request can match: {error}"),
         }
     }

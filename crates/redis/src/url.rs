@@ -76,6 +76,19 @@ const NO_DATABASE: InvalidUrl = InvalidUrl("a Redis Cluster has no databases but
 const SOCKET: InvalidUrl =
     InvalidUrl("a socket looks like unix://[user:password@]/path/to/redis.sock[?db=0]");
 
+const QUOTED: InvalidUrl =
+    InvalidUrl("this Redis URL begins with a quotation mark: remove the marks around it");
+const ONE_SCHEME: InvalidUrl =
+    InvalidUrl("the scheme of a Redis URL is written once, before the first host");
+const USER_ALONE: InvalidUrl = InvalidUrl(
+    "the password in a Redis URL stands behind a colon, with or without a user: `:PASSWORD@host` or `USER:PASSWORD@host`",
+);
+const PERCENT: InvalidUrl =
+    InvalidUrl("a `%` in the user or password of a Redis URL is written %25");
+const DATABASE: InvalidUrl = InvalidUrl("the database of a Redis URL is a number from 0 to 255");
+const BRACKETS: InvalidUrl =
+    InvalidUrl("an IPv6 address in a Redis URL stands in brackets: redis://[fd00::1]:6379");
+
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
@@ -86,7 +99,13 @@ impl Target {
     ///
     /// The URL is not one of the forms of docs/sharing.md.
     pub(crate) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        if url.starts_with(['"', '\'']) {
+            return Err(QUOTED);
+        }
         let (scheme, rest) = url.split_once("://").ok_or(SCHEME)?;
+        if rest.contains("://") {
+            return Err(ONE_SCHEME);
+        }
         // A password that holds one of these ends early, or never, and is written %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
             return Err(FORM);
@@ -124,6 +143,8 @@ impl Target {
         };
         let number = match path {
             "" | "/" => None,
+            // Other programs write the service like a database.
+            path if scheme == "redis-sentinel" => Some(database(&path[1..]).map_err(|_| SERVICE)?),
             path => Some(database(&path[1..])?),
         };
         let default_port = if scheme == "redis-sentinel" {
@@ -218,8 +239,11 @@ fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     let Some(at) = text[..end].rfind('@') else {
         return Ok((Login::default(), text));
     };
-    let (user, password) = text[..at].split_once(':').ok_or(FORM)?;
-    let given = |text: &str| Ok(Some(decoded(text)?).filter(|text| !text.is_empty()));
+    let (user, password) = text[..at].split_once(':').ok_or(USER_ALONE)?;
+    let given = |text: &str| {
+        let text = decoded(text).map_err(|_| PERCENT)?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    };
     let (user, password) = (given(user)?, given(password)?);
     let login = Login {
         // Without a password the server would never learn the user.
@@ -244,6 +268,7 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
                 },
             )
         }
+        None if text.matches(':').nth(1).is_some() => return Err(BRACKETS),
         None => match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
@@ -269,7 +294,7 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
 
 fn database(text: &str) -> Result<u8, InvalidUrl> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or(FORM)
+    text.parse().ok().filter(|_| digits).ok_or(DATABASE)
 }
 
 /// Returns the database that a connection has to select: each begins in 0, and a user may lack `SELECT`.

@@ -25,7 +25,7 @@ use crate::jwt::Tokens;
 use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
-use shown::single;
+use shown::{single, single_key};
 
 /// The other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

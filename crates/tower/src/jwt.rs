@@ -30,6 +30,13 @@ const MAX_TOKEN: usize = 8 * 1024;
 /// The most keys of a set that a token is tried with, where they have no IDs.
 const MAX_TRIES: usize = 8;
 
+/// The credentials behind the scheme `Bearer`, in letters of either case.
+pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(7)?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+    is_bearer.then(|| rest.trim_ascii())
+}
+
 /// What becomes of a token that is not valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvalidToken {
@@ -157,13 +164,11 @@ impl Tokens {
         if values.next().is_some() {
             return Some(b"");
         }
-        match value.split_at_checked(7) {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => {
-                Some(token.trim_ascii())
-            }
+        match bearer(value) {
+            Some(token) => Some(token),
             // Other schemes are for the API behind.
-            _ if self.header == AUTHORIZATION => None,
-            _ => Some(value).filter(|value| !value.is_empty()),
+            None if self.header == AUTHORIZATION => None,
+            None => Some(value).filter(|value| !value.is_empty()),
         }
     }
 

@@ -13,8 +13,10 @@ pub enum Keys {
     Map(Vec<(Spanned<String>, Self)>),
     /// The elements of a list.
     List(Vec<Self>),
-    /// A single value, or none.
+    /// A single value.
     Single,
+    /// No value, or null.
+    Nothing,
 }
 
 impl<'de> Deserialize<'de> for Keys {
@@ -49,7 +51,7 @@ impl<'de> Deserialize<'de> for Keys {
             }
 
             fn visit_unit<E: Error>(self) -> Result<Keys, E> {
-                Ok(Keys::Single)
+                Ok(Keys::Nothing)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Keys, A::Error> {

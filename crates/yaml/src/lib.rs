@@ -12,6 +12,6 @@ mod spanned;
 pub use expand::{Unfilled, Why, expand};
 pub use keys::Keys;
 pub use read::{read, unknown_key};
-pub use report::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
+pub use report::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning, slip};
 pub use shape::{BlockOr, ScalarOr, entries};
 pub use spanned::Spanned;

@@ -22,7 +22,7 @@ pub fn read<T: DeserializeOwned>(
     serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
         let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
         match unknown_field(&error).and_then(|(key, allowed)| hint(key, allowed)) {
-            Some(note) => found.note(note),
+            Some(note) => found.meaning(note),
             None => found,
         }
     })

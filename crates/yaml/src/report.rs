@@ -19,6 +19,9 @@ const MAX_LINE: usize = 64 << 10;
 /// The most that a message quotes of the file, in characters.
 const MAX_QUOTE: usize = 200;
 
+/// The start of the note that guesses a name.
+const GUESS: &str = "did you mean ";
+
 /// The longest message or note, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
 
@@ -141,12 +144,18 @@ impl Problem {
         problem.choices(key, allowed)
     }
 
+    /// Adds a note on the meaning of an unknown name, in place of a guess by its letters.
+    pub fn meaning(mut self, note: &str) -> Self {
+        self.notes.retain(|note| !note.starts_with(GUESS));
+        self.note(note)
+    }
+
     /// Adds which names are allowed, and which of them was probably meant.
     pub fn choices(self, found: &str, allowed: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let allowed: Vec<_> = allowed.into_iter().collect();
         let names = || allowed.iter().map(AsRef::as_ref);
         let this = match nearest(found, names()) {
-            Some(meant) => self.note(format!("did you mean `{meant}`?")),
+            Some(meant) => self.note(format!("{GUESS}`{meant}`?")),
             None => self,
         };
         // A longer list, of routes or limits, is no help.
@@ -336,6 +345,13 @@ fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
         .map(|name| (distance(&found, &name.to_lowercase()), name))
         .min_by_key(|(distance, _)| *distance)?;
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
+}
+
+/// Returns the name that a word is one typing mistake away from, unless it is a name itself.
+pub fn slip<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut distances = names.into_iter().map(|name| (distance(word, name), name));
+    let nearest = distances.by_ref().min_by_key(|(distance, _)| *distance)?;
+    (nearest.0 == 1).then_some(nearest.1)
 }
 
 /// How many letters must be added, removed, replaced or swapped with their neighbour to make one word the other. Of long words only

@@ -9,6 +9,7 @@ use tidegate_yaml::{Place, Problem};
 use crate::check::Check;
 use crate::clients::Callers;
 use crate::clients::keys::is_plain_word;
+use crate::clients::proxies::{LARGE, is_nobodys, no_address};
 use crate::value::Scalar;
 use crate::value::client::ListedText;
 
@@ -92,6 +93,18 @@ impl KnownClients {
         self.clients.read_certificates()
     }
 
+    /// Whether all of these clients are networks of trusted proxies, and there is one.
+    fn are_proxies(&self, entries: &[(ListedClient, Option<Place>)]) -> bool {
+        let trusted = &self.clients.trusted;
+        let is_proxy = |(client, _): &(ListedClient, _)| match client {
+            ListedClient::Network(network) => {
+                trusted.contains(network.network()) && trusted.contains(network.broadcast())
+            }
+            _ => false,
+        };
+        !trusted.trust_everyone() && !entries.is_empty() && entries.iter().all(is_proxy)
+    }
+
     /// Whether a user can be named.
     pub(crate) fn has_users(&self) -> bool {
         self.has_tokens || matches!(self.users, Users::Proxies | Users::Everyone)
@@ -106,6 +119,13 @@ pub(crate) fn client_list(
     purpose: Purpose,
 ) -> ClientList {
     let entries = entries(check, written.unwrap_or_default(), known, purpose);
+    if purpose == Purpose::Allow && known.are_proxies(&entries) {
+        let place = entries.first().and_then(|(_, place)| *place);
+        let problem = Problem::new(place, "`allow` lists only networks of `trusted_proxies`");
+        check.warn(problem.note(
+            "clients behind a trusted proxy have addresses of their own, and get 403: list these, or trust the proxies alone",
+        ));
+    }
     let name = check.source.name();
     let entries = entries.into_iter().map(|(client, place)| {
         let place = place.map_or_else(|| name.to_owned(), |place| check.source.at(place));
@@ -139,6 +159,16 @@ pub(crate) fn entries(
         match &client {
             ListedClient::Network(network) if network.prefix_len() == 0 => {
                 everyone(check, scalar.place, purpose);
+            }
+            ListedClient::Network(network) if is_nobodys(network) => {
+                no_address(check, scalar.place);
+            }
+            ListedClient::Network(network)
+                if network.prefix_len() <= LARGE && purpose == Purpose::Exempt =>
+            {
+                let message = "this exempts a large part of all addresses";
+                let problem = Problem::new(scalar.place, message);
+                check.warn(problem.note("list the networks that need no limit"));
             }
             ListedClient::Network(_) => {}
             ListedClient::ApiKey(name) => key(check, name, scalar.place, known),

@@ -12,7 +12,7 @@ use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::listeners::{LOCALHOST, TakenAddress, is_any, overlap, take};
-use crate::secret::{Secret, short};
+use crate::secret::{Secret, filled_in, short};
 use crate::shape::SingleOr;
 use crate::value::client::KeyHash;
 use crate::value::word::{choice, name};
@@ -92,6 +92,7 @@ impl Value for TokenText {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
+        filled_in(text)?;
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Fault::Form);
         }

@@ -50,3 +50,16 @@ pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
         ),
     );
 }
+
+/// The shortest prefix of IPv6 that is one customer's: providers have /32 and wider, and give /48 to /64.
+const CUSTOMER: u8 = 40;
+
+/// Warns of networks of IPv6 that many customers share.
+pub(crate) fn shared_network(check: &mut Check<'_>, shown: &str, bits: u8, place: Option<Place>) {
+    if bits < CUSTOMER {
+        let message = format!("`{shown}` counts IPv6 by networks of {bits} bits");
+        check.warn(Problem::new(place, message).note(
+            "all customers of a provider share such a network; IPv4 is counted by address. Usual are /48 to /64",
+        ));
+    }
+}

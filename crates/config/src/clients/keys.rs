@@ -113,6 +113,11 @@ pub(crate) fn listed_keys<'f>(
         let name = check.read(&key.name);
         let hash = check.read(&key.hash);
         let expires = check.read_some(key.expires.as_ref());
+        if let (Some(date), Some(scalar)) = (expires, &key.expires)
+            && date.is_over()
+        {
+            expired(check, &key.name, scalar);
+        }
         let plan = key.plan.as_ref();
         let plan = plan.map(|scalar| plan_of_key(check, scalar, plans));
         let is_plan_known = plan.as_ref().is_none_or(Option::is_some);
@@ -140,6 +145,19 @@ pub(crate) fn listed_keys<'f>(
         }
     }
     keys
+}
+
+/// Warns of a key that is unknown already.
+fn expired(check: &mut Check<'_>, name: &Scalar<KeyName>, expires: &Scalar<Date>) {
+    // A name with digits may be the key itself.
+    let whose = match is_plain_word(&name.raw) {
+        true => format!("the key of `{}`", name.raw),
+        false => "this key".to_owned(),
+    };
+    let problem = Problem::new(expires.place, format!("{whose} has expired"));
+    check.warn(
+        problem.note("requests with it are not known any more: remove it, or give it a later date"),
+    );
 }
 
 /// The plan of a key.

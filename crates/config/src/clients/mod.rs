@@ -3,6 +3,7 @@
 pub(crate) mod certificate;
 pub(crate) mod ip;
 pub(crate) mod keys;
+pub(crate) mod proxies;
 pub(crate) mod tokens;
 
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::clients::certificate::{CertificateSource, certificate_source};
-use crate::clients::ip::{AddressSource, Ip, nobody_tells};
+use crate::clients::ip::{AddressSource, Ip, nobody_tells, shared_network};
 use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
+use crate::clients::proxies::trusted_networks;
 use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
 use crate::value::Scalar;
 use crate::value::net::{Network, PrefixLength};
@@ -112,19 +114,9 @@ pub(crate) fn clients(
     plans: &ClientPlans,
 ) -> Callers {
     let proxies = written.trusted_proxies.unwrap_or_default();
-    let mut networks = Vec::new();
-    for scalar in proxies {
-        let Some(Network(network)) = check.read(scalar) else {
-            continue;
-        };
-        if network.prefix_len() == 0 {
-            everybody(check, scalar.place);
-        }
-        networks.push(network);
-    }
     let mut clients = Clients {
         sources: Vec::new(),
-        trusted: TrustedProxies::new(networks),
+        trusted: TrustedProxies::new(trusted_networks(check, proxies)),
         address_from: AddressFrom::default(),
         ipv6_prefix: IPV6_PREFIX,
         forward_client: written
@@ -174,8 +166,12 @@ pub(crate) fn clients(
             }
             Kind::Ip(ip) => {
                 address_at = Some(placed.place);
-                let prefix = check.read_some(ip.ipv6_prefix.as_ref());
-                clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
+                if let Some(scalar) = &ip.ipv6_prefix
+                    && let Some(PrefixLength(bits)) = check.read(scalar)
+                {
+                    shared_network(check, &format!("ipv6_prefix: {bits}"), bits, scalar.place);
+                    clients.ipv6_prefix = bits;
+                }
                 let told = check.read_some(ip.from.as_ref()).unwrap_or_default();
                 if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
                     nobody_tells(check, scalar.place);
@@ -312,12 +308,6 @@ fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clie
             );
         }
     }
-}
-
-fn everybody(check: &mut Check<'_>, place: Option<Place>) {
-    check.warn(Problem::new(place, "this trusts every address").note(
-        "every client can choose its own address and user ID: list the networks of your proxies only",
-    ));
 }
 
 fn unbelieved(check: &mut Check<'_>, place: Option<Place>) {

@@ -27,6 +27,7 @@ use crate::limits::WrittenLimit;
 use crate::limits::plans::Plans;
 use crate::listeners::Listen;
 use crate::log::Log;
+use crate::nothing::without_value;
 use crate::plan::Plan;
 use crate::routes::edits::{WrittenHeaderEdits, file_response_headers};
 use crate::routes::health::{HealthPath, health};
@@ -36,6 +37,7 @@ use crate::store::redis::Redis;
 use crate::store::{SecretText, Store, StoreWord};
 use crate::tracing::Tracing;
 use crate::upstreams::Upstream;
+use crate::upstreams::own::own_addresses;
 use crate::value::Scalar;
 use crate::value::answers::HeadersWord;
 use crate::value::client::ListedText;
@@ -156,6 +158,7 @@ pub(crate) fn check(
     before: Option<&Fixed>,
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
     let mut check = Check::new(source, env);
+    without_value(&mut check);
     let plan = plan(&mut check, file);
     if let (Some(plan), Some(before)) = (&plan, before) {
         fixed::unchanged(&mut check, file, &plan.fixed, before);
@@ -172,6 +175,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let written = file.limits.as_ref();
     let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
     let admin = admin::admin(check, file.admin.as_ref(), &mut taken);
+    let own = own_addresses(taken, admin.as_ref());
     let plans = limits::plans::plan_names(check, file.plans.as_ref());
     let mut callers = clients::clients(check, clients, &plans);
     let known = KnownClients::of(&callers, clients.has_proxies());
@@ -212,8 +216,9 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         unmatched: &unmatched,
         max_body: bounds::max_body(check, file.max_body.as_ref()),
         timeouts,
+        has_https: clients.has_proxies() || listen.iter().any(|listener| listener.tls.is_some()),
     };
-    let mut upstreams = upstreams::upstreams(check, file.upstreams.as_ref(), secret.as_ref());
+    let mut upstreams = upstreams::upstreams(check, file.upstreams.as_ref(), secret.as_ref(), own);
     let routes = routes::routes(
         check,
         file.routes.as_ref(),

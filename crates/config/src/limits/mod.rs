@@ -9,6 +9,7 @@ mod numbers;
 pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
+mod waits;
 mod window;
 
 use std::collections::{HashMap, HashSet};
@@ -25,6 +26,7 @@ use tidegate_yaml::{Place, Problem, Spanned};
 use crate::access::limit_lists;
 use crate::access::list::KnownClients;
 use crate::check::Check;
+use crate::clients::ip::shared_network;
 use crate::clients::{IPV6_PREFIX, WrittenClients};
 use crate::limits::action::{
     ActionWord, Counted, WrittenAction, action, count, reserves_fit, reserving,
@@ -33,6 +35,7 @@ use crate::limits::bucket::has_nodelay;
 use crate::limits::cost::{WrittenCost, cost};
 use crate::limits::numbers::Numbers;
 use crate::limits::quota::{algorithms, quota};
+use crate::limits::waits::waits;
 use crate::shape::{Named, SingleOr};
 use crate::store::StoreDefaults;
 use crate::value::Scalar;
@@ -122,6 +125,7 @@ pub(crate) fn limits(
         if let Some(quota) = &quota {
             mode_fits(check, name, limit, quota, mode);
             reserves_fit(check, name, limit, quota, mode);
+            waits(check, limit, quota, action.of_refused, nodelay);
         }
         let Some(LimitName(name)) = check.read(name) else {
             continue;
@@ -309,6 +313,7 @@ fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: 
     let scalar = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
     let own = scalar.and_then(|scalar| check.read(scalar));
     let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
+    shared_network(check, &format!("ip/{bits}"), *bits, place);
     if *bits >= own {
         check.refuse(
             Problem::new(place, format!("`ip` is one client per /{own} already"))

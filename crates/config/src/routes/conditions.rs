@@ -7,10 +7,11 @@ use std::hash::Hash;
 use http::{HeaderName, HeaderValue};
 use tidegate_net::headers::is_ours;
 use tidegate_tower::Clients;
-use tidegate_yaml::Problem;
+use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::Route;
+use crate::routes::variables::no_wildcard;
 use crate::value::header::HeaderText;
 use crate::value::net::{ParameterName, ParameterText};
 use crate::value::{Scalar, Value};
@@ -74,18 +75,20 @@ pub(crate) fn conditions(
     let mut conditions = Conditions::default();
     let mut seen = HashSet::new();
     for (name, value) in route.query.iter().flat_map(|query| &query.0) {
-        let value = check.read(value);
+        let (value, place) = (check.read(value), value.place);
         if let Some(ParameterName(name)) =
             once(check, name, &mut seen, |ParameterName(it)| it.clone())
             && let Some(ParameterText(value)) = value
         {
+            no_wildcard(check, &value, place);
+            no_escape(check, &value, place);
             conditions.query.push((name.into(), value.into()));
         }
     }
     let vouched: Vec<_> = clients.vouched_headers().cloned().collect();
     let mut seen = HashSet::new();
     for (name, value) in route.request_has.iter().flat_map(|headers| &headers.0) {
-        let place = name.place;
+        let (place, value_place) = (name.place, value.place);
         let value = check.read_hidden(value);
         let Some(name) = once(check, name, &mut seen, HeaderName::clone) else {
             continue;
@@ -96,10 +99,24 @@ pub(crate) fn conditions(
                 "it belongs to the connection, or says where a request or a client comes from";
             check.refuse(Problem::new(place, message).note(note).without_line());
         } else if let Some(HeaderText(value)) = value {
+            no_wildcard(check, value.to_str().unwrap_or_default(), value_place);
             conditions.headers.push((name, value));
         }
     }
     (conditions != Conditions::default()).then(|| Box::new(conditions))
+}
+
+/// Warns of an escape in a value that is compared without escapes.
+fn no_escape(check: &mut Check<'_>, value: &str, place: Option<Place>) {
+    let mut escapes = value.split('%').skip(1);
+    let is_escape = |rest: &str| {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit);
+        digits.take(2).count() == 2
+    };
+    if escapes.any(is_escape) {
+        let problem = Problem::new(place, "this value is compared without escapes").without_line();
+        check.warn(problem.note("write the characters themselves, such as `a b` for `a%20b`"));
+    }
 }
 
 /// A name that is not there before.

@@ -222,11 +222,8 @@ fn sent_methods(
     written: &Spanned<Vec<Scalar<Method>>>,
     served: Option<&[Method]>,
 ) -> Vec<Method> {
-    if written.value.is_empty() {
-        let problem = Problem::new(written.place, "this list is empty");
-        check.refuse(problem.note("without `methods` pages may send every method of the route"));
-    }
-    methods(check, &written.value, served)
+    let empty = "without `methods` pages may send every method of the route";
+    methods(check, written, served, empty)
 }
 
 /// Headers, each once; `*` is any, but not of requests that may carry credentials.

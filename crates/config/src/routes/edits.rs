@@ -15,6 +15,7 @@ use tidegate_tower::{Clients, HeaderEdits};
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
+use crate::routes::variables::no_variables;
 use crate::shape::Named;
 use crate::value::header::HeaderText;
 use crate::value::number::pattern;
@@ -42,6 +43,8 @@ pub(crate) struct WrittenEdits<'a> {
     pub(crate) strip_prefix: Option<&'a Scalar<PathPattern>>,
     pub(crate) upstream_host: Option<&'a Scalar<UpstreamHost>>,
     pub(crate) redirect: Option<&'a Scalar<HttpsPort>>,
+    /// Whether a request can count as one by TLS.
+    pub(crate) has_https: bool,
     /// Whether the gateway writes the CORS headers of answers.
     pub(crate) has_cors: bool,
 }
@@ -145,6 +148,13 @@ pub(crate) fn edits(
     clients: &Clients,
 ) -> RouteEdits {
     let upstream_host = check.read_some(written.upstream_host);
+    if let Some(scalar) = written.redirect.filter(|_| !written.has_https) {
+        let problem = Problem::new(scalar.place, "no request counts as https here");
+        check.warn(problem.note(
+            "no listener has TLS and `trusted_proxies` lists none, so that each request gets 308: give the listener `tls`, \
+             or list the proxy that has TLS",
+        ));
+    }
     let request = written.request_headers;
     let to_client = Way::ToClient {
         has_cors: written.has_cors,
@@ -207,10 +217,11 @@ fn header_edits(
     let sets = written.and_then(|written| written.set.as_ref());
     for (name, value) in sets.iter().flat_map(|sets| &sets.0) {
         let name = Scalar::new(name.raw.clone(), name.place);
-        let value = check.read_hidden(value);
+        let (value, place) = (check.read_hidden(value), value.place);
         if let Some(name) = header_name(check, &name, way, clients, &mut seen)
             && let Some(HeaderText(value)) = value
         {
+            no_variables(check, value.as_bytes(), place);
             edits.set.push((name, value));
         }
     }
@@ -233,6 +244,7 @@ fn header_name(
     let name = check.read(scalar)?;
     let vouched: Vec<_> = clients.vouched_headers().cloned().collect();
     let note = match way {
+        _ if name.as_str() == "*" => "`*` is no wildcard here: name each header",
         _ if is_ours(&name, &vouched) => {
             "it belongs to the connection, or says where a request or a client comes from; \
              the host is changed by `upstream_host`"

@@ -6,16 +6,17 @@ use tidegate_yaml::{Place, Problem};
 use crate::check::Check;
 use crate::routes::RoutePlan;
 use crate::routes::conditions::cover;
+use crate::routes::taken::taken;
 
 /// Refuses every route that one earlier route hides.
 pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
     // Comparing each with each takes a while for thousands of routes.
     let mut index = RouteIndex::default();
     for (at, (route, place)) in routes.iter().enumerate() {
-        let near = index
-            .near(route.shape.host.as_ref(), &route.shape.path)
-            .into_iter();
-        let first = near.filter(|&other| hides(&routes[other].0, route)).min();
+        let near = index.near(route.shape.host.as_ref(), &route.shape.path);
+        let hiding = near.iter().copied();
+        let first = hiding.filter(|&other| hides(&routes[other].0, route)).min();
+        taken(check, routes, &near, (route, *place));
         if let Some(other) = first {
             let (other, other_place) = &routes[other];
             never_reached(check, route, *place, other, *other_place);

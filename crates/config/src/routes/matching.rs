@@ -4,7 +4,7 @@ use http::Method;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
-use tidegate_yaml::Problem;
+use tidegate_yaml::{Place, Problem, Spanned, slip};
 
 use crate::check::Check;
 use crate::routes::conditions::Conditions;
@@ -34,17 +34,31 @@ name!(
     |c| !c.is_control()
 );
 
-/// Methods, each once, and all of them among those that are served; none: any is.
+/// The remedy for a route with an empty list of methods.
+pub(crate) const NO_METHODS: &str = "no request can match: leave out `methods` for any method";
+
+/// Methods that names of others may be slips of.
+const USUAL: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Methods, each once, and all of them among those that are served; none: any is. `empty` is the remedy for an empty list.
 pub(crate) fn methods(
     check: &mut Check<'_>,
-    scalars: &[Scalar<Method>],
+    written: &Spanned<Vec<Scalar<Method>>>,
     served: Option<&[Method]>,
+    empty: &str,
 ) -> Vec<Method> {
+    if written.value.is_empty() {
+        check.refuse(Problem::new(written.place, "this list is empty").note(empty));
+    }
     let mut methods = Vec::new();
-    for scalar in scalars {
+    for scalar in &written.value {
         let Some(method) = check.read(scalar) else {
             continue;
         };
+        if let Some(meant) = slip(method.as_str(), USUAL) {
+            let problem = Problem::new(scalar.place, format!("`{method}` is no registered method"));
+            check.warn(problem.note(format!("did you mean `{meant}`?")));
+        }
         if methods.contains(&method) {
             let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
             check.refuse(problem);
@@ -58,6 +72,35 @@ pub(crate) fn methods(
         methods.push(method);
     }
     methods
+}
+
+/// Refuses a path with an encoded slash that no request gets past, and warns of a name in the style of other routers.
+pub(crate) fn literal(
+    check: &mut Check<'_>,
+    path: &PathPattern,
+    place: Option<Place>,
+    slashes: Option<EncodedSlashes>,
+) {
+    let text = path.to_string();
+    let slash = ["%2F", "%5C"]
+        .into_iter()
+        .find(|slash| text.contains(slash));
+    if let Some(slash) = slash.filter(|_| slashes != Some(EncodedSlashes::Keep)) {
+        let message = format!("no request can match: `{slash}` in a path is answered with 400");
+        let problem = Problem::new(place, message);
+        check.refuse(problem.note("write `encoded_slashes: keep` on this route to let it through"));
+    }
+    let is_name = |name: &&str| {
+        let letters = name.strip_prefix(':').unwrap_or_default();
+        letters.starts_with(|c: char| c.is_ascii_alphabetic())
+    };
+    if let Some(name) = text.split('/').find(is_name) {
+        let problem = Problem::new(place, format!("`{name}` matches only these letters"));
+        let written = &name[1..];
+        check.warn(problem.note(format!(
+            "a segment that may be anything is written `{{{written}}}`"
+        )));
+    }
 }
 
 /// Whoever answers GET answers HEAD.

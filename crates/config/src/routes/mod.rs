@@ -12,8 +12,10 @@ pub(crate) mod matching;
 mod prefixes;
 mod respelled;
 mod retries;
+mod taken;
 mod timeouts;
 pub(crate) mod upgrade;
+mod variables;
 
 pub use conditions::Conditions;
 pub use cors::{CorsPlan, Origins};
@@ -49,7 +51,7 @@ use crate::routes::cors::Cors;
 use crate::routes::edits::{WrittenEdits, WrittenHeaderEdits};
 use crate::routes::guards::guards;
 use crate::routes::hidden::hidden;
-use crate::routes::matching::{RouteName, methods, with_head};
+use crate::routes::matching::{NO_METHODS, RouteName, literal, methods, with_head};
 use crate::routes::prefixes::prefixes;
 use crate::routes::respelled::respelled;
 use crate::routes::retries::{Retries, retry_plan};
@@ -76,7 +78,7 @@ pub(crate) struct Route {
     /// The path; `{name}` is one segment, `/**` at the end any rest.
     pub(crate) path: Scalar<PathPattern>,
     /// The methods; GET is HEAD too. Default: any.
-    pub(crate) methods: Option<Vec<Scalar<Method>>>,
+    pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
     /// Parameters of the query, each with the value that it must have. Default: any.
     pub(crate) query: Option<Texts<ParameterName, Scalar<ParameterText>>>,
     /// Headers, each with the value that it must have. Default: any.
@@ -179,6 +181,8 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) response_headers: &'a HeaderEdits,
     pub(crate) request_id_in_answers: bool,
+    /// Whether a request can count as one by TLS.
+    pub(crate) has_https: bool,
 }
 
 /// All routes, each of which some request can reach.
@@ -229,7 +233,7 @@ fn route_plan(
     let own_methods = route
         .methods
         .as_ref()
-        .map(|scalars| methods(check, scalars, None));
+        .map(|written| methods(check, written, None, NO_METHODS));
     let conditions = conditions(check, route, defaults.clients);
     let upstream = target(check, &route.upstream, upstreams);
     let own = check.read_some(route.max_body.as_ref());
@@ -242,14 +246,18 @@ fn route_plan(
         strip_prefix: route.strip_prefix.as_ref(),
         upstream_host: route.upstream_host.as_ref(),
         redirect: route.redirect.as_ref(),
+        has_https: defaults.has_https,
         has_cors: route.cors.is_some(),
     };
     let edits = edits::edits(check, &edits, path.as_ref(), defaults.clients);
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
     let timeouts = forward_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
     let retries = route.retries.as_ref();
-    let retries = retries.and_then(|retries| retry_plan(check, retries));
+    let retries = retries.and_then(|retries| retry_plan(check, retries, timeouts.upstream.answer));
     let encoded_slashes = check.read_some(route.encoded_slashes.as_ref());
+    if let Some(path) = &path {
+        literal(check, path, route.path.place, encoded_slashes);
+    }
     let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
     let answers = answers(check, headers, reject, &unmatched.answers);
     let written = route.cors.as_ref();

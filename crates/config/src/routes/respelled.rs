@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tidegate_net::host::HostPattern;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::route_index::RouteIndex;
+use tidegate_tower::Rule;
 use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
@@ -108,11 +109,17 @@ fn taker(
 
 /// Whether a limit that a route enforces is missing at another one, of which nobody has said that it goes by the letter.
 fn is_laxer(taker: &RoutePlan, route: &RoutePlan) -> bool {
-    let mut enforced = route.policy.rules.iter();
-    let is_missing = |name: &Arc<tidegate_store::Limit>| {
-        let mut theirs = taker.policy.rules.iter();
-        !theirs.any(|rule| Arc::ptr_eq(&rule.limit, name))
-    };
     let is_unsaid = taker.case_insensitive.is_none() && route.case_insensitive.is_none();
-    is_unsaid && enforced.any(|rule| !rule.limit.is_observed() && is_missing(&rule.limit))
+    is_unsaid && missing_limit(taker, route).is_some()
+}
+
+/// The first limit that a route enforces and another one lacks.
+pub(crate) fn missing_limit<'r>(taker: &RoutePlan, route: &'r RoutePlan) -> Option<&'r str> {
+    let is_missing = |rule: &&Rule| {
+        let mut theirs = taker.policy.rules.iter();
+        let is_there = theirs.any(|other| Arc::ptr_eq(&other.limit, &rule.limit));
+        !rule.limit.is_observed() && !is_there
+    };
+    let missing = route.policy.rules.iter().find(is_missing);
+    missing.map(|rule| rule.limit.name())
 }

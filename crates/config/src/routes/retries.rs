@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_upstream::RetryPlan;
-use tidegate_yaml::Spanned;
+use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::value::Scalar;
@@ -35,14 +35,26 @@ bounded!(
 /// The most retries, in percent, if nothing else is said.
 const RETRY_BUDGET: u32 = 20;
 
-/// When a route's requests are sent once more.
-pub(crate) fn retry_plan(check: &mut Check<'_>, written: &Spanned<Retries>) -> Option<RetryPlan> {
+/// When a route's requests are sent once more. The route waits for `whole` with all attempts.
+pub(crate) fn retry_plan(
+    check: &mut Check<'_>,
+    written: &Spanned<Retries>,
+    whole: Duration,
+) -> Option<RetryPlan> {
     let Retries {
         attempts,
         timeout,
         budget,
     } = &written.value;
+    let place = timeout.as_ref().and_then(|scalar| scalar.place);
     let timeout = check.read_some(timeout.as_ref());
+    if let Some(timeout) = timeout.filter(|timeout| *timeout >= whole) {
+        let [own, all, fitting] = [timeout, whole, whole / 4].map(humantime::format_duration);
+        let message = format!("`retries.timeout` ({own}) is not below `timeouts.upstream` ({all})");
+        check.warn(Problem::new(place, message).note(format!(
+            "a server that hangs leaves no time for a second attempt: write a shorter one, such as {fitting}"
+        )));
+    }
     let budget = check.read_some(budget.as_ref());
     let Attempts(attempts) = check.read(attempts)?;
     Some(RetryPlan {

@@ -12,7 +12,7 @@ use tidegate_store::{Mode, OnFailure};
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
-use crate::secret::{Secret, short};
+use crate::secret::{Secret, filled_in, short};
 use crate::shape::SingleOr;
 use crate::store::redis::{Redis, redis_options};
 use crate::value::word::FilePath;
@@ -55,6 +55,7 @@ impl Value for SecretText {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
+        filled_in(text)?;
         Ok(Self((!text.is_empty()).then(|| Secret::new(text))))
     }
 }

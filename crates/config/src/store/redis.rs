@@ -1,5 +1,6 @@
 //! `redis`: where it is, and how it is used.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tidegate_store::{Limit, Mode, OnFailure, redis};
 use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
+use crate::secret::filled_in;
 use crate::store::redis_tls::{RedisTls, redis_tls};
 use crate::value::number::{digits, whole};
 use crate::value::word::name;
@@ -48,10 +50,17 @@ impl Value for RedisUrl {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
+        filled_in(password(text))?;
         let Err(error) = redis::check_url(text) else {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
+            // The rest would be found fault with for signs that are no mistake.
+            (Some((scheme, rest)), Some(reason))
+                if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
+            {
+                Fault::Because(reason)
+            }
             (None, _) => Fault::Because("this URL has no scheme: write redis:// before the host"),
             (Some((_, rest)), _) if has_bare_sign(rest) => Fault::Because(
                 "the user or password in this URL has a sign that must be escaped: \
@@ -61,6 +70,24 @@ impl Value for RedisUrl {
             (_, None) => Fault::Form,
         })
     }
+}
+
+/// The password in a URL, or empty.
+fn password(url: &str) -> &str {
+    let login = url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.rsplit_once('@'));
+    let password = login.and_then(|(login, _)| login.split_once(':'));
+    password.map_or("", |(_, password)| password)
+}
+
+/// Whether a URL without TLS has the port at which Redis services of clouds have TLS. Others use it for a second server.
+fn may_need_tls(url: &str) -> bool {
+    let host = url
+        .strip_prefix("redis://")
+        .map(|rest| rest.rsplit('@').next().unwrap_or(rest));
+    let host = host.and_then(|rest| rest.split(['/', '?']).next()?.strip_suffix(":6380"));
+    host.is_some_and(|host| host.contains('.') && host.parse::<Ipv4Addr>().is_err())
 }
 
 /// Whether a user or password, which ends at the last `@`, has a sign that ends it too early.
@@ -118,6 +145,12 @@ const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<RedisOptions> {
     let url = check.read(&redis.url);
+    if url.as_ref().is_some_and(|RedisUrl(url)| may_need_tls(url)) {
+        let problem = Problem::new(redis.url.place, "`redis` at port 6380");
+        check.warn(
+            problem.note("did you mean rediss://? Redis services of clouds use this port for TLS"),
+        );
+    }
     let timeout = check.read_some(redis.timeout.as_ref());
     if let (Some(timeout), Some(scalar)) = (timeout, &redis.timeout)
         && timeout > LONGEST_STORE_TIMEOUT

@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod health;
+pub(crate) mod own;
 pub(crate) mod server;
 pub(crate) mod tls;
 
@@ -22,7 +23,8 @@ use crate::secret::Secret;
 use crate::shape::{Named, SingleOr};
 use crate::upstreams::balance::{WrittenSticky, balance};
 use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
-use crate::upstreams::server::{Server, ServerScheme, Target};
+use crate::upstreams::own::{OwnAddress, elsewhere};
+use crate::upstreams::server::{Server, ServerScheme, Target, other_scheme};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
 use crate::value::Scalar;
 use crate::value::number::{Connections, Percent, bounded};
@@ -89,6 +91,8 @@ pub(crate) struct Upstreams<'a> {
     alone: HashMap<String, Arc<UpstreamPlan>>,
     /// For servers that nothing else is said of; made when the first one is met.
     usual: Option<Arc<UpstreamTls>>,
+    /// The addresses of this gateway, to which no upstream leads.
+    own: Vec<OwnAddress>,
 }
 
 struct Group<'a> {
@@ -105,11 +109,13 @@ pub(crate) fn upstreams<'f>(
     check: &mut Check<'_>,
     written: Option<&'f Named<Upstream>>,
     secret: Option<&Secret>,
+    own: Vec<OwnAddress>,
 ) -> Upstreams<'f> {
     let mut upstreams = Upstreams {
         groups: HashMap::new(),
         alone: HashMap::new(),
         usual: None,
+        own,
     };
     for (name, upstream) in written.into_iter().flat_map(|upstreams| &upstreams.0) {
         let written = &upstream.servers;
@@ -117,7 +123,7 @@ pub(crate) fn upstreams<'f>(
             let problem = Problem::new(written.place, "this upstream has no servers");
             check.refuse(problem.note("at least one is needed, such as http://127.0.0.1:9000"));
         }
-        let servers = group(check, upstream, &mut upstreams.usual);
+        let servers = group(check, upstream, &mut upstreams);
         let plan = upstream_plan(check, name, upstream, servers, secret);
         if let Some(plan) = &plan {
             warn_of_balance(check, name, upstream, plan, &upstreams);
@@ -137,7 +143,7 @@ pub(crate) fn upstreams<'f>(
 fn group(
     check: &mut Check<'_>,
     upstream: &Upstream,
-    usual: &mut Option<Arc<UpstreamTls>>,
+    upstreams: &mut Upstreams<'_>,
 ) -> Option<Vec<ServerPlan>> {
     // All of them are read, for all that is wrong with them.
     let written = upstream.servers.value.iter();
@@ -156,9 +162,10 @@ fn group(
         let problem = Problem::new(written.place, "no server of this upstream uses TLS");
         check.refuse(problem.note("the URL of a server with TLS begins with https://"));
     }
+    let usual = &mut upstreams.usual;
     let tls = if own.is_some() { &mut own } else { usual };
     let plans = servers.into_iter();
-    let plans = plans.map(|server| server_plan(check, server, tls));
+    let plans = plans.map(|server| server_plan(check, server, tls, &upstreams.own));
     plans.collect()
 }
 
@@ -182,6 +189,7 @@ fn server_plan(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
     tls: &mut Option<Arc<UpstreamTls>>,
+    own: &[OwnAddress],
 ) -> Option<ServerPlan> {
     let speaks = match (server.scheme, &*tls) {
         (ServerScheme::Http, _) => Speaks::Http1,
@@ -194,11 +202,14 @@ fn server_plan(
             Speaks::Tls(made)
         }
     };
-    Some(ServerPlan {
+    let plan = ServerPlan {
         authority: server.authority,
         speaks,
         weight,
-    })
+    };
+    elsewhere(check, &plan, place, own);
+    other_scheme(check, &plan, place);
+    Some(plan)
 }
 
 /// Where a route leads; none if that is nowhere, which is told.
@@ -209,7 +220,8 @@ pub(crate) fn target(
 ) -> Option<Arc<UpstreamPlan>> {
     let name = match check.read(scalar)? {
         Target::Server(server) => {
-            let server = server_plan(check, (server, 1, scalar.place), &mut upstreams.usual)?;
+            let server = (server, 1, scalar.place);
+            let server = server_plan(check, server, &mut upstreams.usual, &upstreams.own)?;
             let plan = upstreams.alone.entry(server.to_string());
             let plan = plan.or_insert_with(|| Arc::new(UpstreamPlan::alone(server)));
             return Some(plan.clone());

@@ -2,7 +2,10 @@
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
+use tidegate_upstream::{ServerPlan, Speaks};
+use tidegate_yaml::{Place, Problem};
 
+use crate::check::Check;
 use crate::value::net::{can_be_dialled, no_host};
 use crate::value::{Fault, Value};
 
@@ -62,6 +65,19 @@ impl Value for Server {
             )),
         }
     }
+}
+
+/// Warns of a server whose port is that of another scheme.
+pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Option<Place>) {
+    let (_, port) = server.endpoint();
+    let (scheme, meant) = match (&server.speaks, port) {
+        (Speaks::Http1, 443) => ("http", "https"),
+        (Speaks::Http2, 443) => ("h2c", "https"),
+        (Speaks::Tls(_), 80) => ("https", "http"),
+        _ => return,
+    };
+    let problem = Problem::new(place, format!("`{scheme}` at port {port}"));
+    check.warn(problem.note(format!("did you mean {meant}://?")));
 }
 
 /// Whether this is a host with a port, and `http://` was forgotten.

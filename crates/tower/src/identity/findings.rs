@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use super::{ClientSource, Clients, Peer, single};
+use super::{ClientSource, Clients, Peer, single, single_key};
 use crate::api_keys::{self, UnknownKey};
 use crate::certificate::CertificateNames;
 use crate::jwt::TokenFault;
@@ -89,7 +89,8 @@ impl ClientSource {
         };
         match self {
             Self::ApiKey { keys, unknown, .. } => {
-                let sha256 = api_keys::hash(value);
+                let key = single_key(headers, header).unwrap_or(value);
+                let sha256 = api_keys::hash(key);
                 if keys.client(&sha256).is_some() || *unknown == UnknownKey::Accept {
                     return None;
                 }

@@ -1,11 +1,12 @@
 //! What a caller shows to be believed: a key, a token, a certificate, or a user ID of a trusted proxy.
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 
 use super::{Caller, Client, Credentials};
 use crate::api_keys::{self, ApiKeys, UnknownKey};
 use crate::certificate::{CertificateName, CertificateNames};
-use crate::jwt::{InvalidToken, TokenUser, Tokens};
+use crate::jwt::{InvalidToken, TokenUser, Tokens, bearer};
 use crate::plan::NamedPlan;
 
 impl Caller {
@@ -22,7 +23,7 @@ impl Caller {
             // An empty key is none, not an unknown one.
             return None;
         }
-        let sha256 = single(headers, header).map(api_keys::hash);
+        let sha256 = single_key(headers, header).map(api_keys::hash);
         let listed = sha256.as_ref().and_then(|sha256| keys.client(sha256));
         if let Some(listed) = listed {
             let plan = listed.plan.map_or(NamedPlan::Nothing, NamedPlan::Plan);
@@ -87,4 +88,11 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
+}
+
+/// The API key in a header, as [`single`]; in `Authorization` without the scheme `Bearer`.
+pub(super) fn single_key<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
+    let value = single(headers, name)?;
+    let behind = (name == AUTHORIZATION).then(|| bearer(value)).flatten();
+    Some(behind.unwrap_or(value))
 }

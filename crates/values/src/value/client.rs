@@ -48,6 +48,12 @@ name!(
 #[derive(Debug)]
 pub struct KeyHash(pub [u8; 32]);
 
+/// The hashes of an empty text and an empty line, which a variable without a value leaves.
+const EMPTY: [&str; 2] = [
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
+];
+
 impl Value for KeyHash {
     const NAME: &'static str = "KeyHash";
     const WHAT: &'static str = "the hash of a key";
@@ -62,6 +68,11 @@ impl Value for KeyHash {
         let mut hash = [0; 32];
         for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
             *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| Fault::Form)?;
+        }
+        if EMPTY.contains(&digits.to_ascii_lowercase().as_str()) {
+            return Err(Fault::Because(
+                "this is the hash of an empty text: `tidegate keys hash NAME` prints the hash of a key",
+            ));
         }
         Ok(Self(hash))
     }

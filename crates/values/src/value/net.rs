@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme};
 use http::{HeaderName, HeaderValue, Uri};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::Map;
 use tidegate_net::host::{HostPattern, host_of};
 
@@ -28,6 +28,10 @@ impl Value for HeaderName {
     const ALLOWED: &'static str = "letters, digits and `-`, such as X-API-Key";
 
     fn read(text: &str) -> Result<Self, Fault> {
+        // A `*` alone has a meaning in some lists.
+        if text.contains('*') && text != "*" {
+            return Err(Fault::Because("`*` is no wildcard here: name each header"));
+        }
         text.parse().map_err(|_| Fault::Form)
     }
 }
@@ -152,8 +156,7 @@ impl Value for Network {
     const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
+        let network = ipv4(network(text).ok_or(Fault::Form)?);
         if network.trunc() != network {
             // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
             let (all, one) = (network.trunc(), network.addr());
@@ -163,6 +166,35 @@ impl Value for Network {
         }
         Ok(Self(network))
     }
+}
+
+/// Reads a network, or an address as the network of it alone. A number with a leading zero may be octal: it is none.
+fn network(text: &str) -> Option<IpNet> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let is_number = |bits: &&str| bits.bytes().all(|byte| byte.is_ascii_digit());
+    match bits {
+        Some(bits) => IpNet::new(address, Some(bits).filter(is_number)?.parse().ok()?).ok(),
+        None => Some(address.into()),
+    }
+}
+
+/// Returns the network of IPv4 for one that is written as IPv6 (`::ffff:10.0.0.0/104`): peers are compared as IPv4.
+fn ipv4(network: IpNet) -> IpNet {
+    /// The bits before the address of IPv4.
+    const BEFORE: u8 = 96;
+    let IpNet::V6(mapped) = network else {
+        return network;
+    };
+    let bits = mapped.prefix_len().checked_sub(BEFORE);
+    let address = mapped.addr().to_ipv4_mapped();
+    let folded = address
+        .zip(bits)
+        .and_then(|(address, bits)| Ipv4Net::new(address, bits).ok());
+    folded.map_or(network, IpNet::V4)
 }
 
 /// How many bits of an IPv6 address are one client.

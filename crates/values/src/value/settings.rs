@@ -148,6 +148,10 @@ impl Value for Method {
     const ALLOWED: &'static str = "a method in capitals, such as GET, POST or PURGE; not CONNECT";
 
     fn read(text: &str) -> Result<Self, Fault> {
+        if ["ANY", "ALL", "*"].contains(&text.to_ascii_uppercase().as_str()) {
+            let reason = format!("`{text}` is no method: leave `methods` out for any");
+            return Err(Fault::Quoting(reason));
+        }
         let in_capitals = text
             .bytes()
             .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
@@ -199,7 +203,8 @@ impl Value for Per {
 
 /// A cookie's name is a token, as a header's is, in its own case.
 fn cookie_name(name: &str) -> Result<&str, Fault> {
-    HeaderName::read(name).map(|_| name)
+    let header = name.parse::<HeaderName>();
+    header.map(|_| name).map_err(|_| Fault::Form)
 }
 
 choice!(

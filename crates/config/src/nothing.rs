@@ -1,0 +1,56 @@
+//! Keys without a value, such as a list whose entries are all commented out. A key with null reads like a key that is not there.
+
+use tidegate_yaml::{Keys, Problem, Spanned};
+
+use crate::check::Check;
+
+/// Keys that keep clients out, each with the remedy. Without their value they would let every client in.
+const GUARDS: [(&str, &str); 2] = [
+    (
+        "allow",
+        "are they commented out? Remove the key to let every client through, or list the clients that may pass",
+    ),
+    (
+        "require",
+        "write api_key, jwt or verified, or `none` to let every client through",
+    ),
+];
+
+/// Refuses guards without a value, and warns of all other keys without one.
+pub(crate) fn without_value(check: &mut Check<'_>) {
+    // The text has been read as a file before, so that it is YAML.
+    if let Ok(keys) = tidegate_yaml::read::<Keys>(check.source, |_, _| None) {
+        walk(check, &keys);
+    }
+}
+
+fn walk(check: &mut Check<'_>, keys: &Keys) {
+    match keys {
+        Keys::Map(entries) => {
+            for (key, value) in entries {
+                match value {
+                    Keys::Nothing => tell(check, key),
+                    other => walk(check, other),
+                }
+            }
+        }
+        Keys::List(elements) => elements.iter().for_each(|element| walk(check, element)),
+        Keys::Single | Keys::Nothing => {}
+    }
+}
+
+fn tell(check: &mut Check<'_>, key: &Spanned<String>) {
+    let name = &key.value;
+    match GUARDS.iter().find(|(guard, _)| guard == name) {
+        Some((_, remedy)) => {
+            let what = if name == "allow" { "entries" } else { "value" };
+            let problem = Problem::new(key.place, format!("`{name}` has no {what}"));
+            check.refuse(problem.note(*remedy));
+        }
+        None => check.warn(
+            Problem::new(key.place, format!("`{name}` has no value")).note(
+                "it counts as absent; are its entries commented out? Write them, or remove the key",
+            ),
+        ),
+    }
+}

@@ -1,0 +1,68 @@
+//! Requests that an earlier, wider route takes from a later, stricter one: those of some methods alone.
+
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+use crate::routes::conditions::cover;
+use crate::routes::respelled::missing_limit;
+
+/// Warns if one of the `earlier` routes takes requests of a route without one of its limits.
+pub(crate) fn taken(
+    check: &mut Check<'_>,
+    routes: &[(RoutePlan, Option<Place>)],
+    earlier: &[usize],
+    (route, place): (&RoutePlan, Option<Place>),
+) {
+    for &at in earlier {
+        let (taker, taker_place) = &routes[at];
+        let methods = taken_methods(taker, route);
+        let Some(limit) = missing_limit(taker, route).filter(|_| !methods.is_empty()) else {
+            continue;
+        };
+        let message = format!(
+            "the route `{}` takes {} of `{}` without its limit `{limit}`",
+            taker.name,
+            methods.join(", "),
+            route.name
+        );
+        let at = match place {
+            Some(place) => format!(" ({})", check.source.at(place)),
+            None => String::new(),
+        };
+        let note = format!("put `{}`{at} first: the first match wins", route.name);
+        check.warn(Problem::new(*taker_place, message).note(note));
+        return;
+    }
+}
+
+/// The methods of a route that an earlier route for all of its paths, and more, takes.
+///
+/// None if only reads go elsewhere, and the later route names no methods: a route for reads above one for the rest is meant so.
+fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
+    let (wide, narrow) = (&earlier.shape, &later.shape);
+    let has_host = match (&wide.host, &narrow.host) {
+        (None, _) => true,
+        (Some(wide), Some(narrow)) => wide.covers(narrow),
+        (Some(_), None) => false,
+    };
+    let is_wider = wide.path.covers(&narrow.path) && !narrow.path.covers(&wide.path);
+    let has_all = cover(wide.conditions.as_deref(), narrow.conditions.as_deref());
+    let Some(methods) = wide
+        .methods
+        .as_ref()
+        .filter(|_| has_host && is_wider && has_all)
+    else {
+        return Vec::new();
+    };
+    let is_taken = |method: &&http::Method| match &narrow.methods {
+        Some(own) => own.contains(method),
+        None => true,
+    };
+    let taken: Vec<_> = methods.iter().filter(is_taken).collect();
+    let are_meant = narrow.methods.is_none() && taken.iter().all(|method| method.is_safe());
+    match are_meant {
+        true => Vec::new(),
+        false => taken.into_iter().map(http::Method::as_str).collect(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Servers that are this gateway itself: a listener, to which requests would come back, or the admin port.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tidegate_upstream::ServerPlan;
+use tidegate_yaml::{Place, Problem};
+
+use crate::admin::AdminPlan;
+use crate::check::Check;
+use crate::listeners::TakenAddress;
+
+/// An address of this gateway.
+pub(crate) struct OwnAddress {
+    address: SocketAddr,
+    place: Option<Place>,
+    is_admin: bool,
+}
+
+/// The addresses of this gateway, from those that are taken.
+pub(crate) fn own_addresses(
+    taken: Vec<TakenAddress>,
+    admin: Option<&AdminPlan>,
+) -> Vec<OwnAddress> {
+    let admin = admin.map(|admin| admin.address);
+    let mut own: Vec<_> = taken
+        .into_iter()
+        .map(|(address, place)| OwnAddress {
+            address,
+            place,
+            is_admin: Some(address) == admin,
+        })
+        .collect();
+    // An address by default is not among those that are taken.
+    if let Some(address) = admin.filter(|_| !own.iter().any(|own| own.is_admin)) {
+        own.push(OwnAddress {
+            address,
+            place: None,
+            is_admin: true,
+        });
+    }
+    own
+}
+
+/// Refuses a server that is this gateway.
+pub(crate) fn elsewhere(
+    check: &mut Check<'_>,
+    server: &ServerPlan,
+    place: Option<Place>,
+    own: &[OwnAddress],
+) {
+    let (host, port) = server.endpoint();
+    let hosts = match host.parse() {
+        Ok(address) => vec![address],
+        Err(_) if host.eq_ignore_ascii_case("localhost") => {
+            vec![
+                IpAddr::from(Ipv4Addr::LOCALHOST),
+                Ipv6Addr::LOCALHOST.into(),
+            ]
+        }
+        Err(_) => return,
+    };
+    let leads = |own: &&OwnAddress| {
+        hosts
+            .iter()
+            .any(|host| leads(SocketAddr::new(*host, port), own.address))
+    };
+    let Some(own) = own.iter().find(leads) else {
+        return;
+    };
+    let at = match own.place {
+        Some(place) => check.source.at(place),
+        None => "by default".to_owned(),
+    };
+    let (what, note) = match own.is_admin {
+        false => (
+            "own listener",
+            "requests would come back to it again and again",
+        ),
+        true => (
+            "admin port",
+            "clients that reach the route could read and reset the budgets of all clients",
+        ),
+    };
+    let message = format!("the upstream {host}:{port} is this gateway's {what} ({at})");
+    check
+        .refuse(Problem::new(place, message).note(format!("{note}: write the address of the API")));
+}
+
+/// Whether a connection to a server comes in at an address of this gateway. The other addresses of the machine are not known.
+fn leads(server: SocketAddr, own: SocketAddr) -> bool {
+    let (to, at) = (server.ip(), own.ip());
+    let is_here = to == at
+        || (at.is_unspecified() && to.is_loopback())
+        || (to.is_unspecified() && at.is_loopback());
+    own.port() != 0 && server.port() == own.port() && server.is_ipv4() == own.is_ipv4() && is_here
+}

@@ -1,0 +1,427 @@
+//! Keys that are read, and do something else than they seem to say: each has a warning with its remedy, and its sound form has none.
+
+use super::*;
+
+const LIMITS: &str = "limits: { a: { token_bucket: { capacity: 9, refill: 1/s } }, b: { token_bucket: { capacity: 9, refill: 1/s } } }\n";
+
+/// All warnings of a configuration.
+fn warnings(text: &str) -> String {
+    let (_, warnings) = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    warnings.iter().map(|it| format!("{it}\n")).collect()
+}
+
+/// Compares the warnings of texts in the place of `…`, each with a part of its only warning, or with none.
+#[track_caller]
+fn compare(frame: &str, rows: &[(&str, &str)]) {
+    for (text, expected) in rows {
+        let all = warnings(&frame.replace('…', text));
+        match *expected {
+            "" => assert_eq!(all, "", "{text}"),
+            part => {
+                assert!(all.contains(part), "{text}: {all}");
+                assert_eq!(all.matches("warning: ").count(), 1, "{text}: {all}");
+            }
+        }
+    }
+}
+
+/// A file with limits that are always charged, and a key more.
+fn of_file() -> String {
+    format!(
+        "…\n{LIMITS}always: [a, b]\nroutes: [{{ path: /**, upstream: \"http://127.0.0.1:9000\" }}]\n"
+    )
+}
+
+/// A route with a key more.
+fn of_route(more: &str) -> String {
+    format!(
+        "{more}{LIMITS}always: [a, b]\nroutes:\n  - {{ path: /x/y, upstream: \"http://127.0.0.1:9000\", … }}\n  - {{ path: /**, upstream: \"http://127.0.0.1:9000\" }}\n"
+    )
+}
+
+#[test]
+fn keys_without_a_value() {
+    compare(
+        &of_file(),
+        &[
+            ("deny:\n  # - 10.0.0.0/8", ":1:1: `deny` has no value"),
+            ("exempt: ~", ":1:1: `exempt` has no value"),
+            ("clients: null", ":1:1: `clients` has no value"),
+            ("trusted_proxies:", ":1:1: `trusted_proxies` has no value"),
+            ("store:", ":1:1: `store` has no value"),
+            ("timeouts: { idle: }", ":1:13: `idle` has no value"),
+            ("deny: []", ""),
+            ("trusted_proxies: []", ""),
+        ],
+    );
+    compare(
+        &of_route(""),
+        &[
+            ("limits: ~", ":4:54: `limits` has no value"),
+            ("timeouts:", "`timeouts` has no value"),
+            ("limits: []", ""),
+        ],
+    );
+}
+
+#[test]
+fn slips_in_methods() {
+    compare(
+        &of_route(""),
+        &[
+            ("methods: [PSOT]", "`PSOT` is no registered method\n"),
+            ("methods: [GET, POTS]", "did you mean `POST`?"),
+            ("methods: [PURGE]", ""),
+            ("methods: [LIST, QUERY, PROPFIND, M-SEARCH, LINK]", ""),
+            (
+                "cors: { origins: [\"*\"], methods: [GTE] }",
+                "`GTE` is no registered method",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn names_in_the_style_of_other_routers() {
+    compare(
+        &of_route("").replace("/x/y", "…").replace(", … }", " }"),
+        &[
+            ("/users/:id/x", "`:id` matches only these letters"),
+            ("/users/:id", "is written `{id}`"),
+            ("/v1/items:batch", ""),
+            ("/at/:80", ""),
+        ],
+    );
+}
+
+#[test]
+fn retries_that_leave_no_time() {
+    let long = "`retries.timeout` (10s) is not below `timeouts.upstream` (1s)";
+    compare(
+        &of_route("timeouts: { upstream: 1s }\n"),
+        &[
+            ("retries: { attempts: 3, timeout: 10s }", long),
+            ("retries: { attempts: 3, timeout: 1s }", "such as 250ms"),
+            ("retries: { attempts: 3, timeout: 999ms }", ""),
+            ("retries: { attempts: 3 }", ""),
+            (
+                "retries: { attempts: 3, timeout: 10s }, timeouts: { upstream: 11s }",
+                "",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn methods_of_a_stricter_route_that_a_wider_one_takes() {
+    let login = "{ path: /api/login, upstream: \"http://h\", limits: [a, b] }";
+    let of = |wider: &str, stricter: &str| {
+        let wider = format!("{{ upstream: \"http://h\", {wider} }}");
+        warnings(&format!(
+            "{LIMITS}timeouts: {{}}\nroutes:\n  - {wider}\n  - {stricter}\n"
+        ))
+    };
+    let wider = "path: \"/api/{x}\", case_insensitive: false, limits: [b], methods: ";
+    let told = of(&format!("{wider}[GET, POST]"), login);
+    assert!(
+        told.contains(
+            "the route `GET,POST /api/{x}` takes GET, POST, HEAD of `/api/login` without its limit `a`"
+        ),
+        "{told}"
+    );
+    assert!(told.contains(":4:35: "), "{told}");
+    assert!(
+        told.contains("put `/api/login` (gateway.yaml:5:13) first"),
+        "{told}"
+    );
+    let get = login.replace("upstream", "methods: [GET, POST], upstream");
+    let told = of(&format!("{wider}[GET]"), &get);
+    assert!(
+        told.contains("takes GET, HEAD of `GET,POST /api/login`"),
+        "{told}"
+    );
+    for (wider, stricter) in [
+        // Reads by one route, and the rest by another.
+        (format!("{wider}[GET]"), login.to_owned()),
+        (
+            format!("{wider}[POST]").replace("{x}", "login"),
+            login.to_owned(),
+        ),
+        (
+            format!("{wider}[GET, POST]").replace("[b]", "[a, b]"),
+            login.to_owned(),
+        ),
+        (format!("{wider}[GET, POST], host: a.com"), login.to_owned()),
+        (
+            format!("{wider}[GET, POST], query: {{ x: y }}"),
+            login.to_owned(),
+        ),
+        (
+            format!("{wider}[GET, POST]").replace("/api", "/web"),
+            login.to_owned(),
+        ),
+        (format!("{wider}[DELETE]"), get),
+    ] {
+        let told = of(&wider, &stricter);
+        assert!(!told.contains("takes"), "{wider}: {told}");
+    }
+}
+
+#[test]
+fn keys_that_have_expired() {
+    let hash = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
+    let frame = of_file();
+    let frame = frame.replace(
+        '…',
+        &format!("clients: [{{ api_key: {{ keys: [{{ hash: \"sha256:{hash}\", … }}] }} }}]"),
+    );
+    compare(
+        &frame,
+        &[
+            (
+                "name: acme, expires: 2025-01-31",
+                "the key of `acme` has expired",
+            ),
+            (
+                "name: K7Vq0pE, expires: 2025-01-31T00:00:00Z",
+                ": this key has expired",
+            ),
+            ("name: acme, expires: 9999-01-31", ""),
+        ],
+    );
+}
+
+#[test]
+fn secrets_that_are_names_of_files() {
+    let file = "looks like the name of a file";
+    compare(
+        &of_file(),
+        &[
+            ("secret: /run/secrets/hunter2-hunter2", file),
+            ("secret: file:///hunter2-hunter2", file),
+            ("admin: { token: /etc/tidegate/hunter2-hunter2 }", file),
+            ("secret: /9j/4AAQSkZJRgABAQAAAQABAAD+Gw==", ""),
+            ("secret: a$b%c{{d}}e<f>g$(h)ijklm", ""),
+            ("secret: \"${PASSWORD}-$hunter2-%hunter2\"", ""),
+        ],
+    );
+}
+
+#[test]
+fn signs_that_mean_something_to_other_proxies() {
+    let of = |sign: &str| format!("`{sign}` is sent as it is");
+    compare(
+        &of_route(""),
+        &[
+            (
+                "request_headers: { set: { X-C: $remote_addr } }",
+                &of("$remote_addr"),
+            ),
+            (
+                "request_headers: { set: { X-C: \"%REQ(:path)%\" } }",
+                &of("%REQ("),
+            ),
+            ("response_headers: { set: { X-C: \"%[src]\" } }", &of("%[")),
+            (
+                "request_headers: { set: { X-C: \"Bearer $(TOKEN)\" } }",
+                &of("$("),
+            ),
+            (
+                "request_headers: { set: { X-C: \"100% of {a} for $5\" } }",
+                "",
+            ),
+            (
+                "request_has: { X-Beta: \"*\" }",
+                "`*` is compared letter by letter",
+            ),
+            (
+                "request_has: { User-Agent: \"curl.*\" }",
+                "`*` is compared letter by letter",
+            ),
+            ("query: { key: \"k*\" }", "`*` is compared letter by letter"),
+            (
+                "query: { q: a%20b }",
+                "this value is compared without escapes",
+            ),
+            ("request_has: { Accept: \"*/*\" }", ""),
+            ("request_has: { Accept: \"text/*\" }", ""),
+            ("query: { q: \"100%\", r: 2 * 3 }", ""),
+        ],
+    );
+    compare(
+        &of_file(),
+        &[("response_headers: { set: { X-C: $host } }", &of("$host"))],
+    );
+}
+
+#[test]
+fn networks_that_are_not_what_they_seem() {
+    let large = "this trusts a large part of all addresses";
+    compare(
+        &of_file(),
+        &[
+            ("trusted_proxies: [0.0.0.0/1]", large),
+            ("trusted_proxies: [\"2000::/3\"]", large),
+            (
+                "trusted_proxies: [\"::ffff:0:0/96\"]",
+                "this trusts every address",
+            ),
+            (
+                "trusted_proxies: [0.0.0.0]",
+                "no connection comes from this address",
+            ),
+            ("trusted_proxies: [10.0.0.0/8, \"fc00::/7\"]", ""),
+            (
+                "exempt: [128.0.0.0/1]",
+                "this exempts a large part of all addresses",
+            ),
+            ("exempt: [0.0.0.0]", "no connection comes from this address"),
+            ("deny: [\"::\"]", "no connection comes from this address"),
+            ("deny: [224.0.0.0/3]", ""),
+        ],
+    );
+    let proxies = "`allow` lists only networks of `trusted_proxies`";
+    compare(
+        &format!("trusted_proxies: [10.0.0.0/8]\n{}", of_file()),
+        &[
+            ("allow: [10.1.0.0/16, 10.0.0.7]", proxies),
+            ("allow: [10.0.0.0/8]", ":2:9: `allow` lists only"),
+            ("allow: [10.1.0.0/16, 192.0.2.0/24]", ""),
+            ("allow: [10.0.0.0/7]", ""),
+        ],
+    );
+}
+
+/// An address of IPv4 that is written as IPv6 is trusted as the address that peers have.
+#[test]
+fn mapped_addresses_are_those_of_ipv4() {
+    for text in ["::ffff:10.1.2.3", "::ffff:10.0.0.0/104"] {
+        let plan = plan(&with(&format!("trusted_proxies: [\"{text}\"]")));
+        assert!(
+            plan.clients.trusted.contains([10, 1, 2, 3].into()),
+            "{text}"
+        );
+        assert!(
+            !plan.clients.trusted.contains([11, 1, 2, 3].into()),
+            "{text}"
+        );
+    }
+    for (text, expected) in [
+        (
+            "\"::ffff:10.1.2.3/104\"",
+            "the network 10.0.0.0/8 or the address 10.1.2.3",
+        ),
+        ("010.001.000.000/16", "is not a network"),
+        ("10.0.0.0/+8", "is not a network"),
+    ] {
+        let error = parse(&with(&format!("trusted_proxies: [{text}]"))).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let error = parse(&with("deny: [10.1.2.3, \"::ffff:10.1.2.3\"]")).unwrap_err();
+    assert!(
+        error.to_string().contains("the same entry is here twice"),
+        "{error}"
+    );
+}
+
+#[test]
+fn limits_whose_waits_help_no_client() {
+    compare(
+        "limits: { a: { … } }\nalways: [a]\nroutes: [{ path: /**, upstream: \"http://h\" }]",
+        &[
+            (
+                "leaky_bucket: { queue: 20, drain: 10/m }",
+                ":1:39: the last place in this queue waits 2m",
+            ),
+            (
+                "leaky_bucket: { queue: 20, drain: 10/m, nodelay: true }",
+                "",
+            ),
+            ("leaky_bucket: { queue: 10, drain: 10/m }", ""),
+            (
+                "token_bucket: { capacity: 1, refill: 1/m }, action: { delay: { max: 500ms } }",
+                "`max: 500ms` hardly ever lets a request wait",
+            ),
+            (
+                "token_bucket: { capacity: 20, refill: 10/m }, action: { delay: { max: 10ms } }",
+                "one unit takes 6s to come back",
+            ),
+            (
+                "token_bucket: { capacity: 1, refill: 1/s }, action: { delay: { max: 500ms } }",
+                "",
+            ),
+            (
+                "token_bucket: { capacity: 9, refill: 9/s }, per: [ip/24]",
+                "`ip/24` counts IPv6 by networks of 24 bits",
+            ),
+            (
+                "token_bucket: { capacity: 9, refill: 9/s }, per: [ip/48]",
+                "",
+            ),
+        ],
+    );
+    compare(
+        &of_file(),
+        &[
+            (
+                "clients: [{ ip: { ipv6_prefix: 32 } }]",
+                "`ipv6_prefix: 32` counts IPv6 by networks of 32 bits",
+            ),
+            ("clients: [{ ip: { ipv6_prefix: 56 } }]", ""),
+        ],
+    );
+}
+
+#[test]
+fn redirects_without_tls() {
+    let expected = "no request counts as https here";
+    let redirect = [("redirect: https", expected)];
+    compare(&of_route(""), &redirect);
+    compare(&of_route("trusted_proxies: []\n"), &redirect);
+    compare(
+        &of_route("trusted_proxies: [10.0.0.1]\n"),
+        &[("redirect: https", "")],
+    );
+}
+
+#[test]
+fn ports_of_another_scheme() {
+    compare(
+        "limits: { a: { token_bucket: { capacity: 9, refill: 9/s } } }\nalways: [a]\nroutes: [{ path: /**, upstream: \"…\" }]",
+        &[
+            ("http://api.example.com:443", "`http` at port 443"),
+            ("h2c://api.example.com:443", "did you mean https://?"),
+            ("https://api.example.com:80", "did you mean http://?"),
+            ("https://api.example.com:443", ""),
+            ("http://api.example.com:8443", ""),
+        ],
+    );
+    let redis = "secret: hunter2-hunter2-hunter2\nstore: { redis: { gateways: 1, url: \"…\" } }";
+    compare(
+        &of_file().replace('…', redis),
+        &[
+            (
+                "redis://:hunter2@x.redis.example.com:6380/0",
+                "`redis` at port 6380",
+            ),
+            ("rediss://:hunter2@x.redis.example.com:6380", ""),
+            ("redis://:hunter2@127.0.0.1:6380", ""),
+            ("redis://redis:6380", ""),
+        ],
+    );
+}
+
+#[test]
+fn servers_that_are_elsewhere() {
+    compare(
+        &format!(
+            "…\n{LIMITS}always: [a, b]\nroutes: [{{ path: /**, upstream: \"http://127.0.0.1:8080\" }}]\n"
+        ),
+        &[
+            ("listen: 127.0.0.1:8081", ""),
+            ("listen: 127.0.0.2:8080", ""),
+            ("listen: 10.0.0.1:8080", ""),
+            ("listen: \"[::1]:8080\"", ""),
+        ],
+    );
+}
