@@ -112,6 +112,10 @@ pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
     let fits = |(keys, place, _): &&(&[&str], &str, &str)| {
         keys.iter().any(|other| other.eq_ignore_ascii_case(key)) && allowed.contains(place)
     };
+    // `{ capacity: 1,000 }` has the key `000`.
+    if key.len() == 3 && key.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some("a number has no commas: write 1000 for 1,000");
+    }
     NOTES.iter().find(fits).map(|(_, _, note)| *note)
 }
 
@@ -124,6 +128,8 @@ mod tests {
         let note = |key, allowed: &[&str]| unknown_key(key, allowed).unwrap_or_default();
         assert!(note("TLS", &["listen", "admin"]).contains("listen: {"));
         assert!(note("read", &["header", "slow"]).contains("`slow`"));
+        assert!(note("000", &["capacity", "refill"]).contains("no commas"));
+        assert!(note("Rewrite", &["path", "strip_prefix"]).contains("`strip_prefix`"));
         for (key, place) in [("tls", "path"), ("read", "listen"), ("lisen", "listen")] {
             assert_eq!(unknown_key(key, &[place]), None, "{key} at {place}");
         }

@@ -247,9 +247,11 @@ fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
 
 /// Whether a text that is no pattern looks like a regular expression.
 fn is_expression(text: &str) -> bool {
-    let signs = ["^", "|", "[", "\\", ".*", ".+", "(?"];
+    let signs = ["[", ".*", ".+", "(?", "\\d", "\\w", "\\.", "\\/"];
+    let has_choice = text.contains('(') && text.contains('|');
     // nginx writes `~ ^/api`.
-    text.starts_with('~') || text.ends_with('$') || signs.iter().any(|sign| text.contains(sign))
+    let has_ends = text.starts_with(['~', '^']) || text.ends_with('$');
+    has_choice || has_ends || signs.iter().any(|sign| text.contains(sign))
 }
 
 /// Why a path of the configuration is refused, and what is allowed.

@@ -3,6 +3,7 @@
 //!
 //! Its errors repeat nothing of a URL.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// Why a Redis URL was refused. Says nothing of its content, which may hold a password.
@@ -258,7 +259,7 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or(FORM)?;
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| FORM)?;
+            host.parse::<Ipv6Addr>().map_err(|_| FORM)?;
             (
                 host,
                 if port.is_empty() {
@@ -268,7 +269,7 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
                 },
             )
         }
-        None if text.matches(':').nth(1).is_some() => return Err(BRACKETS),
+        None if is_bare_ipv6(text) => return Err(BRACKETS),
         None => match text.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
@@ -290,6 +291,14 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
         host: host.to_owned(),
         port,
     })
+}
+
+/// Whether this is an IPv6 address without brackets, perhaps with a port.
+fn is_bare_ipv6(text: &str) -> bool {
+    let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+    [text, host]
+        .iter()
+        .any(|host| host.parse::<Ipv6Addr>().is_ok())
 }
 
 fn database(text: &str) -> Result<u8, InvalidUrl> {

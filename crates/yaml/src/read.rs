@@ -125,12 +125,16 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         Error::Unexpected { expected, .. } => {
             let expected = match *expected {
                 "mapping start" => "keys with values (`key: value`)",
-                "sequence start" => "a list (`[a, b]`)",
-                "string scalar" => "a single value",
+                "sequence start" => LIST,
+                "string scalar" => SINGLE,
                 other => other,
             };
             match place.map_or(NOTHING, |place| found(source, place)) {
                 found if found == expected => Problem::new(place, format!("expected {expected}")),
+                found if found == SINGLE && expected == LIST => {
+                    Problem::new(place, format!("expected {expected}, found {found}"))
+                        .note("a list of one value has brackets, too, such as `[a]`")
+                }
                 found => Problem::new(place, format!("expected {expected}, found {found}")),
             }
         }
@@ -178,7 +182,8 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
     }
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
-    if line.trim_start_matches(' ').starts_with('\t') {
+    // The tab may be in the line below, where a value would go on.
+    if line.trim_start_matches(' ').starts_with('\t') || message.contains("found a tab") {
         problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {
         problem.note("inside of { } and [ ] a variable must be quoted: \"${NAME}\"")
@@ -192,6 +197,10 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
 const TOO_LARGE: &str = "this file is too large, or nested too deep, or has too many aliases";
 
 const NOTHING: &str = "nothing";
+
+const SINGLE: &str = "a single value";
+
+const LIST: &str = "a list (`[a, b]`)";
 
 /// What stands at a place, by its first character.
 fn found(source: &Source<'_>, place: Place) -> &'static str {
@@ -208,7 +217,7 @@ fn found(source: &Source<'_>, place: Place) -> &'static str {
             if text.contains(": ") || text.trim_end().ends_with(':') {
                 "keys with values"
             } else {
-                "a single value"
+                SINGLE
             }
         }
     }

@@ -275,7 +275,7 @@ fn everyone(check: &mut Check<'_>, place: Option<Place>, purpose: Purpose) {
         ),
         Purpose::Deny => (
             "this denies every address",
-            "`exempt` does not admit a client that is denied",
+            "neither `allow` nor `exempt` admits a client that is denied",
         ),
         Purpose::Allow => (
             "this allows every address",

@@ -4,6 +4,7 @@
 pub(crate) mod timeouts;
 
 use serde_json::Map;
+use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::value::number::Connections;
@@ -62,6 +63,24 @@ pub(crate) fn connections(
 ) -> Option<usize> {
     let written = check.read_some(written);
     written.map(|Connections(number)| number)
+}
+
+/// Warns of a bound per address that the bound of all connections makes useless.
+pub(crate) fn useless_share(
+    check: &mut Check<'_>,
+    all: Option<usize>,
+    per_ip: Option<usize>,
+    written: Option<&Scalar<Connections>>,
+) {
+    if let (Some(all), Some(per_ip)) = (all, per_ip)
+        && per_ip > all
+    {
+        let place = written.and_then(|scalar| scalar.place);
+        let problem = Problem::new(place, "this bound per address has no effect");
+        check.warn(problem.note(format!(
+            "all addresses together may have {all} (`max_connections`): write a smaller number, or leave this out"
+        )));
+    }
 }
 
 /// The most bytes of a request's body, unless a route has its own bound.

@@ -20,7 +20,7 @@ use crate::value::word::FilePath;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKey {
-    /// The header. Default: X-API-Key.
+    /// The header; in Authorization the key may stand behind Bearer. Default: X-API-Key.
     pub(crate) header: Option<Scalar<HeaderName>>,
     /// The keys that are known.
     pub(crate) keys: Option<Vec<Spanned<Key>>>,

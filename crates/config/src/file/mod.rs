@@ -190,6 +190,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     listeners::unasked_certificates(check, clients, &listen);
     admin::open_admin(check, file.admin.as_ref(), admin.as_ref());
     store::redis::uncounted_gateways(check, file.redis(), &limits);
+    store::redis::useless_sync(check, file.redis(), &limits);
     let always = limits::always(check, file.always.as_deref(), &rules);
     let answers = Answers::default();
     let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &answers);
@@ -230,6 +231,11 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     upstreams::unused_upstreams(check, &upstreams);
     limits::unused_limits(check, written, file.listed_limits());
     limits::plans::unused_plans(check, file.plans.as_ref(), clients);
+    let [max_connections, max_connections_per_ip] =
+        [&file.max_connections, &file.max_connections_per_ip]
+            .map(|written| bounds::connections(check, written.as_ref()));
+    let per_ip = file.max_connections_per_ip.as_ref();
+    bounds::useless_share(check, max_connections, max_connections_per_ip, per_ip);
     let (admin, store, log) = (admin?, store?, log::log(check, file.log.as_ref()));
     let overrides_file = store::overrides_file(check, file.overrides_file.as_ref(), &store);
     let fixed = Fixed {
@@ -262,8 +268,8 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         limits,
         routes,
         timeouts,
-        max_connections: bounds::connections(check, file.max_connections.as_ref()),
-        max_connections_per_ip: bounds::connections(check, file.max_connections_per_ip.as_ref()),
+        max_connections,
+        max_connections_per_ip,
         max_memory: bounds::max_memory(check, file.max_memory.as_ref()),
         log,
         tracing: tracing::tracing(check, file.tracing.as_ref()),

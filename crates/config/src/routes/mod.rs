@@ -253,7 +253,9 @@ fn route_plan(
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
     let timeouts = forward_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
     let retries = route.retries.as_ref();
-    let retries = retries.and_then(|retries| retry_plan(check, retries, timeouts.upstream.answer));
+    let retries = retries.and_then(|retries| {
+        retry_plan(check, retries, timeouts.upstream.answer, served.as_deref())
+    });
     let encoded_slashes = check.read_some(route.encoded_slashes.as_ref());
     if let Some(path) = &path {
         literal(check, path, route.path.place, encoded_slashes);

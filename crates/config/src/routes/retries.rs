@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_upstream::RetryPlan;
@@ -40,7 +41,16 @@ pub(crate) fn retry_plan(
     check: &mut Check<'_>,
     written: &Spanned<Retries>,
     whole: Duration,
+    methods: Option<&[Method]>,
 ) -> Option<RetryPlan> {
+    let is_repeated =
+        |method: &Method| [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
+    if methods.is_some_and(|methods| !methods.iter().any(is_repeated)) {
+        let problem = Problem::new(written.place, "`retries` has no effect on this route");
+        check.warn(
+            problem.note("only GET, HEAD and OPTIONS are sent once more, and it has other methods"),
+        );
+    }
     let Retries {
         attempts,
         timeout,

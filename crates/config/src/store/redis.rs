@@ -183,6 +183,15 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
     })
 }
 
+/// Warns of a time between exchanges where no limit is exchanged.
+pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limits: &[Arc<Limit>]) {
+    let scalar = written.and_then(|redis| redis.sync_every.as_ref());
+    if let Some(scalar) = scalar.filter(|_| !limits.iter().any(|it| it.mode() == Mode::Synced)) {
+        let problem = Problem::new(scalar.place, "`sync_every` has no effect here");
+        check.warn(problem.note("no limit has `mode: synced`"));
+    }
+}
+
 /// Warns that gateways which start without Redis do not know of each other.
 pub(crate) fn uncounted_gateways(
     check: &mut Check<'_>,

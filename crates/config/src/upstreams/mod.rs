@@ -24,7 +24,7 @@ use crate::shape::{Named, SingleOr};
 use crate::upstreams::balance::{WrittenSticky, balance};
 use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
 use crate::upstreams::own::{OwnAddress, elsewhere};
-use crate::upstreams::server::{Server, ServerScheme, Target, other_scheme};
+use crate::upstreams::server::{Server, ServerScheme, Target, listed_twice, other_scheme};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
 use crate::value::Scalar;
 use crate::value::number::{Connections, Percent, bounded};
@@ -162,6 +162,10 @@ fn group(
         let problem = Problem::new(written.place, "no server of this upstream uses TLS");
         check.refuse(problem.note("the URL of a server with TLS begins with https://"));
     }
+    listed_twice(
+        check,
+        servers.iter().map(|(server, _, place)| (server, *place)),
+    );
     let usual = &mut upstreams.usual;
     let tls = if own.is_some() { &mut own } else { usual };
     let plans = servers.into_iter();

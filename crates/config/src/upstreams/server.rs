@@ -1,5 +1,7 @@
 //! The URLs of servers.
 
+use std::collections::HashSet;
+
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use tidegate_upstream::{ServerPlan, Speaks};
@@ -63,6 +65,22 @@ impl Value for Server {
             Some(_) => Err(Fault::Because(
                 "a server's URL has no path: requests keep theirs",
             )),
+        }
+    }
+}
+
+/// Warns of servers that a group lists twice.
+pub(crate) fn listed_twice<'s>(
+    check: &mut Check<'_>,
+    servers: impl Iterator<Item = (&'s Server, Option<Place>)>,
+) {
+    let mut seen = HashSet::new();
+    for (server, place) in servers {
+        if !seen.insert((server.scheme as u8, &server.authority)) {
+            let problem = Problem::new(place, "this server is here twice");
+            check.warn(
+                problem.note("for a larger share of the requests write `{ url: …, weight: 2 }`"),
+            );
         }
     }
 }

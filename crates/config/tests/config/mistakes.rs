@@ -311,7 +311,7 @@ fn mapped_addresses_are_those_of_ipv4() {
             "\"::ffff:10.1.2.3/104\"",
             "the network 10.0.0.0/8 or the address 10.1.2.3",
         ),
-        ("010.001.000.000/16", "is not a network"),
+        ("010.001.000.000/16", "have no leading zeros"),
         ("10.0.0.0/+8", "is not a network"),
     ] {
         let error = parse(&with(&format!("trusted_proxies: [{text}]"))).unwrap_err();
@@ -422,6 +422,59 @@ fn servers_that_are_elsewhere() {
             ("listen: 127.0.0.2:8080", ""),
             ("listen: 10.0.0.1:8080", ""),
             ("listen: \"[::1]:8080\"", ""),
+        ],
+    );
+}
+
+#[test]
+fn settings_without_effect() {
+    compare(
+        &of_file(),
+        &[
+            (
+                "max_connections: 10\nmax_connections_per_ip: 11",
+                ":2:25: this bound per address has no effect",
+            ),
+            ("max_connections: 10\nmax_connections_per_ip: 10", ""),
+            (
+                "deny: [0.0.0.0/0]\nallow: [10.0.0.1]",
+                "neither `allow` nor `exempt` admits",
+            ),
+        ],
+    );
+    compare(
+        &of_route(""),
+        &[
+            (
+                "methods: [POST], retries: { attempts: 1 }",
+                "`retries` has no effect on this route",
+            ),
+            ("methods: [POST, GET], retries: { attempts: 1 }", ""),
+        ],
+    );
+    let redis = "secret: hunter2-hunter2-hunter2\nstore: { redis: { gateways: 1, url: \"redis://redis\", sync_every: 1s… } }";
+    let limits = "fixed_window: { limit: 9, window: 1m }";
+    let frame = of_file()
+        .replace('…', redis)
+        .replace("token_bucket: { capacity: 9, refill: 1/s }", limits);
+    compare(
+        &frame,
+        &[
+            ("", "`sync_every` has no effect here"),
+            (", mode: synced", ""),
+        ],
+    );
+    compare(
+        &format!(
+            "{LIMITS}always: [a, b]\nupstreams: {{ c: {{ servers: [\"http://h:1\", …] }} }}\nroutes: [{{ path: /**, upstream: c }}]"
+        ),
+        &[
+            ("\"http://h:1\"", "this server is here twice"),
+            (
+                "{ url: \"http://h:1\", weight: 2 }",
+                "this server is here twice",
+            ),
+            ("\"h2c://h:1\", \"http://h:2\"", ""),
         ],
     );
 }

@@ -153,6 +153,13 @@ fn a_refused_path_is_told_what_is_allowed() {
         ("/%6cogin", "write `login` here"),
         ("/%c3%bc", "write `%C3%BC` here"),
         ("/a|b", "write `a%7Cb` here"),
+        ("/(a|b)/c", "a path is no regular expression"),
+        ("/a/.*", "no regular expression"),
+        ("/a/[0-9]", "no regular expression"),
+        ("/a\\d", "no regular expression"),
+        ("^/a", "no regular expression"),
+        ("~ ^/a", "no regular expression"),
+        ("/a\\b", "the path has a backslash"),
         ("/%40me", "write `@me` here"),
         (
             "/über",

@@ -1,5 +1,7 @@
 use std::time::{Duration, SystemTime};
 
+use http::header::AUTHORIZATION;
+
 use super::*;
 use crate::ClientPlans;
 use crate::api_keys::{self, ListedKey};
@@ -89,6 +91,36 @@ fn a_key_that_is_not_listed_names_nobody() {
         assert_eq!(client(STRANGER, &[(KEY, key)]), "ip:192.0.2.1", "{key:?}");
     }
     assert_eq!(client(STRANGER, &[(KEY, " acme's key\t")]), "api_key:acme");
+}
+
+#[test]
+fn a_key_in_authorization_may_stand_behind_bearer() {
+    let mut clients = unless_listed(UnknownKey::Reject);
+    let ClientSource::ApiKey { header, .. } = &mut clients.sources[0] else {
+        panic!("keys come first")
+    };
+    *header = AUTHORIZATION;
+    let of = |value| caller(&clients, STRANGER, &[(AUTHORIZATION, value)]);
+    for value in ["Bearer acme's key", "bearer  acme's key", "acme's key"] {
+        assert_eq!(of(value).client.to_string(), "api_key:acme", "{value}");
+        let mut headers = HeaderMap::new();
+        headers.append(AUTHORIZATION, value.parse().unwrap());
+        let peer = Peer::connected((STRANGER.parse::<IpAddr>().unwrap(), 4711).into());
+        assert_eq!(clients.findings(peer, &headers, None), []);
+    }
+    for value in [
+        "Bearer",
+        "Bearer umbrella",
+        "Basic acme's key",
+        "Beareracme's key",
+    ] {
+        assert_eq!(of(value).refused, Some(Credentials::ApiKey), "{value}");
+    }
+    // In a header of its own the whole value is the key.
+    assert_eq!(
+        client(STRANGER, &[(KEY, "Bearer acme's key")]),
+        "ip:192.0.2.1"
+    );
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Value for Network {
     const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let network = ipv4(network(text).ok_or(Fault::Form)?);
+        let network = ipv4(network(text).ok_or_else(|| no_network(text))?);
         if network.trunc() != network {
             // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
             let (all, one) = (network.trunc(), network.addr());
@@ -179,6 +179,18 @@ fn network(text: &str) -> Option<IpNet> {
     match bits {
         Some(bits) => IpNet::new(address, Some(bits).filter(is_number)?.parse().ok()?).ok(),
         None => Some(address.into()),
+    }
+}
+
+/// Why a text is no network.
+fn no_network(text: &str) -> Fault {
+    let mut numbers = text.split(['.', '/']);
+    let is_octal = |number: &str| number.len() > 1 && number.starts_with('0');
+    match !text.contains(':') && numbers.any(is_octal) {
+        true => Fault::Because(
+            "the numbers of an address have no leading zeros, which some programs read as octal",
+        ),
+        false => Fault::Form,
     }
 }
 
