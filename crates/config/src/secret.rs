@@ -32,7 +32,7 @@ impl fmt::Debug for Secret {
 /// The least characters of a key, a token or a secret that cannot be guessed.
 pub const LEAST_KEY: usize = 16;
 
-/// The ends of placeholders that other programs fill in.
+/// The starts and ends of placeholders that other programs fill in.
 const PLACEHOLDERS: [(&str, &str); 6] = [
     ("$(", ")"),
     ("{{", "}}"),

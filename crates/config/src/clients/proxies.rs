@@ -7,7 +7,7 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::net::Network;
 
-/// The longest prefix of a network that is a large part of all addresses. Of IPv6, 2000::/3 is all that are in use.
+/// The longest prefix of a network that is a large part of all addresses. In IPv6, 2000::/3 has all public addresses.
 pub(crate) const LARGE: u8 = 3;
 
 /// Reads the networks, and warns of those in which clients are.

@@ -175,7 +175,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let written = file.limits.as_ref();
     let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
     let admin = admin::admin(check, file.admin.as_ref(), &mut taken);
-    let own = own_addresses(taken, admin.as_ref());
+    let own = own_addresses(taken, admin.as_ref().map(|admin| admin.address));
     let plans = limits::plans::plan_names(check, file.plans.as_ref());
     let mut callers = clients::clients(check, clients, &plans);
     let known = KnownClients::of(&callers, clients.has_proxies());

@@ -10,10 +10,10 @@ use crate::check::Check;
 use crate::limits::WrittenLimit;
 use crate::shape::SingleOr;
 
-/// The longest wait that most clients take part in.
+/// The longest wait of most clients.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The units of time that one unit of a budget may take to come back, by the longest wait.
+/// The number of longest waits in the time of one unit, from which on a delay hardly helps.
 const RARE: u32 = 10;
 
 /// Warns of waits that help no client.

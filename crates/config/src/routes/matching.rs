@@ -37,10 +37,10 @@ name!(
 /// The remedy for a route with an empty list of methods.
 pub(crate) const NO_METHODS: &str = "no request can match: leave out `methods` for any method";
 
-/// Methods that names of others may be slips of.
+/// Methods for which typing mistakes are searched.
 const USUAL: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Methods, each once, and all of them among those that are served; none: any is. `empty` is the remedy for an empty list.
+/// Reads methods, each once. The route must serve all of them: `served`, or any without it. `empty` is the remedy for an empty list.
 pub(crate) fn methods(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<Method>>>,

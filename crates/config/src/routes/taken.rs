@@ -1,4 +1,4 @@
-//! Requests that an earlier, wider route takes from a later, stricter one: those of some methods alone.
+//! Routes that take some methods of a later, stricter route.
 
 use tidegate_yaml::{Place, Problem};
 
@@ -7,7 +7,7 @@ use crate::routes::RoutePlan;
 use crate::routes::conditions::cover;
 use crate::routes::respelled::missing_limit;
 
-/// Warns if one of the `earlier` routes takes requests of a route without one of its limits.
+/// Warns of the first of the `earlier` routes that takes requests of a route without one of its limits.
 pub(crate) fn taken(
     check: &mut Check<'_>,
     routes: &[(RoutePlan, Option<Place>)],
@@ -36,9 +36,9 @@ pub(crate) fn taken(
     }
 }
 
-/// The methods of a route that an earlier route for all of its paths, and more, takes.
+/// Returns the methods of a later route that an earlier, wider one takes.
 ///
-/// None if only reads go elsewhere, and the later route names no methods: a route for reads above one for the rest is meant so.
+/// A route for reads above a route without methods is common, and meant. So reads alone are no match.
 fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let has_host = match (&wide.host, &narrow.host) {

@@ -4,7 +4,7 @@ use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 
-/// How variables of other proxies begin: nginx, Envoy, HAProxy, Caddy, templates.
+/// The starts of variables in other proxies: nginx, Envoy, HAProxy, Caddy, templates.
 const VARIABLES: [&str; 25] = [
     "$remote_addr",
     "$binary_remote_addr",
@@ -44,7 +44,7 @@ pub(crate) fn no_variables(check: &mut Check<'_>, value: &[u8], place: Option<Pl
     }
 }
 
-/// Warns of a wildcard or an expression in a value that is compared with those of requests.
+/// Warns of a wildcard or an expression in a value that requests must have.
 pub(crate) fn no_wildcard(check: &mut Check<'_>, value: &str, place: Option<Place>) {
     // `*/*` and `text/*` are values of Accept.
     let is_wildcard = value == "*" || (value.ends_with('*') && !value.contains(['/', ' ']));

@@ -55,7 +55,7 @@ impl Value for RedisUrl {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
-            // The rest would be found fault with for signs that are no mistake.
+            // The next case would blame signs of the user that are no mistake.
             (Some((scheme, rest)), Some(reason))
                 if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
             {

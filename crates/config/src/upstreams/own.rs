@@ -5,9 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tidegate_upstream::ServerPlan;
 use tidegate_yaml::{Place, Problem};
 
-use crate::admin::AdminPlan;
 use crate::check::Check;
-use crate::listeners::TakenAddress;
 
 /// An address of this gateway.
 pub(crate) struct OwnAddress {
@@ -16,29 +14,21 @@ pub(crate) struct OwnAddress {
     is_admin: bool,
 }
 
-/// The addresses of this gateway, from those that are taken.
+/// Returns all addresses of this gateway: the taken ones, and the admin port, which is not among these by default.
 pub(crate) fn own_addresses(
-    taken: Vec<TakenAddress>,
-    admin: Option<&AdminPlan>,
+    taken: Vec<(SocketAddr, Option<Place>)>,
+    admin: Option<SocketAddr>,
 ) -> Vec<OwnAddress> {
-    let admin = admin.map(|admin| admin.address);
-    let mut own: Vec<_> = taken
+    let by_default = admin.filter(|admin| !taken.iter().any(|(address, _)| address == admin));
+    let all = taken
         .into_iter()
-        .map(|(address, place)| OwnAddress {
-            address,
-            place,
-            is_admin: Some(address) == admin,
-        })
-        .collect();
-    // An address by default is not among those that are taken.
-    if let Some(address) = admin.filter(|_| !own.iter().any(|own| own.is_admin)) {
-        own.push(OwnAddress {
-            address,
-            place: None,
-            is_admin: true,
-        });
-    }
-    own
+        .chain(by_default.map(|address| (address, None)));
+    all.map(|(address, place)| OwnAddress {
+        address,
+        place,
+        is_admin: Some(address) == admin,
+    })
+    .collect()
 }
 
 /// Refuses a server that is this gateway.

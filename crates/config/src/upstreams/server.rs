@@ -85,7 +85,7 @@ pub(crate) fn listed_twice<'s>(
     }
 }
 
-/// Warns of a server whose port is that of another scheme.
+/// Warns of a server with the port of another scheme.
 pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Option<Place>) {
     let (_, port) = server.endpoint();
     let (scheme, meant) = match (&server.speaks, port) {

@@ -182,7 +182,7 @@ fn network(text: &str) -> Option<IpNet> {
     }
 }
 
-/// Why a text is no network.
+/// Returns the reason for which a text is no network.
 fn no_network(text: &str) -> Fault {
     let mut numbers = text.split(['.', '/']);
     let is_octal = |number: &str| number.len() > 1 && number.starts_with('0');
@@ -194,7 +194,7 @@ fn no_network(text: &str) -> Fault {
     }
 }
 
-/// Returns the network of IPv4 for one that is written as IPv6 (`::ffff:10.0.0.0/104`): peers are compared as IPv4.
+/// Turns a network of IPv4 in the form of IPv6 (`::ffff:10.0.0.0/104`) into IPv4, the form in which peers are compared.
 fn ipv4(network: IpNet) -> IpNet {
     /// The bits before the address of IPv4.
     const BEFORE: u8 = 96;
