@@ -86,6 +86,11 @@ impl Value for JwksUrl {
                 "the URL of a key set begins with https:// or http://",
             ));
         }
+        if text.ends_with("/.well-known/openid-configuration") {
+            return Err(Fault::Because(
+                "this is the URL of an OpenID configuration: its `jwks_uri` has the URL of the key set",
+            ));
+        }
         http_url(text, "the URL of a key set holds no user and password").map(Self)
     }
 }

@@ -50,6 +50,9 @@ impl Value for HostPattern {
 pub fn no_host(text: &str) -> Fault {
     match text.is_ascii() {
         true => Fault::Form,
+        false if text.starts_with(['“', '”', '„', '‘', '’', '«']) => {
+            Fault::Because("the quotation marks of YAML are \" and ': others belong to the value")
+        }
         false => Fault::Because(
             "letters outside ASCII are not allowed: write a host as browsers send it, such as xn--bcher-kva.example for bücher.example",
         ),
