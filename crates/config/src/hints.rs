@@ -116,6 +116,16 @@ pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
     if key.len() == 3 && key.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some("a number has no commas: write 1000 for 1,000");
     }
+    if key == "<<" {
+        return Some(
+            "merge keys are not read: write the keys out; an alias stands for a whole value, such as `limits: *usual`",
+        );
+    }
+    if key.starts_with("x-") {
+        return Some(
+            "no keys are left for extensions: an anchor stands at the first use of its value",
+        );
+    }
     NOTES.iter().find(fits).map(|(_, _, note)| *note)
 }
 
@@ -129,6 +139,8 @@ mod tests {
         assert!(note("TLS", &["listen", "admin"]).contains("listen: {"));
         assert!(note("read", &["header", "slow"]).contains("`slow`"));
         assert!(note("000", &["capacity", "refill"]).contains("no commas"));
+        assert!(note("<<", &["path"]).contains("merge keys"));
+        assert!(note("x-defaults", &["routes"]).contains("anchor"));
         assert!(note("Rewrite", &["path", "strip_prefix"]).contains("`strip_prefix`"));
         for (key, place) in [("tls", "path"), ("read", "listen"), ("lisen", "listen")] {
             assert_eq!(unknown_key(key, &[place]), None, "{key} at {place}");

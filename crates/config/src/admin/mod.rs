@@ -232,8 +232,8 @@ pub(crate) fn open_admin(
             "the admin port is open on all addresses, without a token",
         );
         check.warn(problem.note(
-            "who reaches it can read metrics and health; clients and the configuration are served with a token only. Set \
-             `token` or `tokens`, or listen on 127.0.0.1",
+            "who asks by its IP address can read metrics and health, and under another name only if `hosts` lists it; clients and \
+             the configuration are served with a token only. Set `token` or `tokens`, or listen on 127.0.0.1",
         ));
     }
 }

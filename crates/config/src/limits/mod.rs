@@ -6,6 +6,7 @@ mod calendar;
 mod concurrency;
 pub(crate) mod cost;
 mod numbers;
+mod pairs;
 pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
@@ -34,6 +35,7 @@ use crate::limits::action::{
 use crate::limits::bucket::has_nodelay;
 use crate::limits::cost::{WrittenCost, cost};
 use crate::limits::numbers::Numbers;
+use crate::limits::pairs::pairs;
 use crate::limits::quota::{algorithms, quota};
 use crate::limits::waits::waits;
 use crate::shape::{Named, SingleOr};
@@ -158,6 +160,7 @@ pub(crate) fn limits(
         });
         rules.insert(name, rule);
     }
+    pairs(check, written, &rules);
     (limits, rules)
 }
 

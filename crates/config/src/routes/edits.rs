@@ -162,12 +162,46 @@ pub(crate) fn edits(
     RouteEdits {
         request_headers: header_edits(check, request, Way::ToUpstream, clients),
         response_headers: match written.response_headers {
-            Some(response) => header_edits(check, Some(response), to_client, clients),
+            Some(response) => {
+                let edits = header_edits(check, Some(response), to_client, clients);
+                replaced(check, response, written.of_file, &edits);
+                edits
+            }
             None => written.of_file.clone(),
         },
         stripped: stripped(check, written.strip_prefix, path),
         upstream_host: upstream_host.unwrap_or_default(),
         redirect: check.read_some(written.redirect),
+    }
+}
+
+/// Warns of headers that the file sets on answers, and that a route with edits of its own does not mention.
+fn replaced(
+    check: &mut Check<'_>,
+    written: &WrittenHeaderEdits,
+    of_file: &HeaderEdits,
+    own: &HeaderEdits,
+) {
+    let is_own =
+        |name: &HeaderName| own.remove.contains(name) || own.set.iter().any(|(set, _)| set == name);
+    let names = of_file
+        .set
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| !is_own(name));
+    let names: Vec<_> = names.map(HeaderName::as_str).collect();
+    if !names.is_empty() {
+        let message = format!("answers of this route do not get `{}`", names.join("`, `"));
+        let set = written
+            .set
+            .iter()
+            .flat_map(|set| &set.0)
+            .map(|(name, _)| name.place);
+        let removed = written.remove.iter().flatten().map(|name| name.place);
+        let place = set.chain(removed).next().flatten();
+        check.warn(Problem::new(place, message).note(
+            "these `response_headers` replace those of the file: set it here, too, or list it under `remove` here if that is meant",
+        ));
     }
 }
 

@@ -478,3 +478,54 @@ fn settings_without_effect() {
         ],
     );
 }
+
+#[test]
+fn budgets_per_client_and_address() {
+    let frame = "
+limits:
+  a: { token_bucket: { capacity: 9, refill: 1/s }, per: … }
+clients: [{ api_key: { keys: [{ name: x, hash: \"sha256:c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c\" }] } }, { ip: {} }]
+routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\", limits: [a] }]
+";
+    let pair = "each pair of `api_key` and `ip` has a budget\n";
+    compare(
+        frame,
+        &[
+            ("[api_key, ip]", pair),
+            ("[ip, api_key]", pair),
+            (
+                "[route, client, ip/48]",
+                "each pair of `client` and `ip/48`",
+            ),
+            ("[api_key]", ""),
+            ("[ip, route]", ""),
+        ],
+    );
+    let other = "\n  b: { token_bucket: { capacity: 9, refill: 1/s } }\n  a:";
+    let both = frame.replace("\n  a:", other).replace("[a]", "[a, b]");
+    compare(&both, &[("[api_key, ip]", "")]);
+}
+
+#[test]
+fn headers_of_the_file_that_a_route_replaces() {
+    let of_file = "response_headers: { set: { Strict-Transport-Security: max-age=9, X-Frame-Options: DENY } }\n";
+    let lost = "answers of this route do not get `strict-transport-security`\n";
+    compare(
+        &of_route(of_file),
+        &[
+            ("", ""),
+            (
+                "response_headers: { set: { x-frame-options: SAMEORIGIN } }",
+                lost,
+            ),
+            (
+                "response_headers: { remove: [Server] }",
+                "do not get `strict-transport-security`, `x-frame-options`",
+            ),
+            (
+                "response_headers: { set: { X-Frame-Options: DENY }, remove: [Strict-Transport-Security] }",
+                "",
+            ),
+        ],
+    );
+}

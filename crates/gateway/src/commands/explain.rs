@@ -352,7 +352,7 @@ fn per_list(per: &[Per]) -> String {
     let names: Vec<String> = per.iter().map(Per::to_string).collect();
     match names.as_slice() {
         [] => "nothing: one budget for all".to_owned(),
-        names => names.join(", "),
+        names => names.join(" and "),
     }
 }
 

@@ -67,13 +67,17 @@ impl Value for bool {
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
-    const ALLOWED: &'static str =
-        "a whole number and a unit (ms, s, m, h, d), such as 25ms, 60s, 15m, 1h or 1d";
+    const ALLOWED: &'static str = "a whole number and a unit (ms, s, m, h, d), from 1ms to 31d, such as 25ms, 60s, 15m, 1h or 1d";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let millis = millis(text).ok_or(Fault::Form)?;
+        let millis = match text {
+            "0" => 0,
+            text => millis(text).ok_or(Fault::Form)?,
+        };
         if millis == 0 {
-            return Err(Fault::Because("a duration must be at least 1ms"));
+            return Err(Fault::Because(
+                "a duration is from 1ms to 31d, and 0 does not turn it off",
+            ));
         }
         if millis > MAX_WINDOW / 1_000 {
             return Err(Fault::Because("the longest duration is 31d"));
