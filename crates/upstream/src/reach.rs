@@ -33,7 +33,10 @@ pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String>
             let socket = socket.map_err(|error| error.to_string())?;
             match &server.speaks {
                 Speaks::Http1 | Speaks::Http2 => Ok(()),
-                Speaks::Tls(tls) => tls.connect(host, socket, Offer::Any).await.map(drop),
+                Speaks::Tls(tls) => {
+                    let connected = tls.connect(host, socket, Offer::Any).await;
+                    connected.map(drop).map_err(with_remedy)
+                }
             }
         };
         let connected = time::timeout(timeout, connecting).await;
@@ -42,4 +45,14 @@ pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String>
         connected.map_err(|error| format!("{address}: {error}"))?;
     }
     Ok(())
+}
+
+/// Adds the remedy to the error about a certificate of another name.
+fn with_remedy(error: String) -> String {
+    match error.contains("not valid for name") {
+        true => format!(
+            "{error}; if this is the right server, write `tls: {{ server_name: NAME }}` with a name of its certificate"
+        ),
+        false => error,
+    }
 }
