@@ -190,11 +190,21 @@ impl Rule {
     }
 
     /// The limit for clients of this plan; none if they are unlimited.
+    // Most clients have no plan.
+    #[inline]
     pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
-        if let Some(of_plan) = plan.and_then(|plan| self.plans.get(plan.index())) {
+        match plan {
+            Some(plan) => self.limit_under(plan),
+            None => Some(&self.limit),
+        }
+    }
+
+    #[inline(never)]
+    fn limit_under<'a>(&'a self, plan: &'a ClientPlan) -> Option<&'a Arc<Limit>> {
+        if let Some(of_plan) = self.plans.get(plan.index()) {
             return of_plan.as_ref();
         }
-        let Some(over) = plan.and_then(ClientPlan::laid_over) else {
+        let Some(over) = plan.laid_over() else {
             return Some(&self.limit);
         };
         match over.limits.get(self.limit.name()) {
