@@ -41,7 +41,7 @@ pub async fn watch(file: Option<DenyFile>, metrics: Arc<GatewayMetrics>) {
 fn reread(file: &DenyFile) -> Result<usize, String> {
     let networks = tidegate_config::load_networks(&file.path);
     file.networks
-        .replace(networks.map_err(|error| error.to_string())?);
+        .replace(networks.map_err(|error| error.in_one_line())?);
     Ok(file.networks.len())
 }
 

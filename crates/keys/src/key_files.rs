@@ -47,7 +47,7 @@ pub async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
 /// Takes the keys of a file; says how many there are, or why there are none.
 fn reread(file: &KeyFile) -> Result<usize, String> {
     let more = tidegate_config::load_keys(&file.path, &file.listed, &file.plans)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.in_one_line())?;
     let count = more.len();
     file.keys.replace(file.listed.iter().cloned().chain(more));
     Ok(count)

@@ -17,6 +17,9 @@ pub struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
+    // The owner and the permissions decide whether the file can be read.
+    owner: (u32, u32),
+    mode: u32,
 }
 
 impl Stamp {
@@ -27,6 +30,8 @@ impl Stamp {
             modified: data.modified().ok(),
             length: data.len(),
             inode: data.ino(),
+            owner: (data.uid(), data.gid()),
+            mode: data.mode(),
         })
     }
 }

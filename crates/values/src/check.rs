@@ -3,6 +3,7 @@
 //! All problems are collected, not only the first. A part with a problem is left out; a plan is made only if there is none.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,8 @@ pub struct Check<'a> {
     pub problems: Vec<Problem>,
     /// What looks wrong so far.
     pub warnings: Vec<Problem>,
+    /// The files that the configuration names for reading, so far.
+    pub files: BTreeSet<PathBuf>,
 }
 
 impl fmt::Debug for Check<'_> {
@@ -37,6 +40,7 @@ impl<'a> Check<'a> {
             env,
             problems: Vec::new(),
             warnings: Vec::new(),
+            files: BTreeSet::new(),
         }
     }
 }
@@ -107,8 +111,15 @@ impl Check<'_> {
         scalar.and_then(|scalar| self.read(scalar))
     }
 
-    /// A file, from the folder of the configuration that names it.
+    /// Returns the path of a file that is read, and notes it in `files`. It starts at the folder of the configuration.
     pub fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
+        let path = self.path(scalar)?;
+        self.files.insert(path.clone());
+        Some(path)
+    }
+
+    /// Returns the path of a file that the gateway writes. It starts at the folder of the configuration.
+    pub fn path(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
         let FilePath(path) = self.read(scalar)?;
         let folder = Path::new(self.source.name())
             .parent()

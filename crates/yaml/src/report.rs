@@ -1,10 +1,12 @@
 //! Problems of a file, and how they are shown: the place, the line, what is allowed.
 
 mod mask;
+mod outcome;
 
 use std::cell::OnceCell;
-use std::fmt;
 use std::fmt::Write as _;
+
+pub use outcome::{ConfigError, Warning};
 
 /// The most problems that one error shows; the rest follow when these are solved.
 pub const MAX_PROBLEMS: usize = 20;
@@ -24,21 +26,6 @@ const GUESS: &str = "did you mean ";
 
 /// The longest message or note, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
-
-/// Why a configuration is refused: the whole text, ready to print.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(String);
-
-/// What looks wrong in a configuration that would start: the whole text, ready to print.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning(String);
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Where something stands: line and column from 1, and its length, all in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -246,13 +233,13 @@ impl<'a> Source<'a> {
         if more > 0 {
             let _ = write!(text, "\n\nand {more} more");
         }
-        ConfigError(text)
+        ConfigError::new(text)
     }
 
     /// All warnings, in the order of the file.
     pub fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
         problems.sort_by_key(|problem| problem.place);
-        let tell = |problem| Warning(self.tell("warning", problem));
+        let tell = |problem| Warning::new(self.tell("warning", problem));
         problems.iter().map(tell).collect()
     }
 

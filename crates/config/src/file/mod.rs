@@ -165,7 +165,7 @@ pub(crate) fn check(
     }
     match plan {
         Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.warnings))),
-        _ => Err(source.refuse(check.problems)),
+        _ => Err(source.refuse(check.problems).naming(check.files)),
     }
 }
 

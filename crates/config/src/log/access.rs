@@ -163,7 +163,7 @@ pub(crate) fn access_log(
 /// The file of the log. Its folder must be there: the gateway would not start without it.
 fn log_file(check: &mut Check<'_>, access: &AccessLog) -> Option<std::path::PathBuf> {
     let scalar = access.file.as_ref()?;
-    let path = check.file(scalar)?;
+    let path = check.path(scalar)?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

@@ -144,7 +144,7 @@ pub(crate) fn overrides_file(
     store: &StorePlan,
 ) -> Option<PathBuf> {
     let scalar = written?;
-    let path = check.file(scalar)?;
+    let path = check.path(scalar)?;
     if matches!(store, StorePlan::Redis(_)) {
         let problem = Problem::new(scalar.place, "`overrides_file` has no effect with Redis");
         check.warn(problem.note("gateways on Redis keep overrides there, for all of them"));

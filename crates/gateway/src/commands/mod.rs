@@ -22,7 +22,6 @@ use clap::{Parser, Subcommand};
 
 #[cfg(test)]
 use tidegate_config::Plan;
-use tidegate_config::Warning;
 use tidegate_remote::{Failure, client, environment, health, load, overrides, print, top, why};
 use tidegate_telemetry::{log, program};
 
@@ -36,17 +35,6 @@ pub(crate) struct Cli {
     config: Vec<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// A warning as a line of the log: what it says and what it advises, without the picture.
-fn in_one_line(warning: &Warning) -> String {
-    let text = warning.to_string();
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    let first = first.strip_prefix("warning: ").unwrap_or(first);
-    let notes = lines.filter_map(|line| line.trim_start().strip_prefix("= "));
-    let parts: Vec<&str> = std::iter::once(first).chain(notes).collect();
-    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! When a running gateway's configuration is loaded anew: at SIGHUP, and when its file has changed.
+//! When a running gateway's configuration is loaded anew: at SIGHUP, and when its file has changed. After a refused reload, also
+//! when a file has changed that the refused configuration names.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{in_one_line, systemd};
-use crate::runtime::Reloader;
+use super::systemd;
+use crate::runtime::{ReloadError, Reloader};
 
 use tidegate_net::file_stamp::{EVERY, Stamp};
 
@@ -27,28 +29,32 @@ impl Cause {
     }
 }
 
-/// What tells that a reload is due.
+/// Files and their stamps; none: there is no such file.
+type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
+
+/// Watches for reasons to reload.
 #[derive(Debug)]
 pub(super) struct Reloads {
     path: PathBuf,
     hangups: Signal,
-    // As the file was when it was loaded last, and as it was found last.
-    loaded: Option<Stamp>,
-    found: Option<Stamp>,
+    // The configuration and, after a refused reload, the files that it names: at the last load, and at the last look.
+    loaded: Stamps,
+    found: Stamps,
 }
 
 impl Reloads {
-    /// Of a configuration whose file was so when it was loaded. From here on SIGHUP does not end the process.
+    /// Watches a configuration whose file had this stamp when it was loaded. From here on SIGHUP does not end the process.
     pub(super) fn new(path: &Path, loaded: Option<Stamp>) -> io::Result<Self> {
+        let loaded = Stamps::from([(path.to_owned(), loaded)]);
         Ok(Self {
             path: path.to_owned(),
             hangups: signal(SignalKind::hangup())?,
+            found: loaded.clone(),
             loaded,
-            found: loaded,
         })
     }
 
-    /// Reloads again and again, for as long as the future is polled.
+    /// Reloads at each reason, for as long as the future is polled.
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
         loop {
@@ -59,28 +65,50 @@ impl Reloads {
                     false => continue,
                 },
             };
-            self.loaded = Stamp::of(&self.path);
-            self.found = self.loaded;
             self.reload(&reloader, cause).await;
         }
     }
 
-    /// Whether the file is another than the one that was loaded, and the same as a moment ago. A file that is still being written
-    /// may be right as far as it goes, and lack half of its limits.
+    /// Returns whether a file differs from the last load, and all are as they were at the last look. A file that is still being
+    /// written may be valid so far, and lack half of its limits.
     fn has_changed(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.found, Stamp::of(&self.path));
+        let found = self.look();
+        let before = std::mem::replace(&mut self.found, found);
         self.found != self.loaded && self.found == before
     }
 
-    async fn reload(&self, reloader: &Reloader, cause: Cause) {
+    /// Returns the present stamps of the watched files.
+    fn look(&self) -> Stamps {
+        let files = self.loaded.keys();
+        files.map(|path| (path.clone(), Stamp::of(path))).collect()
+    }
+
+    /// Watches the configuration and the files of an error from here on. The stamps are from before the load, where there are some: a
+    /// file that changes during the load is a reason for the next one.
+    fn watch(&mut self, stamps: &Stamps, error: Option<&ReloadError>) {
+        let named = error.into_iter().flat_map(ReloadError::files);
+        let files = std::iter::once(&*self.path).chain(named);
+        let stamp = |path: &Path| {
+            let before = stamps.get(path).copied();
+            let stamp = before.unwrap_or_else(|| Stamp::of(path));
+            (path.to_owned(), stamp)
+        };
+        self.loaded = files.map(stamp).collect();
+        self.found = self.loaded.clone();
+    }
+
+    async fn reload(&mut self, reloader: &Reloader, cause: Cause) {
         systemd::reloading();
         let before = reloader.version();
+        let stamps = self.look();
         let path = self.path.clone();
         let load = move |fixed: &_| tidegate_config::reload(&path, super::environment, fixed);
-        match reloader.reload(load).await {
+        let reloaded = reloader.reload(load).await;
+        self.watch(&stamps, reloaded.as_ref().err());
+        match reloaded {
             Ok(warnings) => {
                 for warning in warnings {
-                    tracing::warn!("{}", in_one_line(&warning));
+                    tracing::warn!("{}", warning.in_one_line());
                 }
                 tracing::info!(
                     target: "audit",
@@ -100,7 +128,7 @@ impl Reloads {
                     cause = cause.word(),
                     file = %self.path.display(),
                     before,
-                    %error,
+                    error = %error.in_one_line(),
                     "configuration rejected; the previous configuration stays active"
                 );
                 systemd::still();

@@ -8,9 +8,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use super::Failure;
 use super::reload::Reloads;
 use super::systemd;
-use super::{Failure, in_one_line};
 use crate::gateway::Gateway;
 use crate::runtime::Inherited;
 use tidegate_config::Plan;
@@ -38,7 +38,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
         "configuration loaded"
     );
     for warning in warnings {
-        tracing::warn!("{}", in_one_line(&warning));
+        tracing::warn!("{}", warning.in_one_line());
     }
     descriptors::raise_limit();
     run_all(serve(plan, config, stamp))
@@ -109,7 +109,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
     }
-    tracing::info!(address = %gateway.admin_address()?, "admin port: / (status page), /status.json, /healthz, /readyz, /metrics, /config, /clients, /overrides");
+    tracing::info!(address = %gateway.admin_address()?, "admin port: / (status page), /status.json, /healthz, /readyz, /metrics, /config, /clients, /overrides, /why");
     Ok(())
 }
 

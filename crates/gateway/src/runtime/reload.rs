@@ -1,6 +1,7 @@
 //! A reload: a new plan takes the place of the one in force, or is refused and changes nothing.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -53,6 +54,25 @@ impl fmt::Display for ReloadError {
 }
 
 impl std::error::Error for ReloadError {}
+
+impl ReloadError {
+    /// Returns the error for a line of a log.
+    pub(crate) fn in_one_line(&self) -> String {
+        match self {
+            Self::Config(error) => error.in_one_line(),
+            Self::Start(_) | Self::Load => self.to_string(),
+        }
+    }
+
+    /// Returns the files that the refused configuration names for reading.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = match self {
+            Self::Config(error) => Some(error.files()),
+            Self::Start(_) | Self::Load => None,
+        };
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
+}
 
 impl Reloader {
     pub(crate) const fn new(parts: Arc<Parts>) -> Self {

@@ -1,7 +1,7 @@
 //! What makes a running gateway load its configuration anew, and what it refuses, by the real binary.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,11 @@ async fn a_hangup_reloads_and_a_bad_file_changes_nothing() {
     gateway.process.signal("HUP");
     let line = gateway.process.wait_for_line(REFUSED, LONG).await;
     let file = gateway.file();
-    // The text that a start would end with.
-    let place = format!("error: {}:4:43: unknown key `windows`", file.display());
+    // The text that a start would end with, in one line and without the excerpt.
+    let place = format!(
+        "{}:4:43: unknown key `windows`; did you mean",
+        file.display()
+    );
     assert!(line.contains(&place), "{line}");
     assert!(line.contains("did you mean `window`?"), "{line}");
     assert_eq!(told(&client.get("/").await), shown(200, 7, 4));
@@ -80,6 +83,28 @@ async fn a_changed_file_is_seen() {
     let line = gateway.process.wait_for_line(REFUSED, LONG).await;
     assert!(line.contains("there is no such file"), "{line}");
     becomes(&client, 90000).await;
+    gateway.process.kill().await;
+}
+
+/// A configuration that was refused for its key file is in force as soon as that file is good.
+#[tokio::test]
+async fn a_refused_reload_is_tried_again_when_a_file_that_it_names_changes() {
+    let upstream = Upstream::ok();
+    let mut gateway = GatewayProcess::start(&limited(&upstream, 5000)).await;
+    let client = Client::new(gateway.address);
+    let keys = gateway.file().with_file_name("keys.yaml");
+    fs::write(&keys, "- { name: acme }\n").unwrap();
+    let clients = "clients: [{ api_key: { keys_file: keys.yaml } }, { ip: {} }]\n";
+    gateway.write(&format!("{clients}{}", limited(&upstream, 7000)));
+    let line = gateway.process.wait_for_line(REFUSED, LONG).await;
+    assert!(line.contains("this file with keys is refused"), "{line}");
+    // Other permissions may make a file readable.
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o640)).unwrap();
+    gateway.process.wait_for_nth_line(REFUSED, 2, LONG).await;
+    becomes(&client, 5000).await;
+    let hash = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    fs::write(&keys, format!("- {{ name: acme, hash: \"{hash}\" }}\n")).unwrap();
+    becomes(&client, 7000).await;
     gateway.process.kill().await;
 }
 

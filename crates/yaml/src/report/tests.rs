@@ -35,6 +35,22 @@ fn a_problem_is_told_by_place_line_and_notes() {
 }
 
 #[test]
+fn a_line_of_a_log_has_all_problems_and_notes_without_excerpts() {
+    let problems = vec![
+        Problem::new(place(2, 12, 7), "unknown key `capcity`").note("did you mean `capacity`?"),
+        Problem::new(place(3, 1, 6), "this is too short").note("error: keys.yaml: it is empty"),
+    ];
+    let source = Source::new("gateway.yaml", TEXT);
+    let expected = "gateway.yaml:2:12: unknown key `capcity`; did you mean `capacity`?; \
+        gateway.yaml:3:1: this is too short; keys.yaml: it is empty";
+    assert_eq!(source.refuse(problems.clone()).in_one_line(), expected);
+    let warnings = source.warn(problems);
+    let lines: Vec<_> = warnings.iter().map(Warning::in_one_line).collect();
+    let expected = "gateway.yaml:2:12: unknown key `capcity`; did you mean `capacity`?";
+    assert_eq!(lines[0], expected);
+}
+
+#[test]
 fn problems_come_in_the_order_of_the_file_and_not_by_the_hundred() {
     let source = Source::new("f", TEXT);
     let problems = |lines: &[usize]| {

@@ -1,0 +1,72 @@
+//! Errors and warnings of a file as texts: with excerpts for a terminal, in one line for a log.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a configuration is refused: the whole text, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ConfigError {
+    text: String,
+    files: BTreeSet<PathBuf>,
+}
+
+impl ConfigError {
+    /// An error with this text.
+    pub(super) const fn new(text: String) -> Self {
+        let files = BTreeSet::new();
+        Self { text, files }
+    }
+
+    /// Adds the files that the configuration names for reading.
+    pub fn naming(self, files: BTreeSet<PathBuf>) -> Self {
+        Self { files, ..self }
+    }
+
+    /// Returns the files that the configuration names for reading. A change of one may mend the error.
+    pub const fn files(&self) -> &BTreeSet<PathBuf> {
+        &self.files
+    }
+
+    /// Returns the problems and their notes without the excerpts, for a line of a log.
+    pub fn in_one_line(&self) -> String {
+        one_line(&self.text, "error: ")
+    }
+}
+
+/// What looks wrong in a configuration that would start: the whole text, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning(String);
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Warning {
+    /// A warning with this text.
+    pub(super) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Returns the warning and its notes without the excerpt, for a line of a log.
+    pub fn in_one_line(&self) -> String {
+        one_line(&self.0, "warning: ")
+    }
+}
+
+/// Joins the problems of a report, each of which begins with `kind`, and their notes.
+fn one_line(text: &str, kind: &str) -> String {
+    let part = |line: &'_ str| {
+        let line = line.trim_start();
+        let is_excerpt = line
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')
+            .starts_with('|');
+        let line = line.strip_prefix("= ").unwrap_or(line);
+        let line = line.strip_prefix(kind).unwrap_or(line);
+        (!is_excerpt && !line.is_empty()).then(|| line.to_owned())
+    };
+    text.lines().filter_map(part).collect::<Vec<_>>().join("; ")
+}
