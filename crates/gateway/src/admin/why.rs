@@ -22,7 +22,8 @@ pub(super) fn answer(snapshot: &Snapshot, id: &str) -> Response<Bytes> {
     let Some(refused) = decoded_part(id).and_then(|id| refused.of(&id)) else {
         let detail = format!(
             "This gateway keeps no refusal with this request ID. It keeps the last {MOST_REFUSED} refusals, at most {REFUSED_A_SECOND} a \
-             second; another gateway may have refused the request."
+             second; another gateway may have refused the request. An answer of 502 to 504 from a failed upstream is no refusal: its \
+             cause is in the access log, under the same ID."
         );
         return problem(StatusCode::NOT_FOUND, "unknown_request_id", &detail);
     };

@@ -124,7 +124,8 @@ async fn the_command_prints_the_refusal() {
     let (status, text) = run("unknown").await;
     assert_eq!(status, Some(1), "{text}");
     assert!(
-        text.contains("keeps no refusal with this request ID"),
+        text.contains("keeps no refusal with this request ID")
+            && text.contains("An answer of 502 to 504 from a failed upstream is no refusal"),
         "{text}"
     );
     bench.stop().await;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use http::Request;
 use tidegate_config::Plan;
-use tidegate_tower::{Caller, CertificateNames, ClientSource, Peer, Per, Rule};
+use tidegate_tower::{Caller, CertificateNames, ClientSource, Credentials, Peer, Per, Rule};
 
 /// Which source named the client, and by what.
 pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
@@ -29,7 +29,11 @@ pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
             )
         }
         Some(ClientSource::Ip) => "named by ip".to_owned(),
-        None => "because no source named a client".to_owned(),
+        None => match caller.refused {
+            Some(Credentials::Missing(_)) => "because credentials are missing".to_owned(),
+            Some(credentials) => format!("because this {credentials} is refused"),
+            None => "because no source named a client".to_owned(),
+        },
     }
 }
 

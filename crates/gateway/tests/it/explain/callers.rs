@@ -95,7 +95,7 @@ routes:
         let lines = lines(&["-H", header, "-H", user]);
         assert_eq!(
             lines[2],
-            "client:   ip:127.0.0.1, because no source named a client"
+            format!("client:   ip:127.0.0.1, because this {credentials} is refused")
         );
         let why = match credentials {
             "token" => "jwt: the header authorization; the token's signature is wrong",
