@@ -57,7 +57,7 @@ impl TokenSource {
     pub fn ports(&self, urls: &[String], config: &Path) -> Result<Vec<AdminPort>, Failure> {
         let token = token(self.token_file.as_deref())?;
         if urls.is_empty() {
-            let (plan, _) = load(config)?;
+            let (plan, _) = load(config).map_err(with_remedy)?;
             let token = token.or(plan.admin.token);
             let address = Address::of(plan.admin.address);
             return Ok(vec![AdminPort { address, token }]);
@@ -91,6 +91,17 @@ impl AdminPort {
     /// Its address, as it was written.
     pub fn name(&self) -> &str {
         self.address.name()
+    }
+}
+
+/// Adds how the gateway is asked without its configuration.
+fn with_remedy(failure: Failure) -> Failure {
+    let message = failure.message.trim_end();
+    Failure {
+        message: format!(
+            "{message}\n = to ask the running gateway all the same, name its admin port: --admin http://127.0.0.1:9901"
+        ),
+        ..failure
     }
 }
 

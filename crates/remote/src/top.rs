@@ -14,7 +14,7 @@ use crate::port::{self, AdminPort, Call, TokenSource};
 pub struct View {
     /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to sum several gateways. Without it, the
     /// gateway of the configuration is shown; with it, no configuration is needed. The token is sent to each.
-    #[arg(long = "gateway", value_name = "URL")]
+    #[arg(long = "gateway", visible_alias = "admin", value_name = "URL")]
     gateways: Vec<String>,
     /// Prints the tables once. So does output to a pipe.
     #[arg(long)]

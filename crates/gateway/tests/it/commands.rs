@@ -102,6 +102,30 @@ fn what_cannot_be_read_is_no_configuration() {
     }
 }
 
+/// A mistake in the file on disk is no reason not to ask a gateway that runs.
+#[test]
+fn commands_for_a_running_gateway_name_the_way_around_a_broken_file() {
+    let (_folder, file) = file(&GOOD.replace("window:", "windows:"));
+    for arguments in [
+        &["top", "--once"][..],
+        &["client", "api_key:demo", "show"],
+        &["why", "1"],
+        &["health"],
+        &["overrides", "list"],
+    ] {
+        let (status, _, err) = ended(tidegate(arguments).arg("-c").arg(&file));
+        assert_eq!(status, Some(2), "{arguments:?}: {err}");
+        let remedy = "name its admin port: --admin http://127.0.0.1:9901\n";
+        assert!(
+            err.starts_with("error: ") && err.ends_with(remedy),
+            "{arguments:?}: {err}"
+        );
+    }
+    // The check of the file has no such way.
+    let (_, _, err) = check(&file);
+    assert!(!err.contains("--admin"), "{err}");
+}
+
 #[test]
 fn the_file_is_gateway_yaml_where_nothing_else_is_said() {
     let (folder, _file) = file(GOOD);

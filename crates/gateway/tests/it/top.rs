@@ -46,8 +46,9 @@ async fn top(admins: &[SocketAddr], options: &[&str]) -> (String, String, Option
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("top").args(options).current_dir(folder.path());
-    for admin in admins {
-        command.arg("--gateway").arg(format!("http://{admin}"));
+    // The second name is that of the other commands.
+    for (admin, option) in admins.iter().zip(["--gateway", "--admin"].iter().cycle()) {
+        command.arg(option).arg(format!("http://{admin}"));
     }
     let output = tokio::task::spawn_blocking(move || command.output().unwrap());
     let Output {
