@@ -165,7 +165,7 @@ function renderLists() {
 }
 
 function renderBehind() {
-  const states = { healthy: "", ejected: "is-warning", unhealthy: "is-failing" };
+  const states = { healthy: "", failing: "is-failing", ejected: "is-warning", unhealthy: "is-failing" };
   const servers = status.upstreams.flatMap((upstream) =>
     upstream.servers.map((server) => [
       element("span", { title: clean(upstream.name) }, clean(upstream.name === server.url ? server.url : `${upstream.name}: ${server.address}`)),

@@ -6,6 +6,8 @@ use crate::document::{Health, State};
 
 /// The state of a server that takes requests.
 const HEALTHY: &str = "healthy";
+/// The state of a server that gets requests and fails them in a row.
+const FAILING: &str = "failing";
 
 /// The states of all servers, by upstream and address.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ impl ServerStates {
                     "failed too often and is left out for a while",
                 ),
                 "unhealthy" => (State::Warning, "fails its checks"),
+                FAILING => (State::Warning, "fails all requests"),
                 _ => (State::Ok, "takes requests again"),
             };
             (state, format!("The server {address} of {name} {what}."))
@@ -37,27 +40,31 @@ impl ServerStates {
         changed
     }
 
-    /// Adds the upstreams some of whose servers take no requests.
+    /// Adds the upstreams some of whose servers take no requests or fail all requests.
     pub fn add_to(&self, health: &mut Health) {
-        let mut upstreams: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut upstreams: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for ((name, _), state) in &self.0 {
-            let (all, out) = upstreams.entry(name).or_default();
+            let [all, out, failing] = upstreams.entry(name).or_default();
             *all += 1;
-            *out += usize::from(*state != HEALTHY);
+            *failing += usize::from(*state == FAILING);
+            *out += usize::from(![HEALTHY, FAILING].contains(state));
         }
-        for (name, (all, out)) in upstreams {
-            match out {
-                0 => {}
-                out if out == all => {
-                    health.add(
-                        State::Failing,
-                        format!("No server of {name} takes requests."),
-                    );
-                }
-                out => health.add(
-                    State::Warning,
-                    format!("{out} of {all} servers of {name} take no requests."),
-                ),
+        for (name, [all, out, failing]) in upstreams {
+            if out == all {
+                let text = format!("No server of {name} takes requests.");
+                health.add(State::Failing, text);
+                continue;
+            }
+            if out > 0 {
+                let text = format!("{out} of {all} servers of {name} take no requests.");
+                health.add(State::Warning, text);
+            }
+            if failing > 0 {
+                let text = match out + failing == all {
+                    true => format!("All requests to {name} fail."),
+                    false => format!("{failing} of {all} servers of {name} fail all requests."),
+                };
+                health.add(State::Warning, text);
             }
         }
     }
@@ -96,6 +103,28 @@ mod tests {
         ];
         assert_eq!(health.reasons, expected);
         assert_eq!(health.state, State::Failing);
+        let told = servers.look(states(&[("b", "1", "failing"), ("c", "1", "failing")]));
+        let failing = |it| {
+            (
+                State::Warning,
+                format!("The server 1 of {it} fails all requests."),
+            )
+        };
+        assert_eq!(told, ["b", "c"].map(failing));
+        let more = [
+            ("b", "1", "failing"),
+            ("c", "1", "failing"),
+            ("c", "2", "healthy"),
+        ];
+        servers.look(states(&more));
+        let mut health = Health::default();
+        servers.add_to(&mut health);
+        let expected = [
+            "All requests to b fail.",
+            "1 of 2 servers of c fail all requests.",
+        ];
+        assert_eq!(health.reasons, expected);
+        assert_eq!(health.state, State::Warning);
         let told = servers.look(states(&[("b", "1", "healthy")]));
         let back = "The server 1 of b takes requests again.";
         assert_eq!(told, [(State::Ok, back.into())]);

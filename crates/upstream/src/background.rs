@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::discovery::Discovery;
-use super::health::Served;
+use super::health::{Served, State};
 use super::metrics::UpstreamMetrics;
 use super::places::Places;
 use super::selection::Selector;
 use super::server::Server;
-use super::settings::UpstreamPlan;
+use super::settings::{EjectPlan, UpstreamPlan};
 
 /// The servers of an upstream, and what is known of them.
 #[derive(Debug)]
@@ -85,8 +85,14 @@ impl Background {
 
     /// Notes a request that a server served.
     pub(crate) fn succeeded(&self, server: &Server) {
-        server.health.succeeded();
+        let was_failing = server.health.succeeded();
         self.served.fetch_add(1, Ordering::Relaxed);
+        if was_failing {
+            self.count();
+            let (upstream, address) = (&self.plan.name, server.address);
+            let server = &server.plan;
+            tracing::info!(%upstream, %server, %address, "a failing server serves requests again");
+        }
     }
 
     /// Notes a request that a server failed, and ejects the server if it fails too often and others do not. `before` is from when
@@ -97,8 +103,20 @@ impl Background {
         };
         let health = &server.health;
         health.failed(before);
+        if !self.eject(plan, server) && health.is_in() && health.starts_failing(plan.after) {
+            self.count();
+            let (upstream, address, failures) =
+                (&self.plan.name, server.address, health.failures());
+            let server = &server.plan;
+            tracing::warn!(%upstream, %server, %address, failures, "a server fails all requests and is not ejected");
+        }
+    }
+
+    /// Ejects a server that fails too often, if others do not. Returns whether it did.
+    fn eject(&self, plan: &EjectPlan, server: &Arc<Server>) -> bool {
+        let health = &server.health;
         if !health.fails(plan, self.served.load(Ordering::Relaxed)) {
-            return;
+            return false;
         }
         let _one_by_one = self.ejecting.lock();
         let servers = self.discovery.current();
@@ -106,14 +124,14 @@ impl Background {
             |other: &Arc<Server>| other.health.is_in() && health.fails_more_than(&other.health);
         let mut others = servers.iter().filter(|other| !Arc::ptr_eq(other, server));
         if !others.any(is_better) {
-            return;
+            return false;
         }
         let failures = health.failures();
         let out = servers.iter().filter(|server| !server.health.is_in());
         let share = servers.len() * plan.at_most as usize / 100;
         let most = share.max(1).min(servers.len().saturating_sub(1));
         if out.count() >= most || !health.is_in() {
-            return;
+            return false;
         }
         let lasts = health.eject(plan, Instant::now());
         self.metrics.ejections.inc();
@@ -122,6 +140,7 @@ impl Background {
         let server = &server.plan;
         tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server failed too often and is ejected");
         self.ejected.notify_one();
+        true
     }
 
     /// Servers may be elsewhere by now.
@@ -238,18 +257,15 @@ impl Background {
             places.serve();
         }
         let servers = self.discovery.current();
-        let count = |is: fn(&Server) -> bool| {
-            let count = servers.iter().filter(|server| is(server)).count();
-            i64::try_from(count).unwrap_or(i64::MAX)
-        };
-        self.metrics
-            .healthy
-            .set(count(|server| server.health.is_in()));
-        self.metrics
-            .unhealthy
-            .set(count(|server| server.health.is_unhealthy()));
-        self.metrics.ejected.set(count(|server| {
-            server.health.is_ejected() && !server.health.is_unhealthy()
-        }));
+        let states = [
+            (State::Healthy, &self.metrics.healthy),
+            (State::Failing, &self.metrics.failing),
+            (State::Ejected, &self.metrics.ejected),
+            (State::Unhealthy, &self.metrics.unhealthy),
+        ];
+        for (state, gauge) in states {
+            let count = servers.iter().filter(|it| it.health.state() == state);
+            gauge.set(i64::try_from(count.count()).unwrap_or(i64::MAX));
+        }
     }
 }

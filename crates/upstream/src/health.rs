@@ -31,6 +31,8 @@ pub(crate) struct Health {
     served: AtomicU64,
     ejected: AtomicBool,
     unhealthy: AtomicBool,
+    // Requests fail in a row, and it is not ejected.
+    failing: AtomicBool,
     past: Mutex<Past>,
 }
 
@@ -55,7 +57,39 @@ pub(crate) struct Served {
     pub(crate) by_all: u64,
 }
 
+/// The state of a server, for figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Healthy,
+    /// It gets requests, and the last ones failed in a row.
+    Failing,
+    Ejected,
+    Unhealthy,
+}
+
+impl State {
+    /// The word of metrics and documents.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Failing => "failing",
+            Self::Ejected => "ejected",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+}
+
 impl Health {
+    /// Returns its state, the gravest first.
+    pub(crate) fn state(&self) -> State {
+        match () {
+            () if self.is_unhealthy() => State::Unhealthy,
+            () if self.is_ejected() => State::Ejected,
+            () if self.is_failing() => State::Failing,
+            () => State::Healthy,
+        }
+    }
+
     /// Whether it has its turn like the others.
     pub(crate) fn is_in(&self) -> bool {
         !self.is_ejected() && !self.is_unhealthy()
@@ -69,6 +103,11 @@ impl Health {
         self.unhealthy.load(Ordering::Relaxed)
     }
 
+    /// Whether its requests fail in a row, and it is not ejected.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::SeqCst)
+    }
+
     /// Failures without a success in between.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
@@ -79,16 +118,29 @@ impl Health {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Notes a request that it served.
-    pub(crate) fn succeeded(&self) {
+    /// Notes a request that it served. Returns whether it was failing until now.
+    pub(crate) fn succeeded(&self) -> bool {
         self.served.fetch_add(1, Ordering::Relaxed);
         // Nearly always so already, and then no other core has to hear of it.
+        let mut was_failing = false;
         if self.failures.load(Ordering::Relaxed) > 0 {
-            self.failures.store(0, Ordering::Relaxed);
+            self.failures.store(0, Ordering::SeqCst);
+            was_failing = self.failing.swap(false, Ordering::SeqCst);
         }
         if self.recent.load(Ordering::Relaxed) > 0 {
             self.remember(0);
         }
+        was_failing
+    }
+
+    /// Notes that it stays in despite a failure. Returns whether it is failing from now on: the last `after` requests failed.
+    pub(crate) fn starts_failing(&self, after: u32) -> bool {
+        let fails = || self.failures.load(Ordering::SeqCst) >= after;
+        if !fails() || self.failing.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        // A success in between has not seen the mark.
+        fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
     /// Notes a request that it failed. If the server has served another request since this one was sent, only this request went
@@ -141,6 +193,7 @@ impl Health {
         let lasts = lasts.min(plan.lasts.saturating_mul(LONGEST));
         past.ejection = Some((lasts, now + lasts));
         self.ejected.store(true, Ordering::Relaxed);
+        self.failing.store(false, Ordering::SeqCst);
         lasts
     }
 

@@ -8,6 +8,8 @@ use prometheus_client::metrics::gauge::Gauge;
 pub struct UpstreamMetrics {
     /// Servers that take requests.
     pub healthy: Gauge,
+    /// Servers that get requests and fail them in a row.
+    pub failing: Gauge,
     /// Servers that failed, and are left out for a while.
     pub ejected: Gauge,
     /// Servers that failed their checks.

@@ -11,7 +11,7 @@ pub struct ServerState {
     pub url: String,
     /// Its address.
     pub address: SocketAddr,
-    /// `healthy`, `ejected` or `unhealthy`.
+    /// `healthy`, `failing`, `ejected` or `unhealthy`.
     pub state: &'static str,
     /// Requests that it has.
     pub in_flight: usize,
@@ -35,11 +35,7 @@ pub(crate) fn of(background: &Background) -> UpstreamState {
     let servers = servers.iter().map(|server| ServerState {
         url: server.plan.to_string(),
         address: server.address,
-        state: match () {
-            () if server.health.is_unhealthy() => "unhealthy",
-            () if server.health.is_ejected() => "ejected",
-            () => "healthy",
-        },
+        state: server.health.state().word(),
         in_flight: server.places.taken(),
         failures: server.health.failures(),
     });

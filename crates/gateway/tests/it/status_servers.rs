@@ -2,7 +2,8 @@
 
 use http::StatusCode;
 use tidegate_status::document::State;
-use tidegate_testkit::{Client, Upstream, body};
+use tidegate_testkit::{Client, Port, Upstream, body};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::kit::{get, page, until};
 use crate::status::{status, when};
@@ -44,6 +45,67 @@ routes: [{{ path: /**, upstream: pair }}]
         seen.health.reasons,
         ["1 of 2 servers of pair take no requests."]
     );
+    gateway.stop().await;
+}
+
+/// The only server of an upstream is never ejected. It is not healthy while it refuses all connections.
+#[tokio::test]
+async fn the_only_server_fails_until_it_serves_a_request() {
+    let port = Port::reserve();
+    let gateway = TestGateway::start(&format!(
+        "
+upstreams: {{ only: {{ servers: [\"http://{}\"], eject: {{ after: 3 }} }} }}
+routes: [{{ path: /**, upstream: only }}]
+",
+        port.addr()
+    ))
+    .await;
+    let client = Client::new(gateway.address);
+    let state = async || {
+        let status = status(gateway.admin).await;
+        status.upstreams[0].servers[0].state.clone()
+    };
+    let figure = async |state: &str| {
+        let (_, metrics) = page(gateway.admin, "/metrics").await;
+        let start = format!("tidegate_upstream_servers{{upstream=\"only\",state=\"{state}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&start));
+        line.map(str::to_owned)
+    };
+    for _ in 0..2 {
+        assert_eq!(get(&client, "/", &[]).await, 502);
+    }
+    assert_eq!(figure("healthy").await.as_deref(), Some("1"));
+    assert_eq!(get(&client, "/", &[]).await, 502);
+    assert_eq!(figure("failing").await.as_deref(), Some("1"));
+    assert_eq!(figure("healthy").await.as_deref(), Some("0"));
+    let seen = when(gateway.admin, "it is an event", |it| {
+        it.events.iter().any(|event| event.kind == "upstream")
+    })
+    .await;
+    let expected = format!("The server {} of only fails all requests.", port.addr());
+    assert_eq!(
+        (&*seen.events[0].text, seen.events[0].state),
+        (&*expected, State::Warning)
+    );
+    assert_eq!(seen.health.reasons, ["All requests to only fail."]);
+    assert_eq!(seen.health.state, State::Warning);
+    assert_eq!(state().await, "failing");
+    let server = port.listen();
+    tokio::spawn(async move {
+        let (mut socket, _) = server.accept().await.unwrap();
+        let mut head = [0; 1_024];
+        let _ = socket.read(&mut head).await.unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        socket.write_all(answer).await.unwrap();
+    });
+    assert_eq!(get(&client, "/", &[]).await, 200);
+    let seen = when(gateway.admin, "it serves again", |it| {
+        it.health.reasons.is_empty()
+    })
+    .await;
+    let expected = format!("The server {} of only takes requests again.", port.addr());
+    assert_eq!(seen.events[0].text, expected);
+    assert_eq!(state().await, "healthy");
     gateway.stop().await;
 }
 

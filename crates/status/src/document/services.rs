@@ -24,7 +24,7 @@ pub struct Server {
     pub url: String,
     /// Its address.
     pub address: String,
-    /// `healthy`, `ejected` or `unhealthy`.
+    /// `healthy`, `failing`, `ejected` or `unhealthy`.
     pub state: String,
     /// Requests that it has now.
     pub in_flight: u64,

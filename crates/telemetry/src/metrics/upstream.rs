@@ -41,13 +41,13 @@ pub(super) struct UpstreamFamilies {
 }
 
 /// The states that servers are counted by.
-const STATES: [&str; 3] = ["healthy", "ejected", "unhealthy"];
+const STATES: [&str; 4] = ["healthy", "failing", "ejected", "unhealthy"];
 
 impl UpstreamFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "upstream_servers",
-            "Servers by whether they take requests, were ejected, or failed their checks",
+            "Servers by whether they take requests, fail all requests, were ejected, or failed their checks",
             self.servers.clone(),
         );
         registry.register(
@@ -100,12 +100,13 @@ impl UpstreamFamilies {
             let upstream = upstream.clone();
             family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
         };
-        let [healthy, ejected, unhealthy] = STATES.map(servers);
+        let [healthy, failing, ejected, unhealthy] = STATES.map(servers);
         let own = UpstreamLabels {
             upstream: upstream.clone(),
         };
         UpstreamMetrics {
             healthy,
+            failing,
             ejected,
             unhealthy,
             ejections: self.ejections.get_or_create_owned(&own),

@@ -49,6 +49,24 @@ fn each_ejection_in_a_row_is_twice_as_long() {
     assert_eq!(health.eject(&EJECT, now), SECOND);
 }
 
+#[test]
+fn a_row_of_failures_makes_a_server_failing_until_a_success() {
+    let health = Health::default();
+    for _ in 0..2 {
+        fail(&health);
+        assert!(!health.starts_failing(EJECT.after));
+    }
+    fail(&health);
+    assert!(health.starts_failing(EJECT.after));
+    assert_eq!(health.state(), State::Failing);
+    fail(&health);
+    assert!(!health.starts_failing(EJECT.after), "once");
+    assert!(health.is_in(), "it gets requests as before");
+    assert!(health.succeeded());
+    assert_eq!(health.state(), State::Healthy);
+    assert!(!health.succeeded(), "once");
+}
+
 /// Such failures would eject the server again at its next failure, also after a success.
 #[test]
 fn failures_before_an_ejection_do_not_eject_again() {
@@ -105,7 +123,7 @@ fn half_of_the_last_requests_are_too_many_failures() {
         for number in 0..2 * of {
             match number % 2 {
                 0 => fail(&health),
-                _ => health.succeeded(),
+                _ => _ = health.succeeded(),
             }
         }
     };
@@ -126,7 +144,7 @@ fn a_server_is_compared_with_another() {
     assert!(one.fails_more_than(&other));
     fail(&other);
     assert!(!one.fails_more_than(&other));
-    (0..64).for_each(|_| other.succeeded());
+    (0..64).for_each(|_| _ = other.succeeded());
     assert!(one.fails_more_than(&other), "its failures are forgotten");
 }
 
