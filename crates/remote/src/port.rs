@@ -94,7 +94,7 @@ impl AdminPort {
     }
 }
 
-/// Adds how the gateway is asked without its configuration.
+/// Adds the option that needs no configuration.
 fn with_remedy(failure: Failure) -> Failure {
     let message = failure.message.trim_end();
     Failure {

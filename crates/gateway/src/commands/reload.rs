@@ -1,5 +1,5 @@
-//! When a running gateway's configuration is loaded anew: at SIGHUP, and when its file has changed. After a refused reload, also
-//! when a file has changed that the refused configuration names.
+//! Reloads the configuration of a running gateway at SIGHUP, and when its file changes. After a refused reload, a change of a file
+//! that the refused configuration names is a reason as well.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -83,8 +83,8 @@ impl Reloads {
         files.map(|path| (path.clone(), Stamp::of(path))).collect()
     }
 
-    /// Watches the configuration and the files of an error from here on. The stamps are from before the load, where there are some: a
-    /// file that changes during the load is a reason for the next one.
+    /// Watches the configuration and the files of an error from here on. `stamps` are from before the load: a change during the load is
+    /// a reason for another load.
     fn watch(&mut self, stamps: &Stamps, error: Option<&ReloadError>) {
         let named = error.into_iter().flat_map(ReloadError::files);
         let files = std::iter::once(&*self.path).chain(named);

@@ -35,7 +35,7 @@ impl ConfigError {
     }
 }
 
-/// What looks wrong in a configuration that would start: the whole text, ready to print.
+/// A doubt about a configuration that would start: the whole text, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning(String);
 
