@@ -122,9 +122,7 @@ pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
         );
     }
     if key.starts_with("x-") {
-        return Some(
-            "no keys are left for extensions: an anchor stands at the first use of its value",
-        );
+        return Some("extension keys are not read: an anchor stands at the first use of its value");
     }
     NOTES.iter().find(fits).map(|(_, _, note)| *note)
 }
