@@ -103,7 +103,7 @@ fn it_names_route_client_limits_and_keys() {
             "  quota:  capacity 200, refill 100/h",
             "limit:    own, a fixed_window of 60, per client",
             "  quota:  limit 60, window 31d",
-            "limit:    split, a leaky_bucket of 5, per client, route; what it admits waits for its turn",
+            "limit:    split, a leaky_bucket of 5, per client and route; what it admits waits for its turn",
             "  quota:  queue 5, drain 1/h",
         ]
     );
