@@ -119,12 +119,13 @@ impl Decided {
         let decision = self.decision.as_ref();
         let verdicts: &[_] = decision.map_or(&[], |decision| &decision.verdicts);
         let asked = self.charged.iter().zip(verdicts);
-        asked.filter_map(|(index, verdict)| {
-            let rule = self.rules.get(*index)?;
+        let (rules, plan) = (&self.rules, self.plan.as_ref());
+        asked.filter_map(move |(index, verdict)| {
+            let rule = rules.get(*index)?;
             Some(LimitVerdict {
                 index: *index,
                 rule,
-                limit: rule.limit_for(self.plan.as_ref())?,
+                limit: rule.limit_for(plan)?,
                 verdict: verdict.as_ref(),
             })
         })

@@ -199,7 +199,7 @@ impl Rule {
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn limit_under<'a>(&'a self, plan: &'a ClientPlan) -> Option<&'a Arc<Limit>> {
         if let Some(of_plan) = self.plans.get(plan.index()) {
             return of_plan.as_ref();
