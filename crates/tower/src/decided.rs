@@ -115,6 +115,8 @@ impl Decided {
     }
 
     /// What each limit said that was asked, in the order of the rules.
+    // The loop over it is in another crate.
+    #[inline]
     pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {
         let decision = self.decision.as_ref();
         let verdicts: &[_] = decision.map_or(&[], |decision| &decision.verdicts);
