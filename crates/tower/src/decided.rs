@@ -114,7 +114,7 @@ impl Decided {
         self.access.as_ref()?.exempt_by()
     }
 
-    /// What each limit said that was asked, in the order of the rules.
+    /// Returns the verdict of each limit that the store decided, in the order of the rules.
     // The loop over it is in another crate.
     #[inline]
     pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {

@@ -201,7 +201,7 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// Returns a limit with the numbers of `what`, a plan or an override, or no limit if it is unlimited. Nothing is returned if it is refused.
+/// Returns a limit with the numbers of `what`, a plan or an override, or no limit if it is unlimited. Returns none if the numbers are refused.
 pub(crate) fn plan_quota(
     check: &mut Check<'_>,
     what: &str,
