@@ -24,7 +24,9 @@ use crate::shape::{Named, SingleOr};
 use crate::upstreams::balance::{WrittenSticky, balance};
 use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
 use crate::upstreams::own::{OwnAddress, elsewhere};
-use crate::upstreams::server::{Server, ServerScheme, Target, listed_twice, other_scheme};
+use crate::upstreams::server::{
+    Server, ServerScheme, Target, address_in_certificate, listed_twice, other_scheme,
+};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
 use crate::value::Scalar;
 use crate::value::number::{Connections, Percent, bounded};
@@ -166,6 +168,20 @@ fn group(
         check,
         servers.iter().map(|(server, _, place)| (server, *place)),
     );
+    let has_settings = |tls: &Spanned<WrittenUpstreamTls>| {
+        let WrittenUpstreamTls {
+            ca,
+            server_name,
+            verify,
+            ..
+        } = &tls.value;
+        ca.is_some() || server_name.is_some() || verify.is_some()
+    };
+    if !upstream.tls.as_ref().is_some_and(has_settings) {
+        for (server, _, place) in &servers {
+            address_in_certificate(check, server, *place);
+        }
+    }
     let usual = &mut upstreams.usual;
     let tls = if own.is_some() { &mut own } else { usual };
     let plans = servers.into_iter();
@@ -224,6 +240,7 @@ pub(crate) fn target(
 ) -> Option<Arc<UpstreamPlan>> {
     let name = match check.read(scalar)? {
         Target::Server(server) => {
+            address_in_certificate(check, &server, scalar.place);
             let server = (server, 1, scalar.place);
             let server = server_plan(check, server, &mut upstreams.usual, &upstreams.own)?;
             let plan = upstreams.alone.entry(server.to_string());

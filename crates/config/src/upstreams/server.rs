@@ -1,6 +1,7 @@
 //! The URLs of servers.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -96,6 +97,21 @@ pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Op
     };
     let problem = Problem::new(place, format!("`{scheme}` at port {port}"));
     check.warn(problem.note(format!("did you mean {meant}://?")));
+}
+
+/// Warns of a server at an address whose certificate is verified for that address. Public authorities issue few such certificates.
+pub(crate) fn address_in_certificate(check: &mut Check<'_>, server: &Server, place: Option<Place>) {
+    let host = server.authority.host().trim_matches(['[', ']']);
+    if server.scheme != ServerScheme::Https || host.parse::<IpAddr>().is_err() {
+        return;
+    }
+    let problem = Problem::new(
+        place,
+        format!("the certificate must have the address {host} itself"),
+    );
+    check.warn(problem.note(
+        "if it has a name, write the name in the URL, or `tls: { server_name: NAME }` under `upstreams`; with the address there, this warning ends",
+    ));
 }
 
 /// Whether this is a host with a port, and `http://` was forgotten.

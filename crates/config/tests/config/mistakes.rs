@@ -394,6 +394,21 @@ fn ports_of_another_scheme() {
             ("https://api.example.com:80", "did you mean http://?"),
             ("https://api.example.com:443", ""),
             ("http://api.example.com:8443", ""),
+            (
+                "https://203.0.113.7",
+                "must have the address 203.0.113.7 itself",
+            ),
+            ("https://[2001:db8::1]:8443", "`tls: { server_name: NAME }`"),
+            ("http://203.0.113.7", ""),
+        ],
+    );
+    let group = "upstreams: { api: { servers: [\"https://203.0.113.7\"]… } }\nroutes: [{ path: /**, upstream: api }]";
+    compare(
+        &format!("{LIMITS}always: [a, b]\n{group}"),
+        &[
+            ("", "must have the address 203.0.113.7 itself"),
+            (", tls: { server_name: api.example.com }", ""),
+            (", tls: { server_name: 203.0.113.7 }", ""),
         ],
     );
     let redis = "secret: hunter2-hunter2-hunter2\nstore: { redis: { gateways: 1, url: \"…\" } }";
