@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
-use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Overload, Pressure, RequestGuard};
+use tidegate_server::{
+    ClientBody, ConnectionInfo, Dropped, Overload, Pressure, ProxyHeader, RequestGuard,
+};
 use tidegate_store::Store;
 use tidegate_tower::{
     Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, Preflight, RateLimit,
@@ -91,6 +93,8 @@ pub(crate) struct Begun {
     next: Next,
     /// For the answer, if answers carry it.
     request_id: Option<RequestId>,
+    /// Whether a trusted proxy sent it and named no client.
+    is_unnamed: bool,
 }
 
 /// What is to be done with a request.
@@ -135,6 +139,7 @@ impl Stack {
                 end: RequestEnd::begin(record, None, log, metrics, guard),
                 next: Next::Shed,
                 request_id: answer_id,
+                is_unnamed: false,
             };
         }
         // Target: host, path and framing are checked once, so that all that follows reads the same.
@@ -142,10 +147,10 @@ impl Stack {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
         };
-        // Proxies that are not trusted are shown to the operator.
-        if let Some(header) = target.as_ref().ok().and_then(|target| target.proxy_header) {
-            self.report_proxy(header, &connection);
-        }
+        // Proxies: mistakes in their configuration are shown to the operator.
+        let is_unnamed = target
+            .as_ref()
+            .is_ok_and(|target| self.check_proxy(target, &connection));
         // Route: the first that matches. Before the record, because requests are counted and logged by route.
         let found = target.and_then(|target| {
             let found = self.routes.of(&request, &target)?;
@@ -212,6 +217,7 @@ impl Stack {
             end,
             next,
             request_id: answer_id,
+            is_unnamed,
         }
     }
 
@@ -223,6 +229,7 @@ impl Stack {
             mut end,
             next,
             request_id,
+            is_unnamed,
         } = begun;
         // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
         let call = grpc::call(&request);
@@ -263,6 +270,10 @@ impl Stack {
             }
         };
         let by = end.answered(&mut response, request_id.as_ref());
+        // Health checks of a proxy name no client either. A limit refuses its address if clients share it.
+        if is_unnamed && end.outcome() == RequestOutcome::Limited {
+            self.report_proxy(ProxyHeader::Missing, &connection);
+        }
         match (by, call) {
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {

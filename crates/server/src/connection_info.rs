@@ -92,8 +92,8 @@ impl ConnectionInfo {
         self.is_trusted
     }
 
-    /// Marks the peer as an untrusted proxy. Returns whether this is the first time on the connection.
-    pub fn report_untrusted(&self) -> bool {
+    /// Marks a mistake of proxies as reported. Returns whether this is the first time on the connection.
+    pub fn report_proxy(&self) -> bool {
         let is_reported = &self.connection.is_reported;
         !is_reported.load(Ordering::Relaxed) && !is_reported.swap(true, Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Peers that send the headers of proxies, and are no trusted proxies. They are kept by network, for the operator who forgot one.
+//! Peers that send the headers of proxies and are no trusted proxies, and trusted proxies that send none. They are kept by network, for
+//! the operator who forgot one.
 //!
 //! Clients may send such headers, too. So the memory is bounded, and networks of clients do not take the places of private
 //! networks, in which most proxies are.
@@ -25,11 +26,18 @@ pub enum ProxyHeader {
     Forwarded,
     /// The PROXY protocol, before the first request.
     ProxyProtocol,
+    /// None of them: a trusted proxy named no client, and a limit refused the request.
+    Missing,
 }
 
 impl ProxyHeader {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::XForwardedFor, Self::Forwarded, Self::ProxyProtocol];
+    pub const ALL: [Self; 4] = [
+        Self::XForwardedFor,
+        Self::Forwarded,
+        Self::ProxyProtocol,
+        Self::Missing,
+    ];
 
     /// The word for metrics, and for `from` in the configuration.
     pub const fn label(self) -> &'static str {
@@ -37,6 +45,7 @@ impl ProxyHeader {
             Self::XForwardedFor => "x_forwarded_for",
             Self::Forwarded => "forwarded",
             Self::ProxyProtocol => "proxy_protocol",
+            Self::Missing => "missing",
         }
     }
 }

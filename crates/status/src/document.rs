@@ -76,7 +76,7 @@ pub struct Gateway {
     pub memory_max_bytes: Option<u64>,
 }
 
-/// A network that sends a header of proxies, and is not trusted.
+/// A network that sends a header of proxies and is not trusted, or that is trusted and sends none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UntrustedProxy {
@@ -84,9 +84,9 @@ pub struct UntrustedProxy {
     pub network: String,
     /// The address of the last connection.
     pub address: String,
-    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`.
+    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`; `missing`: none.
     pub header: String,
-    /// Connections with such a header.
+    /// Connections with such a header, or without one and with a refusal by a limit.
     pub connections: u64,
     /// The effect, and the lines to add to the configuration, in sentences.
     pub text: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use clap::Args;
@@ -68,6 +69,9 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
             );
         }
     }
+    if let Some(hint) = hint_for_root(config, is_root()) {
+        let _ = writeln!(report, "{hint}");
+    }
     if options.connect {
         let tried = connect::try_all(&mut plan)?;
         for one in &tried {
@@ -91,6 +95,16 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     }
     super::print(&report);
     Ok(())
+}
+
+/// Returns a hint if root checks the configuration of a service. Root can read files that the user of the service cannot.
+fn hint_for_root(config: &Path, is_root: bool) -> Option<&'static str> {
+    let is_installed = is_root && config.starts_with("/etc");
+    is_installed.then_some("all files were read as root: `sudo -u USER tidegate check` reads them as the user of the service")
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 /// A warning if not as many connections fit as may be open.
@@ -122,7 +136,8 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
     Ok(warnings)
 }
 
-/// One warning per network that sends headers of proxies to the running gateway, and that this configuration does not trust either.
+/// One warning per network that sends headers of proxies to the running gateway and that this configuration does not trust either, or that
+/// it trusts and that sends none.
 fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(&AdminPort::of(&plan.admin)?, call) {
@@ -135,7 +150,7 @@ fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
         address.is_ok_and(|address| plan.clients.trusted.contains(address))
     };
     let proxies = status.untrusted_proxies.iter();
-    let proxies = proxies.filter(|it| !trusts(&it.address));
+    let proxies = proxies.filter(|it| trusts(&it.address) == (it.header == "missing"));
     let warnings = proxies.map(|it| format!("warning: {}", tidegate_remote::plain(&it.text)));
     Ok(warnings.collect())
 }
@@ -181,4 +196,17 @@ fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
 fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_reminded_of_the_user_of_an_installed_service() {
+        let hint = |path, is_root| hint_for_root(Path::new(path), is_root).is_some();
+        assert!(hint("/etc/tidegate/gateway.yaml", true));
+        assert!(!hint("/etc/tidegate/gateway.yaml", false));
+        assert!(!hint("gateway.yaml", true));
+    }
 }

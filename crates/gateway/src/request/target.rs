@@ -11,7 +11,6 @@ use super::problem::Problem;
 use tidegate_net::head::{HeadCount, HeaderLines};
 use tidegate_net::host::host_of;
 use tidegate_net::path::{EncodedSlashes, PathError, normalize};
-use tidegate_server::ProxyHeader;
 
 /// The longest target, in bytes: the path with its query, and the authority, where one comes with it.
 const MAX_TARGET: usize = 8 * 1024;
@@ -31,8 +30,9 @@ pub(crate) struct Target<'a> {
     /// As it was sent.
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
-    /// The header by which a proxy names the client, if there is one.
-    pub(crate) proxy_header: Option<ProxyHeader>,
+    /// Whether a header of proxies names the client.
+    pub(crate) has_x_forwarded_for: bool,
+    pub(crate) has_forwarded: bool,
 }
 
 impl<'a> Target<'a> {
@@ -65,7 +65,8 @@ impl<'a> Target<'a> {
             encoded_slashes,
             query: request.uri().query(),
             headers: request.headers(),
-            proxy_header: proxy_header(&head),
+            has_x_forwarded_for: head.has_x_forwarded_for,
+            has_forwarded: head.has_forwarded,
         })
     }
 }
@@ -96,14 +97,6 @@ fn has_small_letters(method: &Method) -> bool {
         .as_str()
         .bytes()
         .any(|byte| byte.is_ascii_lowercase())
-}
-
-fn proxy_header(head: &HeadCount<'_>) -> Option<ProxyHeader> {
-    match (head.has_x_forwarded_for, head.has_forwarded) {
-        (true, _) => Some(ProxyHeader::XForwardedFor),
-        (false, true) => Some(ProxyHeader::Forwarded),
-        (false, false) => None,
-    }
 }
 
 fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Problem> {

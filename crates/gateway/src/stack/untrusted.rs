@@ -1,16 +1,36 @@
-//! Peers that send the headers of proxies without being trusted, for the operator who may have forgotten one.
+//! Peers that send the headers of proxies without being trusted, and trusted proxies that send none: mistakes of operators.
 
 use tidegate_server::{ConnectionInfo, ProxyHeader};
 use tidegate_tower::AddressFrom;
 
 use super::Stack;
+use crate::request::target::Target;
 
 impl Stack {
-    /// Notes a peer that sent this header and is not trusted, once per connection. With `from: proxy_protocol` the gateway reads no such
-    /// headers.
+    /// Notes an untrusted peer that sends a header of proxies, once per connection. Returns whether the peer is trusted and sends
+    /// no header that names the client. With `from: proxy_protocol` the gateway reads no such headers.
+    pub(super) fn check_proxy(&self, target: &Target<'_>, connection: &ConnectionInfo) -> bool {
+        let (has_list, has_forwarded) = (target.has_x_forwarded_for, target.has_forwarded);
+        let has_own = match self.clients.address_from {
+            AddressFrom::XForwardedFor => has_list,
+            AddressFrom::Forwarded => has_forwarded,
+            AddressFrom::Connection => return false,
+        };
+        if connection.is_trusted() {
+            return !has_own;
+        }
+        let header = match (has_list, has_forwarded) {
+            (true, _) => ProxyHeader::XForwardedFor,
+            (false, true) => ProxyHeader::Forwarded,
+            (false, false) => return false,
+        };
+        self.report_proxy(header, connection);
+        false
+    }
+
+    /// Notes a peer for the operator, once per connection.
     pub(super) fn report_proxy(&self, header: ProxyHeader, connection: &ConnectionInfo) {
-        let is_read = self.clients.address_from != AddressFrom::Connection;
-        if !connection.is_trusted() && is_read && connection.report_untrusted() {
+        if connection.report_proxy() {
             let proxies = self.metrics.connections().untrusted_proxies();
             proxies.add(connection.peer().ip(), header);
         }

@@ -85,6 +85,41 @@ async fn the_header_that_is_not_read_is_named_with_its_source() {
     bench.stop().await;
 }
 
+#[tokio::test]
+async fn a_trusted_proxy_that_names_no_client_is_listed_once_a_limit_refuses_it() {
+    for (from, sent) in [
+        ("x_forwarded_for", FORWARDED_FOR),
+        ("forwarded", ("forwarded", "for=203.0.113.7")),
+    ] {
+        let clients =
+            format!("trusted_proxies: [127.0.0.1]\nclients: [{{ ip: {{ from: {from} }} }}]\n");
+        let bench = Bench::start(&format!("{clients}{ROUTES}")).await;
+        let (client, admin) = (&bench.client, bench.gateway.admin);
+        // A named client is refused, and a request like a health check is admitted.
+        assert_eq!(get(client, "/", &[sent]).await, 200);
+        assert_eq!(get(client, "/", &[sent]).await, 429);
+        assert_eq!(get(client, "/", &[]).await, 200);
+        assert_eq!(listed(&bench.gateway).await, []);
+        assert_eq!(get(client, "/", &[]).await, 429);
+        assert_eq!(get(client, "/", &[]).await, 429);
+        let [proxy] = &listed(&bench.gateway).await[..] else {
+            panic!("one network");
+        };
+        assert_eq!((&*proxy.header, proxy.connections), ("missing", 1));
+        let remedy = format!(
+            "let it set {}",
+            if from == "forwarded" {
+                "Forwarded"
+            } else {
+                "X-Forwarded-For"
+            }
+        );
+        assert!(proxy.text.contains(&remedy), "{}", proxy.text);
+        assert_eq!(sample(admin, &connections("missing")).await, 1);
+        bench.stop().await;
+    }
+}
+
 /// With `from: proxy_protocol` headers of requests are read of nobody, and clients may send what they like.
 #[tokio::test]
 async fn headers_that_nobody_reads_are_not_reported() {

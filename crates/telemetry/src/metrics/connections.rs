@@ -85,7 +85,7 @@ impl ConnectionMetrics {
         );
         registry.register(
             "untrusted_proxy_connections",
-            "Connections of peers that are no trusted proxies and send a header of proxies, by header",
+            "Connections of untrusted peers that send a header of proxies, or of trusted ones that send none and are limited, by header",
             self.by_header.clone(),
         );
     }

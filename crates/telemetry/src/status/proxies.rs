@@ -1,4 +1,4 @@
-//! Networks from which proxies connect that are not trusted, with the line of the configuration that is missing.
+//! Networks of proxies that are not trusted, or name no clients, with the line of the configuration that is missing.
 
 use tidegate_server::{ProxyHeader, UntrustedProxy};
 use tidegate_status::document;
@@ -30,20 +30,28 @@ pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
         .collect()
 }
 
-/// Whether the header still has no effect. A reload may have changed that.
+/// Whether the mistake is still there. A reload may have changed that.
 fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
-    !clients.trusted.contains(proxy.address)
-        || (proxy.header == ProxyHeader::ProxyProtocol && !is_read(proxy.header, clients))
+    let is_trusted = clients.trusted.contains(proxy.address);
+    match proxy.header {
+        ProxyHeader::XForwardedFor | ProxyHeader::Forwarded => !is_trusted,
+        ProxyHeader::ProxyProtocol => !is_trusted || !is_read(proxy.header, clients),
+        ProxyHeader::Missing => is_trusted && expected(clients) != ProxyHeader::ProxyProtocol,
+    }
 }
 
 /// Whether addresses are taken from this header.
 fn is_read(header: ProxyHeader, clients: &Clients) -> bool {
-    let from = match header {
-        ProxyHeader::XForwardedFor => AddressFrom::XForwardedFor,
-        ProxyHeader::Forwarded => AddressFrom::Forwarded,
-        ProxyHeader::ProxyProtocol => AddressFrom::Connection,
-    };
-    clients.address_from == from
+    expected(clients) == header
+}
+
+/// The header that addresses are taken from.
+const fn expected(clients: &Clients) -> ProxyHeader {
+    match clients.address_from {
+        AddressFrom::XForwardedFor => ProxyHeader::XForwardedFor,
+        AddressFrom::Forwarded => ProxyHeader::Forwarded,
+        AddressFrom::Connection => ProxyHeader::ProxyProtocol,
+    }
 }
 
 const fn name(header: ProxyHeader) -> &'static str {
@@ -51,6 +59,7 @@ const fn name(header: ProxyHeader) -> &'static str {
         ProxyHeader::XForwardedFor => "X-Forwarded-For",
         ProxyHeader::Forwarded => "Forwarded",
         ProxyHeader::ProxyProtocol => "PROXY",
+        ProxyHeader::Missing => "missing",
     }
 }
 
@@ -58,9 +67,16 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines to add. In a public network these name the address alone, as others share the network.
+/// Describes the proxy, and the lines to add to its configuration or to the gateway's. In a public network these name the address alone, as others share the network.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
+    if proxy.header == ProxyHeader::Missing {
+        let (address, header) = (proxy.address, name(expected(clients)));
+        return format!(
+            "{address} is in `trusted_proxies` and sends no {header}: a limit refused it, and all clients behind it count as one \
+             address. If it is your load balancer, let it set {header}."
+        );
+    }
     let peers = match proxy.is_private() && !proxy.address.is_loopback() {
         true => network.clone(),
         false => proxy.address.to_string(),
