@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use http::header::Entry;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, Outcome};
@@ -58,11 +59,20 @@ pub(crate) fn write(
     now: Micros,
     reset: Reset,
 ) {
-    if let Some(theirs) = headers.get(X_RATELIMIT_REMAINING).and_then(number) {
-        let is_whole =
-            headers.contains_key(X_RATELIMIT_LIMIT) && headers.contains_key(X_RATELIMIT_RESET);
-        if is_whole && theirs < verdict.remaining {
-            return;
+    let remaining = digits(verdict.remaining);
+    match headers.entry(X_RATELIMIT_REMAINING) {
+        // Most APIs send none. A lookup before the insertion would hash the name twice.
+        Entry::Vacant(vacant) => {
+            vacant.insert(remaining);
+        }
+        Entry::Occupied(theirs) => {
+            let theirs = number(theirs.get());
+            let is_whole =
+                headers.contains_key(X_RATELIMIT_LIMIT) && headers.contains_key(X_RATELIMIT_RESET);
+            if is_whole && theirs.is_some_and(|theirs| theirs < verdict.remaining) {
+                return;
+            }
+            headers.insert(X_RATELIMIT_REMAINING, remaining);
         }
     }
     let reset = match reset {
@@ -71,7 +81,6 @@ pub(crate) fn write(
     };
     let reset = reset.div_ceil(1_000_000);
     headers.insert(X_RATELIMIT_LIMIT, digits(limit.quota().capacity()));
-    headers.insert(X_RATELIMIT_REMAINING, digits(verdict.remaining));
     if limit.quota().has_reset() {
         headers.insert(X_RATELIMIT_RESET, digits(reset));
     }
