@@ -1,7 +1,7 @@
 //! Problems of a file, and how they are shown: the place, the line, what is allowed.
 
-mod mask;
 mod outcome;
+mod secrets;
 
 use std::cell::OnceCell;
 use std::fmt::Write as _;
@@ -13,10 +13,6 @@ pub const MAX_PROBLEMS: usize = 20;
 
 /// The most of a line that is shown, in characters.
 const WIDEST: usize = 100;
-
-/// If a file has a longer line, in bytes, it is reported by places alone. A line is shown only after a search for secrets, which
-/// takes some twenty times its length.
-const MAX_LINE: usize = 64 << 10;
 
 /// The most that a message quotes of the file, in characters.
 const MAX_QUOTE: usize = 200;
@@ -66,7 +62,6 @@ pub struct Problem {
     place: Option<Place>,
     message: String,
     notes: Vec<String>,
-    hides_rest: bool,
     hides_line: bool,
 }
 
@@ -77,7 +72,6 @@ impl Problem {
             place: place.into(),
             message: shortened(message.into()),
             notes: Vec::new(),
-            hides_rest: false,
             hides_line: false,
         }
     }
@@ -97,7 +91,7 @@ impl Problem {
     pub fn in_one_line(&self) -> String {
         let parts = std::iter::once(&self.message).chain(&self.notes);
         let parts: Vec<_> = parts.map(String::as_str).collect();
-        mask::credentials(&parts.join("; "))
+        without_users(&parts.join("; "))
     }
 
     /// Does not show the line: it may hold a secret, by mistake.
@@ -108,13 +102,13 @@ impl Problem {
         }
     }
 
-    /// An unknown key where some are allowed. If it may stand for one whose values are secret, the
-    /// rest of the line is not shown.
+    /// Returns the problem of an unknown key where some are allowed. If it may stand for a key of secrets, its line is not shown.
     pub fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
         // What is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
         // So may what stands beside a hash.
-        let is_key = allowed.contains(&"hash") && nearest(key, allowed.iter().copied()).is_none();
+        let meant = nearest(key, allowed.iter().copied());
+        let is_key = allowed.contains(&"hash") && meant.is_none();
         let message = if key.chars().all(is_word) && !is_key {
             format!("unknown key `{key}`")
         } else {
@@ -122,11 +116,9 @@ impl Problem {
         };
         let length = key.chars().count();
         let mut problem = Self::new(place.map(|place| Place { length, ..place }), message);
-        problem.hides_line = is_key;
-        let meant = nearest(key, allowed.iter().copied());
-        problem.hides_rest = match meant {
-            Some(meant) => mask::hides(meant),
-            None => allowed.iter().any(|key| mask::hides(key)),
+        problem.hides_line = match meant {
+            Some(meant) => secrets::may_be_secret(meant),
+            None => allowed.iter().any(|key| secrets::may_be_secret(key)),
         };
         problem.choices(key, allowed)
     }
@@ -164,10 +156,9 @@ pub struct Source<'a> {
     text: &'a str,
     // Whether no text may be shown.
     is_secret: bool,
-    has_long_line: bool,
     lines: Vec<&'a str>,
-    /// What each line continues; needed for lines that are shown.
-    carried: OnceCell<Vec<mask::Below>>,
+    /// Whether each line may be shown; made when the first one is to be shown.
+    shown: OnceCell<Vec<bool>>,
 }
 
 impl<'a> Source<'a> {
@@ -177,9 +168,8 @@ impl<'a> Source<'a> {
             name,
             text,
             is_secret: false,
-            has_long_line: text.lines().any(|line| line.len() > MAX_LINE),
             lines: text.lines().collect(),
-            carried: OnceCell::new(),
+            shown: OnceCell::new(),
         }
     }
 
@@ -245,41 +235,41 @@ impl<'a> Source<'a> {
 
     // Writing to a String cannot fail.
     fn tell(&self, kind: &str, problem: &Problem) -> String {
-        let message = mask::credentials(&problem.message);
-        let Some(place) = problem.place else {
-            let mut text = format!("{kind}: {}: {message}", self.name);
-            for note in &problem.notes {
-                let _ = write!(text, "\n = {note}");
-            }
-            return text;
+        let message = without_users(&problem.message);
+        let mut gutter = String::new();
+        let mut text = match problem.place {
+            Some(place) => format!("{kind}: {}: {message}", self.at(place)),
+            None => format!("{kind}: {}: {message}", self.name),
         };
-        let mut text = format!("{kind}: {}: {message}", self.at(place));
-        if self.is_secret || self.has_long_line || problem.hides_line {
-            for note in &problem.notes {
-                let _ = write!(text, "\n = {note}");
-            }
-            return text;
+        if let Some(place) = problem.place.filter(|place| self.shows(*place, problem)) {
+            let number = place.line.to_string();
+            gutter = " ".repeat(number.len());
+            let (line, carets) = self.excerpt(place);
+            let _ = write!(text, "\n{gutter} |\n{number} | {line}");
+            // An empty line leaves no blank behind the gutter.
+            text.truncate(text.trim_end_matches(' ').len());
+            let _ = write!(text, "\n{gutter} | {carets}");
         }
-        let number = place.line.to_string();
-        let gutter = " ".repeat(number.len());
-        let (line, carets) = self.excerpt(place, problem.hides_rest);
-        let _ = write!(text, "\n{gutter} |\n{number} | {line}");
-        // An empty line leaves no blank behind the gutter.
-        text.truncate(text.trim_end_matches(' ').len());
-        let _ = write!(text, "\n{gutter} | {carets}");
         for note in &problem.notes {
             let _ = write!(text, "\n{gutter} = {note}");
         }
         text
     }
 
-    /// The part of a line around a place, secrets masked, and the carets to go under it.
-    fn excerpt(&self, place: Place, hides_rest: bool) -> (String, String) {
-        let carried = self.carried.get_or_init(|| mask::carried(&self.lines));
-        let below = carried.get(place.line - 1).copied().unwrap_or_default();
-        let text = self.line(place.line);
-        let masked = mask::line(text, below, place.column - 1, place.length, hides_rest);
-        let mask::Masked { line, start, end } = masked;
+    /// Whether the line of a problem may be shown.
+    fn shows(&self, place: Place, problem: &Problem) -> bool {
+        let shown = || self.shown.get_or_init(|| secrets::shown(&self.lines));
+        // An error may be behind the last line.
+        let is_open = || shown().get(place.line - 1).copied().unwrap_or(true);
+        !self.is_secret && !problem.hides_line && is_open()
+    }
+
+    /// Returns the part of a line around a place, and the carets to go under it.
+    fn excerpt(&self, place: Place) -> (String, String) {
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        let line: Vec<char> = self.line(place.line).chars().map(printable).collect();
+        let start = line.len().min(place.column - 1);
+        let end = line.len().min(start + place.length);
         let first = if line.len() > WIDEST {
             start.saturating_sub(WIDEST / 2)
         } else {
@@ -298,6 +288,23 @@ impl<'a> Source<'a> {
         let width = end.min(last).saturating_sub(start).max(1);
         (shown, " ".repeat(shift) + &"^".repeat(width))
     }
+}
+
+/// Replaces the user and password of every URL in a text.
+fn without_users(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        clean.push_str(before);
+        rest = after;
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+        if let Some(length) = after[..end.unwrap_or(after.len())].rfind('@') {
+            clean.push_str("***");
+            rest = &after[length..];
+        }
+    }
+    clean + rest
 }
 
 /// A message whose quotes, between backticks, have at most [`MAX_QUOTE`] characters.

@@ -1,0 +1,109 @@
+//! Finds the lines of a file that an excerpt may show, because they cannot hold a secret.
+//!
+//! The rule reads the text alone, because a file whose form is wrong has no values yet. In doubt a line is not shown.
+
+use super::distance;
+
+/// Keys whose values may be secrets, and how many typing mistakes still count as that key.
+const SECRETS: [(&str, usize); 14] = [
+    ("secret", 2),
+    ("hash", 1),
+    ("url", 1),
+    ("jwks_url", 2),
+    ("password", 2),
+    ("passwd", 1),
+    ("token", 1),
+    ("api_token", 1),
+    ("key", 0),
+    ("keys", 0),
+    ("auth", 0),
+    // Headers that a route sets.
+    ("set", 0),
+    // Headers for the collector of traces.
+    ("headers", 0),
+    // Headers that a request must have. Its query is no secret: a URL is shown in logs.
+    ("request_has", 2),
+];
+
+/// Returns for each line whether it may be shown. A line that may hold a secret is hidden, with all lines of its block.
+pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
+    // The line that began the hidden block, and whether a quote or a bracket is open in it: then its end is not searched for.
+    let (mut secret, mut is_endless) = (None, false);
+    let shown = lines.iter().map(|line| {
+        if !is_endless && secret.is_some_and(|secret| is_behind(line, secret)) {
+            secret = None;
+        }
+        let is_comment = line.trim_start().starts_with('#');
+        let is_hidden = secret.is_some() || may_be_secret(line);
+        if is_hidden && !is_comment {
+            secret = secret.or(Some(line));
+            is_endless |= is_open(line);
+        }
+        !is_hidden
+    });
+    shown.collect()
+}
+
+/// Whether a text has a key of secrets among its words, also with a typing mistake, or a URL with a user.
+pub(super) fn may_be_secret(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
+    let is_key = |word: &str| {
+        let word = word.trim_matches('-');
+        let length = word.chars().count();
+        SECRETS.iter().any(|(secret, mistakes)| {
+            // Long files have many words; most differ in length.
+            length.abs_diff(secret.len()) <= *mistakes && distance(word, secret) <= *mistakes
+        })
+    };
+    text.contains("://") && text.contains('@') || words.any(is_key)
+}
+
+/// Whether a line begins a key or an element beside or above the block that `secret` began.
+fn is_behind(line: &str, secret: &str) -> bool {
+    let unindented = |line: &'_ str| line.trim_start_matches(' ').len();
+    let indent = |line: &str| line.len() - unindented(line);
+    let text = line.trim_start_matches(' ');
+    let element = text.strip_prefix("- ");
+    // The elements of a list may be indented no deeper than its key.
+    let is_sibling = match element {
+        Some(_) if indent(line) == indent(secret) => secret.trim_start().starts_with("- "),
+        _ => true,
+    };
+    let text = element.unwrap_or(text);
+    let is_key = text.split_once(':').is_some_and(|(key, value)| {
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        key.starts_with(is_word)
+            && key.chars().all(is_word)
+            && (value.is_empty() || value.starts_with(' '))
+    });
+    indent(line) <= indent(secret)
+        && is_sibling
+        && (is_key || element.is_some() && text.starts_with('{'))
+}
+
+/// Whether a quoted text, a list or a map goes on behind the end of a line.
+fn is_open(line: &str) -> bool {
+    let (mut quote, mut depth) = (None, 0);
+    // The last character, and the last character but blanks.
+    let (mut last, mut before) = (' ', ':');
+    let mut chars = line.chars();
+    while let Some(char) = chars.next() {
+        match (quote, char) {
+            (Some('"'), '\\') => _ = chars.next(),
+            (Some(mark), char) if char == mark => quote = None,
+            (Some(_), _) => {}
+            // A quote within a word opens no text.
+            (None, '"' | '\'') if ":,{[-?'\"".contains(before) => quote = Some(char),
+            (None, '{' | '[') => depth += 1,
+            (None, '}' | ']') => depth -= 1,
+            (None, '#') if last == ' ' => break,
+            (None, _) => {}
+        }
+        last = char;
+        if char != ' ' {
+            before = char;
+        }
+    }
+    quote.is_some() || depth > 0
+}
