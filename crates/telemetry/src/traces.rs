@@ -7,7 +7,6 @@
 //! A request that is not recorded costs two IDs and a header. Of one that is, spans are made at its end, from its record.
 
 mod context;
-mod environment;
 mod exporter;
 mod metrics;
 mod protobuf;
@@ -23,7 +22,6 @@ use prometheus_client::metrics::counter::Counter;
 
 use context::Parent;
 pub use context::TraceContext;
-pub use environment::{CollectorVariable, TraceEnvironment, WrongVariable};
 use exporter::Exporter;
 pub use metrics::TraceMetrics;
 pub use settings::TraceSettings;

@@ -1,12 +1,16 @@
 //! Which requests are traced, and where their spans go (`tracing`).
 
+mod environment;
+
 use http::{HeaderName, HeaderValue, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_telemetry::access_log::AccessLogSettings;
-use tidegate_telemetry::traces::{TraceEnvironment, TraceSettings, WrongVariable};
-use tidegate_yaml::{Place, Problem, Spanned};
+use tidegate_telemetry::traces::TraceSettings;
+use tidegate_yaml::Spanned;
+
+use environment::Environment;
 
 use crate::check::Check;
 use crate::log::access::Sample;
@@ -99,30 +103,31 @@ pub(crate) fn tracing(
     written: Option<&Spanned<Tracing>>,
 ) -> Option<TraceSettings> {
     let Spanned { value, place } = written?;
-    let environment = TraceEnvironment::new(check.env);
+    let place = *place;
+    let mut environment = Environment { check, place };
     if environment.is_disabled() {
         return None;
     }
     let otlp = match &value.otlp {
-        Some(scalar) => check.read(scalar),
-        None => collector(check, environment, *place),
+        Some(scalar) => environment.check.read(scalar),
+        None => environment.collector(),
     };
     let sample = match &value.sample {
-        Some(scalar) => check.read(scalar).map(|Sample(share)| share),
-        None => variable(check, *place, environment.sample()),
+        Some(scalar) => environment.check.read(scalar).map(|Sample(share)| share),
+        None => environment.sample(),
     };
-    let most = check.read_some(value.max_per_second.as_ref());
+    let most = environment.check.read_some(value.max_per_second.as_ref());
     let headers = match &value.headers {
-        Some(written) => headers(check, written),
-        None => variable(check, *place, environment.headers()),
+        Some(written) => headers(environment.check, written),
+        None => environment.headers(),
     };
     Some(TraceSettings {
         otlp: otlp.map(|OtlpUrl(url)| url),
         headers,
         sample: sample.unwrap_or(SAMPLE),
         max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
-        timeout: variable(check, *place, environment.timeout()),
-        resource: variable(check, *place, environment.resource()),
+        timeout: environment.timeout(),
+        resource: environment.resource(),
     })
 }
 
@@ -139,44 +144,6 @@ fn headers(
         }
     }
     read
-}
-
-/// The collector that the environment names.
-fn collector(
-    check: &mut Check<'_>,
-    environment: TraceEnvironment<'_>,
-    place: Option<Place>,
-) -> Option<OtlpUrl> {
-    let said = environment.collector()?;
-    variable(check, place, environment.protocol());
-    let read = match said.is_whole {
-        true => OtlpUrl::exact(&said.text),
-        false => OtlpUrl::of_collector(&said.text),
-    };
-    if read.is_err() {
-        let allowed = "a URL such as http://localhost:4318";
-        wrong(check, place, said.name, OtlpUrl::WHAT, allowed);
-    }
-    read.ok()
-}
-
-/// What a variable says; a default if it is wrong, which is reported.
-fn variable<T: Default>(
-    check: &mut Check<'_>,
-    place: Option<Place>,
-    read: Result<T, WrongVariable>,
-) -> T {
-    read.unwrap_or_else(|error| {
-        wrong(check, place, error.name, error.what, error.allowed);
-        T::default()
-    })
-}
-
-/// Refuses a variable. Its value is not shown: it may be a secret.
-fn wrong(check: &mut Check<'_>, place: Option<Place>, name: &str, what: &str, allowed: &str) {
-    let problem = format!("the environment variable `{name}` is not {what}");
-    let problem = Problem::new(place, problem).note(format!("allowed there: {allowed}"));
-    check.refuse(problem.note("`tracing` takes from the environment what is not written here"));
 }
 
 #[cfg(test)]

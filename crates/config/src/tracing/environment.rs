@@ -1,0 +1,206 @@
+//! The variables of OpenTelemetry, which `tracing` reads for keys that are not written.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use tidegate_telemetry::access_log::AccessLogSettings;
+use tidegate_yaml::{Place, Problem};
+
+use super::OtlpUrl;
+use crate::check::Check;
+use crate::value::Value as _;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time that a collector may take to answer, in milliseconds.
+const LONGEST_TIMEOUT: u64 = 60_000;
+const PROTOCOL: &str = "http/protobuf";
+
+/// The variables of OpenTelemetry. An empty variable counts as unset.
+pub(super) struct Environment<'c, 'e> {
+    pub(super) check: &'c mut Check<'e>,
+    /// The place of `tracing`, where wrong variables are reported.
+    pub(super) place: Option<Place>,
+}
+
+impl Environment<'_, '_> {
+    /// Returns the first of these variables that is set, with its name.
+    fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<(&'static str, String)> {
+        let value = |name| (self.check.env)(name).filter(|value| !value.is_empty());
+        let mut names = names.into_iter();
+        names.find_map(|name| Some((name, value(name)?)))
+    }
+
+    /// Reads the first of these variables that is set. A wrong value is refused.
+    fn read<T, const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+        what: &str,
+        allowed: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let (name, text) = self.first(names)?;
+        let value = read(&text);
+        if value.is_none() {
+            self.refuse(name, what, allowed);
+        }
+        value
+    }
+
+    /// Refuses a variable. Its value is not shown: it may be a secret.
+    fn refuse(&mut self, name: &str, what: &str, allowed: &str) {
+        let problem = format!("the environment variable `{name}` is not {what}");
+        let problem = Problem::new(self.place, problem).note(format!("allowed there: {allowed}"));
+        let note = "`tracing` takes from the environment what is not written here";
+        self.check.refuse(problem.note(note));
+    }
+
+    /// Whether tracing is off.
+    pub(super) fn is_disabled(&self) -> bool {
+        let disabled = self.first(["OTEL_SDK_DISABLED"]);
+        disabled.is_some_and(|(_, it)| it.eq_ignore_ascii_case("true"))
+    }
+
+    /// Returns where the collector is.
+    pub(super) fn collector(&mut self) -> Option<OtlpUrl> {
+        let exporter = self.first(["OTEL_TRACES_EXPORTER"]);
+        if exporter.is_some_and(|(_, name)| name == "none") {
+            return None;
+        }
+        let whole = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+        let names = [whole, "OTEL_EXPORTER_OTLP_ENDPOINT"];
+        let (name, _) = self.first(names)?;
+        let protocols = [
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+        ];
+        let what = "a protocol that tidegate speaks";
+        self.read(protocols, what, PROTOCOL, |it| {
+            (it == PROTOCOL).then_some(())
+        });
+        let allowed = "a URL such as http://localhost:4318";
+        self.read(names, OtlpUrl::WHAT, allowed, |text| {
+            let url = match name == whole {
+                true => OtlpUrl::exact(text),
+                false => OtlpUrl::of_collector(text),
+            };
+            url.ok()
+        })
+    }
+
+    /// Returns how many requests are traced, in millionths.
+    pub(super) fn sample(&mut self) -> Option<u32> {
+        let sampler = "OTEL_TRACES_SAMPLER";
+        let (_, name) = self.first([sampler])?;
+        let share = match name.strip_prefix("parentbased_").unwrap_or(&name) {
+            "always_on" => Some(1.0),
+            "always_off" => Some(0.0),
+            "traceidratio" => {
+                let names = ["OTEL_TRACES_SAMPLER_ARG"];
+                let share = |text: &str| text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+                let share = self.read(names, "a share", "a number from 0 to 1", share);
+                share.or(Some(1.0))
+            }
+            _ => {
+                let allowed =
+                    "always_on, always_off, traceidratio, or one of these behind parentbased_";
+                self.refuse(sampler, "a sampler", allowed);
+                None
+            }
+        };
+        share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
+    }
+
+    /// Returns how long the collector may take for a batch.
+    pub(super) fn timeout(&mut self) -> Duration {
+        let names = [
+            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+        ];
+        let millis = |text: &str| {
+            text.parse()
+                .ok()
+                .filter(|it| (1..=LONGEST_TIMEOUT).contains(it))
+        };
+        let millis = self.read(names, "a time in milliseconds", "1 to 60000", millis);
+        millis.map_or(TIMEOUT, Duration::from_millis)
+    }
+
+    /// Returns the headers for the collector: `name=value` pairs with commas between them, the values escaped as in a URL.
+    pub(super) fn headers(&mut self) -> Vec<(HeaderName, HeaderValue)> {
+        let names = [
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+        ];
+        let headers = self.read(
+            names,
+            "a list of headers",
+            "name=value,name=value",
+            |text| {
+                let pairs = pairs(text)?.into_iter().map(|(name, value)| {
+                    let mut value = HeaderValue::from_str(value.trim()).ok()?;
+                    value.set_sensitive(true);
+                    Some((name.parse::<HeaderName>().ok()?, value))
+                });
+                pairs.collect()
+            },
+        );
+        headers.unwrap_or_default()
+    }
+
+    /// Returns the attributes of this process, its name first.
+    pub(super) fn resource(&mut self) -> Vec<(String, String)> {
+        let names = ["OTEL_RESOURCE_ATTRIBUTES"];
+        let resource = self.read(
+            names,
+            "a list of attributes",
+            "name=value,name=value",
+            pairs,
+        );
+        let mut resource = resource.unwrap_or_default();
+        let is_name = |(name, _): &(String, String)| name == "service.name";
+        let named = resource.iter().position(is_name);
+        let named = named.map(|at| resource.remove(at).1);
+        let name = self.first(["OTEL_SERVICE_NAME"]).map(|(_, name)| name);
+        let name = name.or(named).unwrap_or_else(|| "tidegate".to_owned());
+        resource.insert(0, ("service.name".to_owned(), name));
+        resource
+    }
+}
+
+/// Reads `name=value,name=value`, the values escaped as in a URL.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text
+        .split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let name = name.trim();
+        (!name.is_empty()).then_some(())?;
+        Some((name.to_owned(), unescaped(value.trim())?))
+    });
+    pairs.collect()
+}
+
+/// Text without its `%XX` escapes.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let digits = rest
+            .get(..2)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests;
