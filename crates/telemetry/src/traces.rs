@@ -6,10 +6,10 @@
 //!
 //! A request that is not recorded costs two IDs and a header. Of one that is, spans are made at its end, from its record.
 
+mod collector;
 mod context;
 mod exporter;
 mod metrics;
-mod protobuf;
 mod settings;
 mod span;
 
