@@ -26,6 +26,8 @@ mod deployment;
 mod files;
 #[path = "config/mistakes.rs"]
 mod mistakes;
+#[path = "config/mistakes_of_limits.rs"]
+mod mistakes_of_limits;
 #[path = "config/numbers.rs"]
 mod numbers;
 #[path = "config/plans.rs"]

@@ -10,6 +10,7 @@ mod pairs;
 pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
+mod slips;
 mod waits;
 mod window;
 
@@ -37,6 +38,7 @@ use crate::limits::cost::{WrittenCost, cost};
 use crate::limits::numbers::Numbers;
 use crate::limits::pairs::pairs;
 use crate::limits::quota::{algorithms, quota};
+use crate::limits::slips::slips;
 use crate::limits::waits::waits;
 use crate::shape::{Named, SingleOr};
 use crate::store::StoreDefaults;
@@ -158,6 +160,9 @@ pub(crate) fn limits(
                 ..Rule::new(limit, per)
             }
         });
+        if let Some(rule) = &rule {
+            slips(check, limit, rule, shared.sync_every);
+        }
         rules.insert(name, rule);
     }
     pairs(check, written, &rules);
@@ -273,18 +278,20 @@ fn per(
         wider(check, &part, clients, scalar.place);
         listed_claim(check, &part, claims, scalar);
         let mut sources = clients.sources.iter().map(|source| &source.value);
-        let is_named = match part {
-            Per::ApiKey => sources.any(|source| source.api_key.is_some()),
-            Per::UserId => sources.any(|source| source.user_id.is_some() || source.jwt.is_some()),
-            Per::ClientCert => sources.any(|source| source.client_cert.is_some()),
-            _ => true,
+        let (is_named, source) = match part {
+            Per::ApiKey => (sources.any(|it| it.api_key.is_some()), "`api_key`"),
+            Per::UserId => (
+                sources.any(|it| it.user_id.is_some() || it.jwt.is_some()),
+                "`user_id` or `jwt`",
+            ),
+            Per::ClientCert => (sources.any(|it| it.client_cert.is_some()), "`client_cert`"),
+            _ => (true, ""),
         };
         if !is_named {
             let message = format!("no client source names a `{}`", scalar.raw);
-            check.warn(
-                Problem::new(scalar.place, message)
-                    .note("every client is counted by address here; see `clients`"),
-            );
+            check.warn(Problem::new(scalar.place, message).note(format!(
+                "every client is counted by address here: list {source} under `clients`, or write `client` in its place"
+            )));
         }
         per.push(part);
     }

@@ -4,6 +4,7 @@ pub(crate) mod redis;
 pub(crate) mod redis_tls;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -76,6 +77,8 @@ pub(crate) struct StoreDefaults {
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
+    /// The time between exchanges of synced limits; zero in memory.
+    pub(crate) sync_every: Duration,
 }
 
 /// The store, and how its limits are shared by default.
@@ -104,13 +107,15 @@ pub(crate) fn store(
     };
     let on_failure = check.read_some(redis.on_failure.as_ref());
     let mode = check.read_some(redis.mode.as_ref());
+    let options = redis_options(check, redis);
+    let sync_every = options.as_ref().map(|options| options.sync_every);
     let shared = StoreDefaults {
         in_memory: false,
         on_failure: on_failure.unwrap_or_default(),
         mode: mode.unwrap_or_default(),
+        sync_every: sync_every.unwrap_or_default(),
     };
-    let plan = redis_options(check, redis).map(StorePlan::Redis);
-    (plan, shared)
+    (options.map(StorePlan::Redis), shared)
 }
 
 pub(crate) fn secret(

@@ -12,7 +12,7 @@ fn warnings(text: &str) -> String {
 
 /// Compares the warnings of texts in the place of `…`, each with a part of its only warning, or with none.
 #[track_caller]
-fn compare(frame: &str, rows: &[(&str, &str)]) {
+pub(super) fn compare(frame: &str, rows: &[(&str, &str)]) {
     for (text, expected) in rows {
         let all = warnings(&frame.replace('…', text));
         match *expected {
@@ -26,7 +26,7 @@ fn compare(frame: &str, rows: &[(&str, &str)]) {
 }
 
 /// A file with limits that are always charged, and a key more.
-fn of_file() -> String {
+pub(super) fn of_file() -> String {
     format!(
         "…\n{LIMITS}always: [a, b]\nroutes: [{{ path: /**, upstream: \"http://127.0.0.1:9000\" }}]\n"
     )
@@ -325,54 +325,6 @@ fn mapped_addresses_are_those_of_ipv4() {
 }
 
 #[test]
-fn limits_whose_waits_help_no_client() {
-    compare(
-        "limits: { a: { … } }\nalways: [a]\nroutes: [{ path: /**, upstream: \"http://h\" }]",
-        &[
-            (
-                "leaky_bucket: { queue: 20, drain: 10/m }",
-                ":1:39: the last place in this queue waits 2m",
-            ),
-            (
-                "leaky_bucket: { queue: 20, drain: 10/m, nodelay: true }",
-                "",
-            ),
-            ("leaky_bucket: { queue: 10, drain: 10/m }", ""),
-            (
-                "token_bucket: { capacity: 1, refill: 1/m }, action: { delay: { max: 500ms } }",
-                "`max: 500ms` hardly ever lets a request wait",
-            ),
-            (
-                "token_bucket: { capacity: 20, refill: 10/m }, action: { delay: { max: 10ms } }",
-                "one unit takes 6s to come back",
-            ),
-            (
-                "token_bucket: { capacity: 1, refill: 1/s }, action: { delay: { max: 500ms } }",
-                "",
-            ),
-            (
-                "token_bucket: { capacity: 9, refill: 9/s }, per: [ip/24]",
-                "`ip/24` counts IPv6 by networks of 24 bits",
-            ),
-            (
-                "token_bucket: { capacity: 9, refill: 9/s }, per: [ip/48]",
-                "",
-            ),
-        ],
-    );
-    compare(
-        &of_file(),
-        &[
-            (
-                "clients: [{ ip: { ipv6_prefix: 32 } }]",
-                "`ipv6_prefix: 32` counts IPv6 by networks of 32 bits",
-            ),
-            ("clients: [{ ip: { ipv6_prefix: 56 } }]", ""),
-        ],
-    );
-}
-
-#[test]
 fn redirects_without_tls() {
     let expected = "no request counts as https here";
     let redirect = [("redirect: https", expected)];
@@ -492,33 +444,6 @@ fn settings_without_effect() {
             ("\"h2c://h:1\", \"http://h:2\"", ""),
         ],
     );
-}
-
-#[test]
-fn budgets_per_client_and_address() {
-    let frame = "
-limits:
-  a: { token_bucket: { capacity: 9, refill: 1/s }, per: … }
-clients: [{ api_key: { keys: [{ name: x, hash: \"sha256:c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c\" }] } }, { ip: {} }]
-routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\", limits: [a] }]
-";
-    let pair = "each pair of `api_key` and `ip` has a budget\n";
-    compare(
-        frame,
-        &[
-            ("[api_key, ip]", pair),
-            ("[ip, api_key]", pair),
-            (
-                "[route, client, ip/48]",
-                "each pair of `client` and `ip/48`",
-            ),
-            ("[api_key]", ""),
-            ("[ip, route]", ""),
-        ],
-    );
-    let other = "\n  b: { token_bucket: { capacity: 9, refill: 1/s } }\n  a:";
-    let both = frame.replace("\n  a:", other).replace("[a]", "[a, b]");
-    compare(&both, &[("[api_key, ip]", "")]);
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! Slips in the keys and numbers of one limit: the limit starts, and its effect is hardly intended.
+
+use std::time::Duration;
+
+use tidegate_store::Mode;
+use tidegate_tower::{Action, Per, Rule};
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::limits::WrittenLimit;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The refill time of a whole bucket, up to which the bucket hardly admits two requests at once.
+const HASTE: Duration = Duration::from_millis(100);
+
+/// The longest lease of a place that is no mistake. It is the default of `timeouts.upstream`.
+const LONG_LEASE: Duration = Duration::from_secs(60);
+
+/// Warns of slips in a limit. `sync_every` is the time between exchanges of `synced` counts.
+pub(crate) fn slips(
+    check: &mut Check<'_>,
+    limit: &WrittenLimit,
+    rule: &Rule,
+    sync_every: Duration,
+) {
+    let quota = rule.limit.quota();
+    let period = Duration::from_micros(quota.period());
+    let mut months = [28, 30, 31].into_iter();
+    let month = months.find(|days| period == DAY * *days);
+    let mut warn = |place: Option<Place>, message: String, note: &str| {
+        check.warn(Problem::new(place, message).note(note));
+    };
+    let is_anybodys = |per: &Per| matches!(per, Per::Route | Per::Method | Per::Host);
+    let is_enforced = !rule.limit.is_observed() && limit.concurrency.is_none();
+    if let Some(block) = &limit.block
+        && is_enforced
+        && rule.per.iter().all(is_anybodys)
+    {
+        warn(
+            block.place,
+            "one client can have all others refused".to_owned(),
+            "this limit counts all clients together: write `block` at a limit per `ip` or `client`",
+        );
+    }
+    if let Some(bucket) = &limit.token_bucket
+        && period <= HASTE
+        && !matches!(rule.action, Action::Delay { .. })
+    {
+        warn(
+            bucket.capacity.place,
+            format!(
+                "this bucket admits no more than {} at once",
+                quota.capacity()
+            ),
+            "one more is refused, also if few come per second: write a `capacity` of about one second of `refill`",
+        );
+    }
+    if let Some(bucket) = &limit.leaky_bucket
+        && quota.capacity() == 1
+        && !rule.nodelay
+    {
+        warn(
+            bucket.queue.place,
+            "no request waits in a queue of 1".to_owned(),
+            "the request that goes on at once is one of the queue: write 2 or more, or a token_bucket",
+        );
+    }
+    if let (Some(fixed), Some(days)) = (&limit.fixed_window, month)
+        && quota.calendar().is_none()
+    {
+        warn(
+            fixed.window.place,
+            format!("windows of {days}d do not begin with a month"),
+            "they are counted from 1970 on: write `1mo` for months, or a sliding_window_counter for the days before a request",
+        );
+    }
+    if let Some(lease) = limit.concurrency.as_ref().and_then(|it| it.lease.as_ref())
+        && period > LONG_LEASE
+    {
+        warn(
+            lease.place,
+            format!("a gateway that dies keeps its places for {}", lease.raw),
+            "`lease` is no time limit of requests, because gateways renew it: leave it out. `timeouts` end requests",
+        );
+    }
+    if rule.limit.mode() == Mode::Synced && period <= 2 * sync_every {
+        let mut numbers = limit.algorithms().into_iter();
+        warn(
+            numbers.find_map(|numbers| numbers.window_place()),
+            "the counts of other gateways arrive too late for this window".to_owned(),
+            "each gateway admits the whole limit: write a longer `window`, a shorter `sync_every`, or `mode: exact`",
+        );
+    }
+}
