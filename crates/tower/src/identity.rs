@@ -21,7 +21,7 @@ use crate::certificate::{CertificateName, CertificateNames};
 use crate::claims::Claims;
 use crate::client_list::{ClientList, ListEntry};
 use crate::client_table::ClientTable;
-use crate::jwt::Tokens;
+use crate::jwt::{InvalidToken, Tokens};
 use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
@@ -320,8 +320,17 @@ impl Clients {
 }
 
 impl ClientSource {
+    /// Whether it rejects requests with credentials that it does not accept.
+    pub fn rejects(&self) -> bool {
+        match self {
+            Self::ApiKey { unknown, .. } => *unknown == UnknownKey::Reject,
+            Self::Token(tokens) => tokens.invalid == InvalidToken::Reject,
+            Self::UserId { .. } | Self::Certificate(_) | Self::Ip => false,
+        }
+    }
+
     /// The header that it reads, if it reads one.
-    fn header(&self) -> Option<&HeaderName> {
+    pub fn header(&self) -> Option<&HeaderName> {
         match self {
             Self::ApiKey { header, .. } | Self::UserId { header } => Some(header),
             Self::Token(tokens) => Some(tokens.header()),

@@ -4,6 +4,7 @@ pub(crate) mod certificate;
 pub(crate) mod ip;
 pub(crate) mod keys;
 pub(crate) mod proxies;
+mod shared_headers;
 pub(crate) mod tokens;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::clients::certificate::{CertificateSource, certificate_source};
 use crate::clients::ip::{AddressSource, Ip, nobody_tells, shared_network};
 use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
 use crate::clients::proxies::trusted_networks;
+use crate::clients::shared_headers::shared_headers;
 use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
 use crate::value::Scalar;
 use crate::value::net::{Network, PrefixLength};
@@ -187,6 +189,7 @@ pub(crate) fn clients(
         }
     }
     told_apart(check, written, &clients);
+    shared_headers(check, written.sources, &clients.sources);
     if clients.sources.is_empty() {
         clients.sources.push(ClientSource::Ip);
     }

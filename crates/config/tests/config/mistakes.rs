@@ -469,3 +469,40 @@ fn headers_of_the_file_that_a_route_replaces() {
         ],
     );
 }
+
+/// Each source of one header sees the credentials of the other, and may reject them.
+#[test]
+fn sources_that_reject_what_another_source_reads() {
+    let hash = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
+    let [api_key, jwt] = [
+        &format!("{{ api_key: {{ keys: [{{ name: x, hash: \"sha256:{hash}\" }}] KEY }} }}"),
+        "{ jwt: { algorithms: [RS256], jwks_url: \"https://id.example.com/keys.json\" JWT } }",
+    ];
+    let of = |sources: [&str; 2], key: &str, token: &str| {
+        let sources = sources.join(", ").replace("KEY", key);
+        format!("clients: [{}]", sources.replace("JWT", token))
+    };
+    let (keys_first, tokens_first) = ([api_key, jwt], [jwt, api_key]);
+    let expected = "this also rejects the credentials of another source of `authorization`";
+    let (header, reject) = (
+        ", header: Authorization",
+        ", header: Authorization, unknown: reject",
+    );
+    let own = ", header: X-Token, invalid: reject";
+    compare(
+        &of_file(),
+        &[
+            (&of(keys_first, reject, ""), expected),
+            (&of(tokens_first, reject, ""), expected),
+            (&of(keys_first, header, ", invalid: reject"), expected),
+            (&of([jwt, jwt], "", ", invalid: reject"), expected),
+            (&of(keys_first, header, ""), ""),
+            (
+                &of(tokens_first, ", unknown: reject", ", invalid: reject"),
+                "",
+            ),
+            (&of(keys_first, reject, own), ""),
+            (&of([jwt, jwt], "", ""), ""),
+        ],
+    );
+}

@@ -1,0 +1,37 @@
+//! Client sources that share a header, and the credentials that each of them rejects.
+
+use tidegate_tower::ClientSource;
+use tidegate_yaml::{Problem, Spanned};
+
+use crate::check::Check;
+use crate::clients::WrittenSource;
+
+/// Warns of the first source that rejects requests by a header of another source. Their order is of no effect on that.
+pub(crate) fn shared_headers(
+    check: &mut Check<'_>,
+    written: &[Spanned<WrittenSource>],
+    sources: &[ClientSource],
+) {
+    let is_shared = |header| {
+        sources
+            .iter()
+            .filter(|it| it.header() == Some(header))
+            .count()
+            > 1
+    };
+    let rejecting = written.iter().zip(sources).find_map(|(written, source)| {
+        let header = source.header().filter(|_| source.rejects())?;
+        is_shared(header).then_some((written, header))
+    });
+    let Some((Spanned { value, place }, header)) = rejecting else {
+        return;
+    };
+    let (key, token) = (value.api_key.as_ref(), value.jwt.as_ref());
+    let unknown = key.and_then(|key| Some(key.unknown.as_ref()?.place));
+    let invalid = token.and_then(|token| Some(token.invalid.as_ref()?.place));
+    let place = unknown.or(invalid).unwrap_or(*place);
+    let message = format!("this also rejects the credentials of another source of `{header}`");
+    check.warn(Problem::new(place, message).note(
+        "each source sees all credentials of its header: give each source a header of its own, or write `fall_through`",
+    ));
+}
