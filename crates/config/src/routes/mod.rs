@@ -8,6 +8,7 @@ mod explain;
 mod guards;
 pub(crate) mod health;
 mod hidden;
+mod hosts;
 pub(crate) mod matching;
 mod prefixes;
 mod respelled;
@@ -51,9 +52,10 @@ use crate::routes::cors::Cors;
 use crate::routes::edits::{WrittenEdits, WrittenHeaderEdits};
 use crate::routes::guards::guards;
 use crate::routes::hidden::hidden;
+use crate::routes::hosts::other_hosts;
 use crate::routes::matching::{NO_METHODS, RouteName, literal, methods, with_head};
 use crate::routes::prefixes::prefixes;
-use crate::routes::respelled::respelled;
+use crate::routes::respelled::{indexed, respelled};
 use crate::routes::retries::{Retries, retry_plan};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
@@ -209,7 +211,9 @@ pub(crate) fn routes(
         check.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
     }
     hidden(check, &routes);
-    respelled(check, &routes);
+    let index = indexed(&routes);
+    respelled(check, &routes, &index);
+    other_hosts(check, &routes, &index);
     prefixes(check, &routes);
     guards(check, &routes, defaults.clients);
     routes.into_iter().map(|(plan, _)| plan).collect()
@@ -251,7 +255,7 @@ fn route_plan(
     };
     let edits = edits::edits(check, &edits, path.as_ref(), defaults.clients);
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
-    let timeouts = forward_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
+    let timeouts = forward_timeouts(check, route, defaults.timeouts);
     let retries = route.retries.as_ref();
     let retries = retries.and_then(|retries| {
         retry_plan(check, retries, timeouts.upstream.answer, served.as_deref())

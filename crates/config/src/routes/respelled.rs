@@ -17,20 +17,25 @@ use crate::routes::RoutePlan;
 use crate::routes::conditions::cover;
 
 /// A name that stands for any.
-const ANY: &str = "0";
+pub(crate) const ANY: &str = "0";
 
 /// Warns of each route that takes respelled paths of stricter ones, unless the file says how the upstream reads them.
-pub(crate) fn respelled(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
-    let mut index = RouteIndex::default();
-    for (at, (route, _)) in routes.iter().enumerate() {
-        index.add(route.shape.host.as_ref(), &route.shape.path, at);
-    }
+pub(crate) fn respelled(
+    check: &mut Check<'_>,
+    routes: &[(RoutePlan, Option<Place>)],
+    index: &RouteIndex,
+) {
     let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
     for (route, _) in routes {
         let Some(path) = other_spelling(&route.shape.path) else {
             continue;
         };
-        let taker = taker(&index, routes, route, &path);
+        let host = match &route.shape.host {
+            None => ANY.to_owned(),
+            Some(HostPattern::Exact(host)) => host.clone(),
+            Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
+        };
+        let taker = taker(index, routes, route, (&host, &path));
         let taker = taker.filter(|at| is_laxer(&routes[*at].0, route));
         if let Some(at) = taker {
             laxer.entry(at).or_default().push((route, path));
@@ -40,6 +45,15 @@ pub(crate) fn respelled(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Plac
         let (taker, place) = &routes[at];
         takes_respelled(check, &taker.name, *place, &stricter);
     }
+}
+
+/// Returns an index of all routes.
+pub(crate) fn indexed(routes: &[(RoutePlan, Option<Place>)]) -> RouteIndex {
+    let mut index = RouteIndex::default();
+    for (at, (route, _)) in routes.iter().enumerate() {
+        index.add(route.shape.host.as_ref(), &route.shape.path, at);
+    }
+    index
 }
 
 fn takes_respelled(
@@ -66,31 +80,28 @@ fn takes_respelled(
 
 /// A path that differs from a route's own in case alone, or in a dot at its end. None if the route has no name to respell.
 fn other_spelling(path: &PathPattern) -> Option<String> {
-    let spell = |respell: fn(&str) -> String| -> String {
-        let names = path.segments().map(|name| name.map_or(ANY.into(), respell));
-        names.flat_map(|name| ["/".to_owned(), name]).collect()
-    };
     path.segments().flatten().next()?;
-    let upper = spell(str::to_ascii_uppercase);
+    let upper = example(path, str::to_ascii_uppercase);
     if !path.matches(&upper) {
         return Some(upper);
     }
-    let dotted = spell(|name| format!("{name}."));
+    let dotted = example(path, |name| format!("{name}."));
     (!path.matches(&dotted)).then_some(dotted)
 }
 
-/// The first route that takes a respelled request of another one.
-fn taker(
+/// A path with the names of a pattern, each spelled by `spell`.
+pub(crate) fn example(path: &PathPattern, spell: fn(&str) -> String) -> String {
+    let names = path.segments().map(|name| name.map_or(ANY.into(), spell));
+    names.flat_map(|name| ["/".to_owned(), name]).collect()
+}
+
+/// The first route that takes a request of another one under this host and path.
+pub(crate) fn taker(
     index: &RouteIndex,
     routes: &[(RoutePlan, Option<Place>)],
     route: &RoutePlan,
-    path: &str,
+    (host, path): (&str, &str),
 ) -> Option<usize> {
-    let host = match &route.shape.host {
-        None => ANY.to_owned(),
-        Some(HostPattern::Exact(host)) => host.clone(),
-        Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
-    };
     let serves = |other: &RoutePlan| {
         let is_served = match (&route.shape.methods, &other.shape.methods) {
             (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
@@ -100,7 +111,7 @@ fn taker(
         is_served && cover(theirs.as_deref(), mine.as_deref())
     };
     let mut first: Option<usize> = None;
-    index.at(&host, path, |here| {
+    index.at(host, path, |here| {
         let found = here.iter().find(|at| serves(&routes[**at].0));
         first = first.into_iter().chain(found.copied()).min();
     });

@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::pace::LeastRate;
 use tidegate_upstream::Timeouts;
+use tidegate_yaml::Problem;
 
 use crate::bounds;
 use crate::bounds::timeouts::{NoLeastRate, Slow, least_rate};
 use crate::check::Check;
+use crate::routes::Route;
 use crate::shape::SingleOr;
 use crate::value::Scalar;
 
@@ -48,9 +50,15 @@ pub struct ForwardTimeouts {
 /// How long a route waits; what it does not say is as `whole`.
 pub(crate) fn forward_timeouts(
     check: &mut Check<'_>,
-    written: Option<&RouteTimeouts>,
+    route: &Route,
     whole: bounds::timeouts::Timeouts,
 ) -> ForwardTimeouts {
+    let written = route.timeouts.as_ref();
+    if route.upgrade.is_some()
+        && whole.tunnel_idle == bounds::timeouts::Timeouts::default().tunnel_idle
+    {
+        tunnel_without_idle(check, written);
+    }
     let slow = written.and_then(|written| written.slow.as_ref());
     let slow = least_rate(check, slow, whole.slow);
     let mut read = |of: fn(&RouteTimeouts) -> &Option<Scalar<Duration>>, usual| {
@@ -66,5 +74,16 @@ pub(crate) fn forward_timeouts(
         slow,
         tunnel: read(|written| &written.tunnel_idle, whole.tunnel_idle),
         drain: whole.drain,
+    }
+}
+
+/// Warns of `idle` on a route with tunnels, if no `tunnel_idle` is written.
+fn tunnel_without_idle(check: &mut Check<'_>, written: Option<&RouteTimeouts>) {
+    let written = written.filter(|written| written.tunnel_idle.is_none());
+    if let Some(scalar) = written.and_then(|written| written.idle.as_ref()) {
+        let problem = Problem::new(scalar.place, "`idle` does not end tunnels");
+        check.warn(problem.note(
+            "it bounds the wait for a part of a request body; a tunnel ends after `tunnel_idle`, 5m by default: write that, too",
+        ));
     }
 }

@@ -506,3 +506,79 @@ fn sources_that_reject_what_another_source_reads() {
         ],
     );
 }
+
+#[test]
+fn hosts_that_another_host_gets_around() {
+    let strict =
+        "host: shop.example.com, path: /api/login, case_insensitive: false, limits: [a, b]";
+    let frame = format!(
+        "{LIMITS}routes:\n  - {{ {strict}, upstream: \"http://h\" }}\n  - {{ upstream: \"http://h\", … }}\n"
+    );
+    let expected = "the route `/**` takes `shop.example.com/api/login` under any other host, without its limit `a`\n";
+    compare(
+        &frame,
+        &[
+            ("path: /**, limits: [b]", ":4:35: the route"),
+            ("path: /**, limits: [b]", expected),
+            (
+                "path: \"/api/{x}\", limits: [b]",
+                "the route `/api/{x}` takes",
+            ),
+            ("path: /**, limits: [a, b]", ""),
+            ("path: /web/**, limits: [b]", ""),
+            ("path: /**, host: shop.example.com, limits: [b]", ""),
+            ("path: /**, query: { x: y }, limits: [b]", ""),
+        ],
+    );
+    let other = frame.replace("upstream: \"http://h\", …", "upstream: \"http://i\", …");
+    compare(&other, &[("path: /**, limits: [b]", "")]);
+    let post = frame.replace("limits: [a, b]", "methods: [POST], limits: [a, b]");
+    compare(
+        &post,
+        &[
+            ("path: /**, methods: [GET], limits: [b]", ""),
+            (
+                "path: /**, methods: [PUT, POST], limits: [b]",
+                "without its limit `a`",
+            ),
+        ],
+    );
+    let below = frame
+        .replace("host: shop.", "host: \"*.")
+        .replace("example.com,", "example.com\",");
+    compare(
+        &below,
+        &[("path: /**, limits: [b]", "takes `*.example.com/api/login`")],
+    );
+    let whole = frame.replace("path: /api/login", "path: /**");
+    compare(
+        &whole,
+        &[("path: /**, limits: [b]", "takes `shop.example.com/**`")],
+    );
+    let line = format!("  - {{ {strict}, upstream: \"http://h\" }}\n");
+    let more = line.replace("shop.", "www.");
+    compare(
+        &frame.replace(&line, &format!("{line}{more}")),
+        &[(
+            "path: /**, limits: [b]",
+            "without its limit `a`; and 1 more route\n",
+        )],
+    );
+}
+
+#[test]
+fn idle_times_that_end_no_tunnel() {
+    let idle = "`idle` does not end tunnels\n";
+    let rows = [
+        ("upgrade: [websocket], timeouts: { idle: 1h }", idle),
+        (
+            "upgrade: [websocket], timeouts: { idle: 1h, tunnel_idle: 1h }",
+            "",
+        ),
+        ("upgrade: [websocket], timeouts: { upstream: 1h }", ""),
+        ("timeouts: { idle: 1h }", ""),
+    ];
+    compare(&of_route(""), &rows);
+    let of_file = of_route("timeouts: { tunnel_idle: 1h }\n");
+    compare(&of_file, &[(rows[0].0, "")]);
+}

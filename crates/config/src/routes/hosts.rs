@@ -1,0 +1,53 @@
+//! Routes of a host whose limits another host gets around, because a laxer route of any host takes the same path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_net::route_index::RouteIndex;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+use crate::routes::respelled::{ANY, example, missing_limit, taker};
+
+/// Warns of each later route of any host that takes the paths of stricter routes to the same upstream.
+pub(crate) fn other_hosts(
+    check: &mut Check<'_>,
+    routes: &[(RoutePlan, Option<Place>)],
+    index: &RouteIndex,
+) {
+    let mut laxer: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
+    for (at, (route, _)) in routes.iter().enumerate() {
+        if route.shape.host.is_none() {
+            continue;
+        }
+        let path = example(&route.shape.path, str::to_owned);
+        let path = if path.is_empty() { "/" } else { &path };
+        let taker = taker(index, routes, route, (ANY, path));
+        let Some(taker) = taker.filter(|taker| *taker > at) else {
+            continue;
+        };
+        let other = &routes[taker].0;
+        if Arc::ptr_eq(&other.upstream, &route.upstream)
+            && let Some(limit) = missing_limit(other, route)
+        {
+            laxer.entry(taker).or_default().push((&route.name, limit));
+        }
+    }
+    for (at, stricter) in laxer {
+        let (taker, place) = &routes[at];
+        let (route, limit) = stricter[0];
+        let more = match stricter.len() {
+            1 => String::new(),
+            2 => "; and 1 more route".to_owned(),
+            count => format!("; and {} more routes", count - 1),
+        };
+        let message = format!(
+            "the route `{}` takes `{route}` under any other host, without its limit `{limit}`{more}",
+            taker.name
+        );
+        check.warn(Problem::new(*place, message).note(
+            "both lead to one upstream: leave `host` out of the stricter route, or write it here",
+        ));
+    }
+}
