@@ -91,9 +91,24 @@ fn plain(
     scalar: &Scalar<SocketAddr>,
     taken: &mut Vec<TakenAddress>,
 ) -> Option<ListenerPlan> {
+    let address = free_address(check, scalar, taken)?;
+    if address.port() == 443 {
+        let problem = Problem::new(scalar.place, "port 443 without `tls`");
+        check.warn(problem.note(
+            "clients that speak TLS cannot connect: give the listener `tls: { cert: FILE, key: FILE }`, or another port",
+        ));
+    }
+    Some(ListenerPlan { address, tls: None })
+}
+
+fn free_address(
+    check: &mut Check<'_>,
+    scalar: &Scalar<SocketAddr>,
+    taken: &mut Vec<TakenAddress>,
+) -> Option<SocketAddr> {
     let address = check.read(scalar)?;
     take(check, taken, address, scalar.place);
-    Some(ListenerPlan { address, tls: None })
+    Some(address)
 }
 
 fn listener_plan(
@@ -101,12 +116,15 @@ fn listener_plan(
     listener: &Listener,
     taken: &mut Vec<TakenAddress>,
 ) -> Option<ListenerPlan> {
-    let plain = plain(check, &listener.address, taken);
-    let tls = match &listener.tls {
-        Some(written) => Some(Arc::new(listener_tls(check, written)?)),
-        None => None,
+    let Some(written) = &listener.tls else {
+        return plain(check, &listener.address, taken);
     };
-    Some(ListenerPlan { tls, ..plain? })
+    let address = free_address(check, &listener.address, taken);
+    let tls = Some(Arc::new(listener_tls(check, written)?));
+    Some(ListenerPlan {
+        address: address?,
+        tls,
+    })
 }
 
 /// Returns whether two addresses of one family need the same socket. Port 0 is any free port.

@@ -149,13 +149,17 @@ pub(crate) fn access_log(
         LogFormat::Json => AccessFormatText::Json,
     });
     let sample = check.read_some(written.and_then(|access| access.sample.as_ref()));
+    let filter = written.and_then(|access| access_filter(check, access));
+    if let Some(access) = written {
+        useless_sample(check, access, filter.as_ref(), sample);
+    }
     let refusals =
         check.read_some(written.and_then(|access| access.max_refusals_per_second.as_ref()));
     AccessLogSettings {
         max_refusals_per_second: refusals.map(|Refusals(number)| number),
         file: written.and_then(|access| log_file(check, access)),
         format: access_format(check, written, format),
-        filter: written.and_then(|access| access_filter(check, access)),
+        filter,
         sample: sample.map_or(AccessLogSettings::ALL, |Sample(share)| share),
     }
 }
@@ -255,6 +259,32 @@ fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilt
         outcomes,
         duration: check.read_some(duration.as_ref()),
     })
+}
+
+/// Warns of a sample of refusals and errors: all of them are written.
+fn useless_sample(
+    check: &mut Check<'_>,
+    written: &AccessLog,
+    filter: Option<&AccessFilter>,
+    sample: Option<Sample>,
+) {
+    let is_always = |filter: &AccessFilter| {
+        let mut statuses = filter.statuses.iter();
+        filter.duration.is_none()
+            && statuses.all(|(from, to)| *from >= 500 || (*from, *to) == (429, 429))
+            && !filter.outcomes.contains(&RequestOutcome::Forwarded)
+    };
+    if let Some(scalar) = &written.sample
+        && sample.is_some_and(|Sample(share)| share < AccessLogSettings::ALL)
+        && filter.is_some_and(is_always)
+    {
+        let message = "`sample` hardly has an effect beside this `filter`";
+        check.warn(Problem::new(scalar.place, message).note(format!(
+            "it is a share of the requests that `filter` chose, and refusals and errors are always written: for these and {} of \
+             all other requests leave out `filter`",
+            scalar.raw
+        )));
+    }
 }
 
 #[cfg(test)]

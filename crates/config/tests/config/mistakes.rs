@@ -567,6 +567,30 @@ fn hosts_that_another_host_gets_around() {
 }
 
 #[test]
+fn port_443_without_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = tidegate_testkit::Authority::new();
+    let (cert, key) = authority.issue(&["localhost"]).write(folder.path(), "own");
+    let (cert, key) = (cert.display(), key.display());
+    let tls = format!(
+        "listen: {{ address: \"127.0.0.1:443\", tls: {{ cert: \"{cert}\", key: \"{key}\" }} }}"
+    );
+    compare(
+        &of_file(),
+        &[
+            ("listen: 127.0.0.1:443", ":1:9: port 443 without `tls`\n"),
+            ("listen: { address: \"127.0.0.1:443\" }", ":1:20: port 443"),
+            (
+                "listen: [127.0.0.1:80, \"127.0.0.1:443\"]",
+                ":1:24: port 443",
+            ),
+            ("listen: 127.0.0.1:8443", ""),
+            (&tls, ""),
+        ],
+    );
+}
+
+#[test]
 fn idle_times_that_end_no_tunnel() {
     let idle = "`idle` does not end tunnels\n";
     let rows = [
@@ -581,4 +605,31 @@ fn idle_times_that_end_no_tunnel() {
     compare(&of_route(""), &rows);
     let of_file = of_route("timeouts: { tunnel_idle: 1h }\n");
     compare(&of_file, &[(rows[0].0, "")]);
+}
+
+#[test]
+fn samples_of_lines_that_are_always_written() {
+    let frame = of_file().replace('…', "log: { access: { … } }");
+    let expected = ":1:53: `sample` hardly has an effect beside this `filter`\n";
+    compare(
+        &frame,
+        &[
+            ("filter: { status: [429] }, sample: 10%", expected),
+            (
+                "filter: { status: [429, 5xx], outcome: [limited] }, sample: 1%",
+                "hardly has an effect",
+            ),
+            (
+                "filter: { outcome: [failed] }, sample: 0%",
+                "hardly has an effect",
+            ),
+            ("sample: 10%", ""),
+            ("filter: { status: [429] }", ""),
+            ("filter: { status: [429] }, sample: 100%", ""),
+            ("filter: { status: [404, 429] }, sample: 10%", ""),
+            ("filter: { status: [4xx] }, sample: 10%", ""),
+            ("filter: { outcome: [limited, forwarded] }, sample: 10%", ""),
+            ("filter: { status: [5xx], duration: 1s }, sample: 1%", ""),
+        ],
+    );
 }
