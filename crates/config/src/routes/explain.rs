@@ -1,10 +1,11 @@
 //! What a route does with a request, in lines, as `tidegate explain` prints it.
 
 use std::fmt::{self, Write as _};
+use std::net::IpAddr;
 
-use tidegate_upstream::UpstreamPlan;
+use tidegate_upstream::{ServerPlan, Speaks, UpstreamPlan};
 
-use crate::routes::RoutePlan;
+use crate::routes::{RoutePlan, UpstreamHost};
 
 impl RoutePlan {
     /// Says in lines what the route does with a request.
@@ -33,9 +34,22 @@ impl RoutePlan {
                 "retries:  up to {attempts}, of GET, HEAD and OPTIONS, within {budget}% of the requests"
             )?;
         }
+        if self.forward.edits.upstream_host == UpstreamHost::Keep
+            && self.upstream.servers.iter().any(is_named)
+        {
+            writeln!(
+                text,
+                "host:     the client's; `upstream_host: upstream` sends the server's"
+            )?;
+        }
         self.forward.edits.explain(text)?;
         self.cors.as_ref().map_or(Ok(()), |cors| cors.explain(text))
     }
+}
+
+/// Returns whether a server has TLS and a name. Many of such servers serve several names, and refuse others.
+fn is_named(server: &ServerPlan) -> bool {
+    matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }
 
 fn upstream(text: &mut String, upstream: &UpstreamPlan) -> fmt::Result {

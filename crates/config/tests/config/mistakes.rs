@@ -633,3 +633,26 @@ fn samples_of_lines_that_are_always_written() {
         ],
     );
 }
+
+/// The host of a request may be none that a server on the internet has.
+#[test]
+fn the_host_that_servers_of_other_names_get_is_explained() {
+    let hosts = |upstream: &str, more: &str| {
+        let text = format!("routes: [{{ path: /**, upstream: \"{upstream}\"{more} }}]");
+        let mut lines = String::new();
+        plan(&text).routes[0].explain(&mut lines).unwrap();
+        let lines = lines.lines().filter(|line| line.starts_with("host:"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let kept = ["host:     the client's; `upstream_host: upstream` sends the server's"];
+    assert_eq!(hosts("https://shop.example.net", ""), kept);
+    let sent = hosts("https://shop.example.net", ", upstream_host: upstream");
+    assert_eq!(sent, ["host:     the server's own"]);
+    for upstream in [
+        "http://127.0.0.1:9000",
+        "http://shop",
+        "https://203.0.113.7",
+    ] {
+        assert_eq!(hosts(upstream, ""), [""; 0], "{upstream}");
+    }
+}
