@@ -27,7 +27,7 @@ use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
-use crate::request::info::{RequestInfo, certificate_names, peer};
+use crate::request::info::{RequestInfo, certificate_names};
 use crate::request::own_headers::OwnHeaders;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
@@ -203,7 +203,7 @@ impl Stack {
                 Next::Refuse { status, closes }
             }
         };
-        request.extensions_mut().insert(peer(&connection));
+        request.extensions_mut().insert(connection.peer());
         if let Some(certificate) = connection.certificate()
             && self.clients.read_certificates()
         {
@@ -324,7 +324,7 @@ impl Stack {
         connection: &ConnectionInfo,
         has_spans: bool,
     ) -> Record {
-        let peer = peer(connection);
+        let peer = connection.peer();
         let client_ip = self.clients.origin(peer, request.headers());
         self.access_log
             .record(request, id, route, peer.address, client_ip, has_spans)

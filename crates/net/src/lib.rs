@@ -1,5 +1,5 @@
 //! Reads what HTTP servers and proxies write on the wire and in files: hosts, paths, patterns, origins, the PROXY protocol,
-//! certificates. Sets and reads the options of TCP sockets.
+//! certificates. Sets and reads the options of TCP sockets. Has the facts of a connection and a request that both sides of a gateway share.
 //!
 //! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
 //! no HTTP server or client.
@@ -15,10 +15,12 @@ pub mod origin;
 pub mod pace;
 pub mod path;
 pub mod pattern;
+pub mod peer;
 pub mod proxy_protocol;
 pub mod route_index;
 pub mod session;
 pub mod tcp;
 pub mod text;
 pub mod tls;
+pub mod transmission;
 pub mod tree;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate_net::descriptors;
+use tidegate_net::peer::Peer;
 use tidegate_net::tls::HandshakeFailure;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use crate::activity::Activity;
 use crate::client_stream::ClientStream;
 use crate::connection::Connection;
-use crate::connection_info::{Facts, Peer};
+use crate::connection_info::Facts;
 use crate::connection_limit::{Bounds, ConnectionLimit, ConnectionPermit, LimitReached};
 use crate::drain::{last_call, last_call_memory, stop_asked};
 use crate::handshake::{Handshake, HandshakeError, HandshakeLimit};
@@ -84,10 +85,7 @@ impl<S: Service> Acceptor<S> {
             };
             // Answers are small and written whole: waiting to fill a packet only delays them.
             let _ = socket.set_nodelay(true);
-            let peer = Peer {
-                address: peer,
-                is_named: false,
-            };
+            let peer = Peer::connected(peer);
             // Handshakes are made in the new task, too, so that none delays the next connection.
             tokio::spawn(self.clone().serve(socket, peer, Arc::new(permit)));
         }

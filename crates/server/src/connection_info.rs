@@ -1,12 +1,12 @@
 //! What a service knows of a request's connection.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use http::HeaderValue;
 use tidegate_net::headers;
+use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tokio::sync::watch;
 
@@ -27,14 +27,6 @@ pub(crate) struct Facts {
     drain: watch::Receiver<bool>,
     // Whether the peer was counted as an untrusted proxy.
     is_reported: AtomicBool,
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
-    /// Whether a PROXY protocol header named this address.
-    pub(crate) is_named: bool,
 }
 
 impl Facts {
@@ -72,14 +64,9 @@ impl Facts {
 }
 
 impl ConnectionInfo {
-    /// The address of the peer: the connection's own, or the one that a trusted proxy named for it.
-    pub fn peer(&self) -> SocketAddr {
-        self.connection.peer.address
-    }
-
-    /// Whether a PROXY protocol header named the peer's address.
-    pub fn is_named(&self) -> bool {
-        self.connection.peer.is_named
+    /// Returns the peer: that of the connection, or the one that a trusted proxy named for it.
+    pub fn peer(&self) -> Peer {
+        self.connection.peer
     }
 
     /// The IP address of the peer, as text.

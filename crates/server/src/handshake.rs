@@ -7,13 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use tidegate_net::peer::Peer;
 use tidegate_net::proxy_protocol::{self, Start};
 use tidegate_net::tls::{self, ClientCertificate, HandshakeFailure, ServerTls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::client_io::ClientIo;
 use crate::client_stream::ClientStream;
-use crate::connection_info::Peer;
 use crate::connection_limit::{Bounds, ConnectionLimit, ConnectionPermit};
 use crate::untrusted::{ProxyHeader, UntrustedProxies};
 
@@ -87,10 +87,7 @@ impl Handshake {
     ) -> Result<Self, HandshakeError> {
         if expects_header {
             let (source, first) = source(&mut stream).await?;
-            peer = source.map_or(peer, |address| Peer {
-                address,
-                is_named: true,
-            });
+            peer = source.map_or(peer, Peer::named);
             stream.put_back(first);
         }
         let look = |first: &[u8]| {

@@ -14,9 +14,8 @@ use http::Request;
 use tidegate_store::{Charge, Key, Limit, Mode, Outcome, PerCharge, Store};
 
 use crate::access::AccessVerdict;
-use crate::identity::Peer;
 use crate::overrides::Table;
-use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, Rule};
+use crate::{Action, ClientSource, Clients, Decided, Hasher, Peer, Per, Policy, Rule};
 
 /// The rules of a policy that may refuse a request before its token is verified, as indices.
 pub(crate) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> Box<[usize]> {

@@ -9,10 +9,10 @@ mod shown;
 mod spelling;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Request};
+use http::{HeaderMap, HeaderName};
 
 use crate::ClientPlan;
 use crate::address::{self, AddressFrom, TrustedProxies};
@@ -26,35 +26,7 @@ use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
 use shown::{single, single_key};
-
-/// The other end of the connection, in a request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
-    /// Whether the header of the PROXY protocol named this address, and not the connection itself.
-    pub is_named: bool,
-}
-
-impl Peer {
-    /// A peer by the address of its connection.
-    pub const fn connected(address: SocketAddr) -> Self {
-        let is_named = false;
-        Self { address, is_named }
-    }
-
-    /// A peer that the header of the PROXY protocol names.
-    pub const fn named(address: SocketAddr) -> Self {
-        let is_named = true;
-        Self { address, is_named }
-    }
-
-    /// Where a request came from. Without a peer all requests are one caller's: too strict, and never unlimited.
-    pub(crate) fn of<B>(request: &Request<B>) -> Self {
-        let peer = request.extensions().get::<Self>().copied();
-        peer.unwrap_or(Self::connected((Ipv4Addr::UNSPECIFIED, 0).into()))
-    }
-}
+use tidegate_net::peer::Peer;
 
 /// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

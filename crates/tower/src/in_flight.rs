@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use parking_lot::Mutex;
+use tidegate_net::transmission::Transmission;
 use tidegate_store::{Holds, Limit};
 
 use crate::body_costs::{BodyCost, BodyCosts};
 use crate::shares::Permit;
-use crate::transmission::Transmission;
 use crate::{Client, Rule, WaitQueues};
 
 /// In the extensions of an answer: the upstream gave none, and this one stands in its place.

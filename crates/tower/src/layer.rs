@@ -199,7 +199,8 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let peer = Peer::of(&request);
+        let peer = request.extensions().get().copied();
+        let peer = peer.unwrap_or(Peer::UNKNOWN);
         if let Some(decided) = enforced.early(peer, &request)
             && let Some(refusal) = enforced.refusal(&decided)
         {

@@ -31,7 +31,7 @@ pub use attempts::{Attempt, Attempts};
 pub use body::memory::{BufferMemory, Buffered};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
 pub use metrics::UpstreamMetrics;
-pub use options::{SendOptions, Timeouts, Transmission};
+pub use options::{SendOptions, Timeouts};
 pub use pool::Upstream;
 pub use reach::reach;
 pub use report::{Answer, Report};

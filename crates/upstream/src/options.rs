@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tidegate_net::tls::Offer;
+use tidegate_net::transmission::Transmission;
 
 use super::body::BodyState;
 use super::retries::Retries;
@@ -18,16 +19,6 @@ pub struct Timeouts {
     pub answer: Duration,
 }
 
-/// Notes whether a request was sent to a server.
-pub trait Transmission: std::fmt::Debug + Sync {
-    /// Parts of the request may have been sent. The head of the answer takes `longest` at most.
-    fn sent(&self, longest: Duration);
-    /// No part of the request was sent.
-    fn unsent(&self);
-    /// Whether parts of the request may have been sent.
-    fn is_sent(&self) -> bool;
-}
-
 /// The options of a request to an upstream.
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions<'a> {
@@ -40,7 +31,7 @@ pub struct SendOptions<'a> {
     /// The state of the request's body, if it has one.
     pub body_state: Option<&'a BodyState>,
     /// Notes whether the request was sent, if the caller needs that.
-    pub transmission: Option<&'a dyn Transmission>,
+    pub transmission: Option<&'a Transmission>,
     /// Whether the server gets its own host in place of the client's.
     pub own_host: bool,
     /// The server that the request prefers.

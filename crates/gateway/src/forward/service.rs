@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
@@ -25,7 +25,7 @@ use super::sticky::{self, Preference};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReadAhead, ReceivedBody, UpstreamBody};
 use crate::outcome::ForwardOutcome;
-use crate::request::info::{RequestInfo, peer};
+use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::{cors, grpc};
 use tidegate_config::routes::{ForwardSettings, UpstreamHost};
@@ -55,24 +55,6 @@ pub(crate) struct Forwarding {
     pub(crate) request_bytes: Counter,
     /// Counts request bodies that came too slowly.
     pub(crate) slow_bodies: Counter,
-}
-
-/// Notes for the limits whether a request was sent.
-#[derive(Debug)]
-struct Sent<'a>(&'a Transmission);
-
-impl tidegate_upstream::Transmission for Sent<'_> {
-    fn sent(&self, longest: Duration) {
-        self.0.sent(longest);
-    }
-
-    fn unsent(&self) {
-        self.0.unsent();
-    }
-
-    fn is_sent(&self) -> bool {
-        self.0.is_sent()
-    }
 }
 
 /// Forwards requests that were let through.
@@ -176,15 +158,12 @@ impl Forwarding {
             Some(_) => Offer::Http1,
             None => Offer::Any,
         };
-        let sent = transmission.map(Sent);
         let options = tidegate_upstream::SendOptions {
             offer,
             timeouts: self.settings.timeouts.upstream,
             retries: self.retries.as_ref(),
             body_state: body_state.map(|body_state| &**body_state),
-            transmission: sent
-                .as_ref()
-                .map(|sent| sent as &dyn tidegate_upstream::Transmission),
+            transmission,
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
             affinity: preference.affinity,
             address,
@@ -293,7 +272,7 @@ impl Forwarding {
         let info = head.extensions.remove::<RequestInfo>();
         if let Some(info) = info {
             let origin = Origin {
-                peer: info.connection.peer().ip(),
+                peer: info.connection.peer().address.ip(),
                 trusted: info.connection.is_trusted(),
                 hop: info.connection.hop(),
                 clients: &self.clients,
@@ -350,8 +329,8 @@ impl Forwarding {
         let info = request.extensions().get::<RequestInfo>();
         let info = info.filter(|_| self.upstream.is_bounded());
         info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| {
-            let peer = peer(&info.connection);
-            self.clients.address(peer, request.headers())
+            self.clients
+                .address(info.connection.peer(), request.headers())
         })
     }
 

@@ -5,7 +5,7 @@ use http::{HeaderValue, Request};
 use tidegate_tower::{Client, Clients, cookie_value, header_value};
 use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
 
-use crate::request::info::{RequestInfo, peer};
+use crate::request::info::RequestInfo;
 
 /// The server that a request prefers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) fn affinity<B>(
             }
             // No client is named without the limits: the address stands for it.
             let info = request.extensions().get::<RequestInfo>()?;
-            let address = clients.address(peer(&info.connection), request.headers());
+            let address = clients.address(info.connection.peer(), request.headers());
             Some(Affinity::of(Client::Ip(address).to_string().as_bytes()))
         }
     }

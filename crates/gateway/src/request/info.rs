@@ -2,14 +2,14 @@
 
 use tidegate_net::tls::ClientCertificate;
 use tidegate_server::ConnectionInfo;
-use tidegate_tower::{CertificateNames, Peer};
+use tidegate_tower::CertificateNames;
 
 use super::problem::Problem;
 use tidegate_telemetry::RequestId;
 use tidegate_telemetry::traces::TraceContext;
 
-/// What is known of a request beside its head: the one extension that the gateway's own parts add to it. The limits have [`Peer`]
-/// and more.
+/// What is known of a request beside its head: the one extension that the gateway's own parts add to it. The limits have
+/// the peer and more.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestInfo {
     /// The connection that it came on.
@@ -30,13 +30,5 @@ pub(crate) fn certificate_names(certificate: &ClientCertificate) -> CertificateN
         san_uri: certificate.san_uri.clone(),
         cn: certificate.cn.clone(),
         fingerprint: Some(certificate.fingerprint.clone()),
-    }
-}
-
-/// The peer as limits know it.
-pub(crate) fn peer(connection: &ConnectionInfo) -> Peer {
-    match connection.is_named() {
-        true => Peer::named(connection.peer()),
-        false => Peer::connected(connection.peer()),
     }
 }

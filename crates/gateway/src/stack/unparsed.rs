@@ -8,7 +8,7 @@ use tidegate_tower::Decided;
 use tower::Service as _;
 
 use super::{Stack, identify};
-use crate::request::info::{RequestInfo, peer};
+use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::target::{BAD_HEAD, CONTROL_FRAMES, LARGE_HEADERS, LONG_TARGET};
@@ -39,7 +39,7 @@ impl Stack {
             self.unmatched_metrics.clone(),
             guard,
         );
-        request.extensions_mut().insert(peer(connection));
+        request.extensions_mut().insert(connection.peer());
         request.extensions_mut().insert(RequestInfo {
             connection: connection.clone(),
             request_id,
@@ -48,7 +48,10 @@ impl Stack {
             trace: None,
         });
         let Ok(mut response) = self.unmatched.clone().call(request).await;
-        let is_trusted = self.clients.trusted.contains(connection.peer().ip());
+        let is_trusted = self
+            .clients
+            .trusted
+            .contains(connection.peer().address.ip());
         let decided = response.extensions().get().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
         if end.answered(&mut response, answer_id.as_ref()) == AnsweredBy::Nobody {

@@ -32,7 +32,7 @@ impl Stack {
     pub(super) fn report_proxy(&self, header: ProxyHeader, connection: &ConnectionInfo) {
         if connection.report_proxy() {
             let proxies = self.metrics.connections().untrusted_proxies();
-            proxies.add(connection.peer().ip(), header);
+            proxies.add(connection.peer().address.ip(), header);
         }
     }
 }
