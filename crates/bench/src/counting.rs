@@ -14,7 +14,7 @@ use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_tower::{
-    Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, Rule, WaitQueues,
+    Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -111,7 +111,7 @@ fn decided(clients: u32, said: Said, limits: usize) -> Vec<Decided> {
         let address = IpAddr::V4(Ipv4Addr::from(0xcb00_0000 + client));
         let mut request = Request::new(());
         let peer = Peer::connected(SocketAddr::new(address, 80));
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(RequestContext::new(peer));
         match service.call(request).as_mut().poll(&mut context) {
             Poll::Ready(Ok(response)) => response.extensions().get::<Decided>().cloned(),
             Poll::Ready(Err(never)) => match never {},

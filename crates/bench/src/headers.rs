@@ -11,7 +11,8 @@ use http::{HeaderValue, Request, Response};
 use tidegate_core::{Rate, TokenBucket};
 use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_tower::{
-    Answers, Hasher, Peer, Per, Policy, RateLimitHeaders, RateLimitLayer, Reset, Rule, WaitQueues,
+    Answers, Hasher, Peer, Per, Policy, RateLimitHeaders, RateLimitLayer, RequestContext, Reset,
+    Rule, WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -95,9 +96,8 @@ fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
     let mut context = Context::from_waker(Waker::noop());
     Box::new(move || {
         let mut request = Request::new(());
-        request
-            .extensions_mut()
-            .insert(Peer::connected(clients::PEER));
+        let peer = Peer::connected(clients::PEER);
+        request.extensions_mut().insert(RequestContext::new(peer));
         let mut answered = service.call(request);
         match answered.as_mut().poll(&mut context) {
             Poll::Ready(response) => drop(black_box(response)),

@@ -12,7 +12,7 @@ use tidegate_core::{FixedWindow, MAX_WINDOW};
 use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_tower::{
     Answers, Hasher, ListedClient, OverrideAction, Overrides, Peer, Per, Policy, RateLimitLayer,
-    Rule, WaitQueues,
+    RequestContext, Rule, WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -96,7 +96,8 @@ fn ask(count: u32, own: Option<(ListedClient, OverrideAction)>) -> Operation {
     let mut service = layer.layer(service_fn(answer));
     Box::new(move || {
         let mut request = Request::new(());
-        request.extensions_mut().insert(Peer::connected(PROXY));
+        let peer = Peer::connected(PROXY);
+        request.extensions_mut().insert(RequestContext::new(peer));
         for (name, value) in [("x-user-id", USER), ("x-forwarded-for", ADDRESS)] {
             let name = HeaderName::from_static(name);
             request

@@ -17,8 +17,8 @@ use tidegate_server::{
 };
 use tidegate_store::Store;
 use tidegate_tower::{
-    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, Preflight, RateLimit,
-    RateLimitLayer, Reject, WaitQueues,
+    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, RateLimit, RateLimitLayer,
+    Reject, RequestContext, WaitQueues,
 };
 use tower::{Service as _, ServiceBuilder};
 
@@ -27,7 +27,7 @@ use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
-use crate::request::info::{RequestInfo, certificate_names};
+use crate::request::info::RequestInfo;
 use crate::request::own_headers::OwnHeaders;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
@@ -175,10 +175,10 @@ impl Stack {
         let mut info = RequestInfo {
             connection: connection.clone(),
             request_id,
-            is_preflight: false,
             problem: None,
             trace,
         };
+        let mut context = RequestContext::new(connection.peer());
         let next = match found {
             Ok((found, (uri, host))) => {
                 if let Some(uri) = uri {
@@ -187,13 +187,8 @@ impl Stack {
                 if let Some(host) = host {
                     request.headers_mut().insert(HOST, host);
                 }
-                if let Some(values) = found.values {
-                    request.extensions_mut().insert(values);
-                }
-                info.is_preflight = found.is_preflight;
-                if found.is_preflight {
-                    request.extensions_mut().insert(Preflight);
-                }
+                context.path_values = found.values;
+                context.is_preflight = found.is_preflight;
                 Next::Serve(found.at)
             }
             Err(problem) => {
@@ -203,13 +198,10 @@ impl Stack {
                 Next::Refuse { status, closes }
             }
         };
-        request.extensions_mut().insert(connection.peer());
-        if let Some(certificate) = connection.certificate()
-            && self.clients.read_certificates()
-        {
-            let names = certificate_names(certificate);
-            request.extensions_mut().insert(names);
-        }
+        let certificate = connection.certificate();
+        let certificate = certificate.filter(|_| self.clients.read_certificates());
+        context.certificate = certificate.cloned();
+        request.extensions_mut().insert(context);
         request.extensions_mut().insert(info);
         Begun {
             request,

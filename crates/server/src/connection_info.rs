@@ -23,7 +23,7 @@ pub(crate) struct Facts {
     peer: Peer,
     hop: HeaderValue,
     is_tls: bool,
-    certificate: Option<ClientCertificate>,
+    certificate: Option<Arc<ClientCertificate>>,
     drain: watch::Receiver<bool>,
     // Whether the peer was counted as an untrusted proxy.
     is_reported: AtomicBool,
@@ -40,7 +40,7 @@ impl Facts {
             peer,
             hop: headers::address(peer.address.ip()),
             is_tls,
-            certificate,
+            certificate: certificate.map(Arc::new),
             drain,
             is_reported: AtomicBool::new(false),
         })
@@ -91,7 +91,7 @@ impl ConnectionInfo {
     }
 
     /// The certificate that the client showed, and the handshake verified.
-    pub fn certificate(&self) -> Option<&ClientCertificate> {
+    pub fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
         self.connection.certificate.as_ref()
     }
 

@@ -11,7 +11,7 @@ use tidegate_config::routes::RoutePlan;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Field};
 use tidegate_store::Key;
-use tidegate_tower::{Hasher, Policy, Preflight};
+use tidegate_tower::{Hasher, Policy, RequestContext};
 
 use crate::asked::Asked;
 use crate::cache::{BOUND, Cache, CallerKey, PathKey, ShortText};
@@ -300,7 +300,7 @@ impl<'p> Candidate<'p> {
         let is_preflight = is_parsed && outcome == Some(b"preflight");
         if is_preflight {
             at = preflight();
-            request.extensions_mut().insert(Preflight);
+            RequestContext::of_mut(&mut request).is_preflight = true;
         } else if is_parsed && facts.preflight.is_some() && request.method() == Method::OPTIONS {
             route_lack.clone_from(&facts.preflight);
         } else if is_parsed && route_lack.is_none() {

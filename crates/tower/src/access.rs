@@ -10,7 +10,7 @@ use http::Request;
 
 use crate::client_list::{ClientList, ListEntry, NetworkFile};
 use crate::identity::required::Required;
-use crate::{Caller, Credentials};
+use crate::{Caller, Credentials, RequestContext};
 
 /// What the whole gateway, or one route, says of callers.
 #[derive(Clone, Debug, Default)]
@@ -56,10 +56,6 @@ pub struct LimitLists {
     /// Clients that are not charged to it.
     pub exempt: ClientList,
 }
-
-/// In the extensions of a request that nobody sends credentials with: a CORS preflight that the gateway answers itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Preflight;
 
 /// Who is refused on one route, and who is charged to which of its limits.
 #[derive(Debug)]
@@ -196,7 +192,7 @@ impl Access {
         if let Some(entry) = self.denies_name(caller) {
             return Some(Box::new(AccessVerdict::Denied(entry.clone())));
         }
-        let is_preflight = || request.extensions().get::<Preflight>().is_some();
+        let is_preflight = || RequestContext::of(request).is_preflight;
         if let Some(required) = self.require
             && caller.refused.is_none()
             && !required.is_shown_by(caller)

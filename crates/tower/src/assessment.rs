@@ -10,7 +10,7 @@ use crate::charges::{RuleCharge, RuleCharges};
 use crate::client_list::ListEntry;
 use crate::overrides::{Grant, InForce};
 use crate::{
-    Caller, CertificateNames, ClientPlan, Clients, Hasher, Overrides, Oversized, Peer, Policy, Rule,
+    Caller, ClientPlan, Clients, Hasher, Overrides, Oversized, Policy, RequestContext, Rule,
 };
 
 /// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
@@ -20,13 +20,11 @@ pub fn assess<B>(
     clients: &Clients,
     hasher: &Hasher,
     overrides: &Overrides,
-    peer: Peer,
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let table = overrides.table.load();
     let in_force = table.as_deref().map(|table| overrides.with(table));
-    let (caller, mut assessment) =
-        assess_admitted(policy, clients, hasher, in_force, peer, request);
+    let (caller, mut assessment) = assess_admitted(policy, clients, hasher, in_force, request);
     let access = policy.access.as_ref();
     let denied = access.and_then(|access| access.denies_address(caller.origin?));
     let blocked = || table.as_ref()?.blocks_address(caller.origin?);
@@ -42,12 +40,12 @@ pub(crate) fn assess_admitted<B>(
     clients: &Clients,
     hasher: &Hasher,
     overrides: Option<InForce<'_>>,
-    peer: Peer,
     request: &Request<B>,
 ) -> (Caller, Assessment) {
-    let certificate = request.extensions().get::<CertificateNames>();
-    let caller = clients.identify_shown(peer, request.headers(), certificate);
-    let trusted = clients.trusts(peer);
+    let context = RequestContext::of(request);
+    let certificate = context.certificate.as_deref();
+    let caller = clients.identify_shown(context.peer, request.headers(), certificate);
+    let trusted = clients.trusts(context.peer);
     assess_caller(policy, hasher, overrides, (caller, trusted), request)
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidegate_net::tls::ClientCertificate;
+
 /// What in a client's certificate names the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateName {
@@ -30,29 +32,13 @@ impl CertificateName {
         let found = Self::ALL.iter().find(|(_, known)| *known == self);
         found.map_or("", |(word, _)| word)
     }
-}
-
-/// The names in a certificate that a client showed and its connection's handshake verified, in a request's extensions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CertificateNames {
-    /// The first DNS name among its alternative names.
-    pub san_dns: Option<Arc<str>>,
-    /// The first URI among its alternative names.
-    pub san_uri: Option<Arc<str>>,
-    /// The common name of its subject.
-    pub cn: Option<Arc<str>>,
-    /// The SHA-256 of the certificate, in hexadecimal digits.
-    pub fingerprint: Option<Arc<str>>,
-}
-
-impl CertificateNames {
-    /// The name of this kind, if the certificate has one.
-    pub const fn get(&self, name: CertificateName) -> Option<&Arc<str>> {
-        match name {
-            CertificateName::SanDns => self.san_dns.as_ref(),
-            CertificateName::SanUri => self.san_uri.as_ref(),
-            CertificateName::Cn => self.cn.as_ref(),
-            CertificateName::Fingerprint => self.fingerprint.as_ref(),
+    /// Returns the name of this kind, if a certificate has one.
+    pub(crate) const fn of(self, certificate: &ClientCertificate) -> Option<&Arc<str>> {
+        match self {
+            Self::SanDns => certificate.san_dns.as_ref(),
+            Self::SanUri => certificate.san_uri.as_ref(),
+            Self::Cn => certificate.cn.as_ref(),
+            Self::Fingerprint => Some(&certificate.fingerprint),
         }
     }
 }

@@ -15,7 +15,7 @@ use tidegate_store::{Charge, Key, Limit, Mode, Outcome, PerCharge, Store};
 
 use crate::access::AccessVerdict;
 use crate::overrides::Table;
-use crate::{Action, ClientSource, Clients, Decided, Hasher, Peer, Per, Policy, Rule};
+use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, RequestContext, Rule};
 
 /// The rules of a policy that may refuse a request before its token is verified, as indices.
 pub(crate) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> Box<[usize]> {
@@ -67,16 +67,16 @@ pub(crate) struct Early<'a> {
 impl Early<'_> {
     /// The refusal of a request whose credentials need not be verified: its address is denied, or it has a token and a limit refuses
     /// its address. None if nothing refuses it as yet.
-    pub(crate) fn refusal<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
-        self.denial(peer, request)
-            .or_else(|| self.limited(peer, request))
+    pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<Decided> {
+        self.denial(request).or_else(|| self.limited(request))
     }
 
-    fn denial<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+    fn denial<B>(&self, request: &Request<B>) -> Option<Decided> {
         let access = self.policy.access.as_ref();
         if access.is_none() && self.overrides.is_none() {
             return None;
         }
+        let peer = RequestContext::of(request).peer;
         let caller = self.clients.locate(peer, request.headers());
         let denied = access.and_then(|access| access.denies_address(caller.origin?));
         let blocked = || self.overrides.as_ref()?.blocks_address(caller.origin?);
@@ -86,7 +86,7 @@ impl Early<'_> {
         Some(decided)
     }
 
-    fn limited<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+    fn limited<B>(&self, request: &Request<B>) -> Option<Decided> {
         if self.rules.is_empty() {
             return None;
         }
@@ -104,6 +104,7 @@ impl Early<'_> {
         if !has_token {
             return None;
         }
+        let peer = RequestContext::of(request).peer;
         let caller = self.clients.locate(peer, headers);
         let origin = caller.origin?;
         if overrides.is_some_and(|overrides| overrides.exempts_address(origin)) {

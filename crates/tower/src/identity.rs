@@ -13,11 +13,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
+use tidegate_net::peer::Peer;
+use tidegate_net::tls::ClientCertificate;
 
 use crate::ClientPlan;
 use crate::address::{self, AddressFrom, TrustedProxies};
 use crate::api_keys::{ApiKeys, UnknownKey};
-use crate::certificate::{CertificateName, CertificateNames};
+use crate::certificate::CertificateName;
 use crate::claims::Claims;
 use crate::client_list::{ClientList, ListEntry};
 use crate::client_table::ClientTable;
@@ -26,7 +28,6 @@ use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
 use shown::{single, single_key};
-use tidegate_net::peer::Peer;
 
 /// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +206,7 @@ impl Clients {
         &self,
         peer: Peer,
         headers: &HeaderMap,
-        certificate: Option<&CertificateNames>,
+        certificate: Option<&ClientCertificate>,
     ) -> Caller {
         let trusted = self.trusts(peer);
         let mut caller = self.locate(peer, headers);

@@ -19,7 +19,7 @@ use self::cookie::cookie_value;
 use self::spelling::folds_to;
 use crate::address;
 use crate::query::{is_split, names};
-use crate::{Caller, Client, PathValues, Per, Policy, QueryValue, Rule};
+use crate::{Caller, Client, Per, Policy, QueryValue, RequestContext, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
@@ -122,7 +122,7 @@ impl Hasher {
                             Some(value) => parts.add_named("cookie", name, &value),
                             None => parts.add_client(&caller.ip),
                         },
-                        Per::Path(name) => match path_value(request, name) {
+                        Per::Path(name) => match RequestContext::of(request).path_value(name) {
                             Some(value) => parts.add_named("path", name, value.as_bytes()),
                             None => parts.add_client(&caller.ip),
                         },
@@ -235,12 +235,6 @@ pub fn header_value<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option
     let mut values = request.headers().get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
-}
-
-fn path_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a str> {
-    let PathValues(values) = request.extensions().get()?;
-    let (_, value) = values.iter().find(|(known, _)| **known == *name)?;
-    Some(value)
 }
 
 /// A value of the query, if its name is there exactly once, in the eyes of all servers: some ignore case, and some also split at

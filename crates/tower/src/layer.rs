@@ -22,7 +22,9 @@ use crate::header_edits::LateEdits;
 use crate::in_flight::Reservation;
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
-use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, WaitQueues};
+use crate::{
+    Caller, Clients, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues,
+};
 
 /// Makes [`RateLimit`] services for one route.
 ///
@@ -35,8 +37,8 @@ use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, Wai
 /// use tidegate_core::{FixedWindow, MAX_WINDOW};
 /// use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 /// use tidegate_tower::{
-///     AddressFrom, Answers, ClientSource, Clients, Hasher, Peer, Per, Policy, RateLimitLayer, Rule,
-///     TrustedProxies, WaitQueues,
+///     AddressFrom, Answers, ClientSource, Clients, Hasher, Peer, Per, Policy, RateLimitLayer,
+///     RequestContext, Rule, TrustedProxies, WaitQueues,
 /// };
 /// use tower::{Layer as _, ServiceExt as _, service_fn};
 ///
@@ -76,7 +78,7 @@ use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, Wai
 /// for _ in 0..2 {
 ///     let mut request = Request::new(());
 ///     let peer = Peer::connected("192.0.2.1:4711".parse()?);
-///     request.extensions_mut().insert(peer);
+///     request.extensions_mut().insert(RequestContext::new(peer));
 ///     statuses.push(service.clone().oneshot(request).await?.status());
 /// }
 /// assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
@@ -124,7 +126,7 @@ impl RateLimitLayer {
         )
     }
 
-    /// Makes a layer with overrides. With `tells_client`, each request has its [`Client`](crate::Client) in its extensions.
+    /// Makes a layer with overrides. With `tells_client`, the context of each request has its client.
     pub fn with_overrides(
         policy: Policy,
         clients: Arc<Clients>,
@@ -165,8 +167,8 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service sees it.
 ///
-/// A request must carry its [`Peer`] in its extensions. One that holds something carries a
-/// [`Transmission`](crate::Transmission), which says whether it was forwarded. An answer of the inner service that stands for none carries
+/// A request must have a [`RequestContext`] in its extensions. The layer adds a [`Transmission`](crate::Transmission) to the context of a
+/// request that holds something. An answer of the inner service that stands for none carries
 /// [`Unanswered`](crate::Unanswered). An answer of this one may carry an [`InFlight`](crate::InFlight): whoever serves the answer keeps it
 /// until the body has ended, and gives it each part of the body to read. An answer whose [`Decided::action`] is
 /// [`Action::Drop`](crate::Action::Drop) is not to be sent: whoever serves the connection closes it instead.
@@ -199,16 +201,14 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let peer = request.extensions().get().copied();
-        let peer = peer.unwrap_or(Peer::UNKNOWN);
-        if let Some(decided) = enforced.early(peer, &request)
+        if let Some(decided) = enforced.early(&request)
             && let Some(refusal) = enforced.refusal(&decided)
         {
             return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
         }
-        let (caller, assessment) = enforced.assess(peer, &request);
+        let (caller, assessment) = enforced.assess(&request);
         if enforced.tells_client {
-            request.extensions_mut().insert(caller.client.clone());
+            RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
         let address = caller.address();
         if let Some(memory) = enforced.at_once() {
@@ -263,7 +263,7 @@ impl Enforced {
     }
 
     /// What refuses a request by its address alone, so that its credentials need not be verified.
-    fn early<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+    fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
         let early = Early {
             policy: &self.policy,
             rules: &self.early,
@@ -272,7 +272,7 @@ impl Enforced {
             store: &self.store,
             overrides: self.overrides.table.load(),
         };
-        early.refusal(peer, request)
+        early.refusal(request)
     }
 
     /// The answer to a request that does not go on.
@@ -299,7 +299,7 @@ impl Enforced {
             reservation.of_head();
         }
         let transmission = reservation.transmission().clone();
-        request.extensions_mut().insert(transmission);
+        RequestContext::of_mut(&mut request).transmission = Some(transmission);
         let answering = inner.call(request);
         Exchange::new(answering, reservation, &self.wait_queues, address)
     }
@@ -326,11 +326,11 @@ impl Enforced {
     }
 
     /// Names the caller, and computes what each rule charges.
-    fn assess<B>(&self, peer: Peer, request: &Request<B>) -> (Caller, Assessment) {
+    fn assess<B>(&self, request: &Request<B>) -> (Caller, Assessment) {
         let table = self.overrides.table.load();
         let overrides = table.as_deref().map(|table| self.overrides.with(table));
         let (policy, clients) = (&self.policy, &self.clients);
-        assess_admitted(policy, clients, &self.hasher, overrides, peer, request)
+        assess_admitted(policy, clients, &self.hasher, overrides, request)
     }
 
     const fn admission(&self, sender: Sender) -> Admission<'_> {

@@ -23,6 +23,7 @@ mod charges;
 mod claims;
 mod client_list;
 mod client_table;
+mod context;
 mod cost;
 mod decided;
 mod early;
@@ -45,16 +46,17 @@ mod wait_queues;
 mod waiting;
 
 pub use accept_encoding::accept_readable;
-pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists, Preflight};
+pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};
 pub use body_costs::BodyCost;
-pub use certificate::{CertificateName, CertificateNames};
+pub use certificate::CertificateName;
 pub use charges::{RuleCharge, RuleCharges, SETTLING, Until};
 pub use claims::{ClaimValue, Claims};
 pub use client_list::{ClientList, ListEntry, NetworkFile};
 pub use client_table::ListedClient;
+pub use context::RequestContext;
 pub use cost::{Cost, Missing};
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
@@ -78,8 +80,9 @@ pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use plan::{ClientPlan, ClientPlans};
 pub use query::{QueryValue, query_values};
 pub use rule::budget::Budget;
-pub use rule::{Action, PathValues, Per, Policy, Rule};
+pub use rule::{Action, Per, Policy, Rule};
 pub use tidegate_net::peer::Peer;
+pub use tidegate_net::tls::ClientCertificate;
 pub use tidegate_net::transmission::Transmission;
 pub use tidegate_usage::{JsonPath, PathError};
 pub use wait_queues::{MAX_ABANDONED, MAX_IN_QUEUE, MAX_SETTLING, MAX_WAITING, WaitQueues};

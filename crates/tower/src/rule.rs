@@ -228,7 +228,3 @@ pub struct Policy {
     /// How it answers.
     pub answers: Answers,
 }
-
-/// What stands in a request's path for the names of its route's pattern, in the request's extensions.
-#[derive(Clone, Debug, Default)]
-pub struct PathValues(pub Vec<(Arc<str>, Box<str>)>);

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate_net::host::host_of;
 use tidegate_store::Key;
 use tidegate_tower::api_keys::UnknownKey;
-use tidegate_tower::{AddressFrom, Caller, Hasher, PathValues, Per};
+use tidegate_tower::{AddressFrom, Caller, Hasher, Per, RequestContext};
 
 use super::{
     API_KEY, LISTED, PREFIX_BITS, PROXY, STRANGER, TENANT, USER_ID, X_FORWARDED_FOR, clients, peer,
@@ -73,8 +73,7 @@ impl<'a> Asked<'a> {
         asked.host = host_of(host)?.as_bytes().to_vec();
         asked.send(HOST, host.as_bytes());
         let values = asked.path_value.map(|value| ("id".into(), value.into()));
-        let values = PathValues(values.into_iter().collect());
-        asked.request.extensions_mut().insert(values);
+        RequestContext::of_mut(&mut asked.request).path_values = values.into_iter().collect();
         Some(asked)
     }
 

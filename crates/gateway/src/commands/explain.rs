@@ -7,6 +7,7 @@ mod passed;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,13 +16,12 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_net::tls::ClientCertificate;
 use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
-    Action, AssessedRule, Assessment, CertificateNames, ClientPlan, ClientSource, Cost,
-    Credentials, Hasher, ListEntry, Missing, Overrides, Peer, Per, Preflight, Rule, assess,
+    Action, AssessedRule, Assessment, ClientPlan, ClientSource, Cost, Credentials, Hasher,
+    ListEntry, Missing, Overrides, Peer, Per, RequestContext, Rule, assess,
 };
 
 use super::Failure;
 use crate::request::health::is_check;
-use crate::request::info::certificate_names;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
 use caller::{claims, named_by, not_by};
@@ -61,12 +61,11 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let certificate = question.client_cert.as_ref();
     let certificate = certificate.map(|file| ClientCertificate::read(file));
     let certificate = certificate.transpose().map_err(Failure::usage)?;
-    let names = certificate.as_ref().map(certificate_names);
     let overriding = match &question.admin {
         None => Overriding::default(),
         Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
     };
-    super::print(&explain(&plan, question, names, &overriding));
+    super::print(&explain(&plan, question, certificate, &overriding));
     Ok(())
 }
 
@@ -74,7 +73,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
 pub(super) fn explain(
     plan: &Plan,
     question: &Question,
-    certificate: Option<CertificateNames>,
+    certificate: Option<ClientCertificate>,
     overriding: &Overriding,
 ) -> String {
     let mut request = question.request();
@@ -86,9 +85,9 @@ pub(super) fn explain(
         return "answer:   200, or 503 if not ready, by the gateway itself, for `health` has this path; nothing is charged\n"
             .to_owned();
     }
-    if let Some(names) = certificate {
-        request.extensions_mut().insert(names);
-    }
+    let peer = Peer::named((question.peer, 0).into());
+    let mut context = RequestContext::new(peer);
+    context.certificate = certificate.map(Arc::new);
     let routes = Routes::new(&plan.routes, |route| route);
     let target = Target::of(&request);
     let found = target
@@ -97,11 +96,10 @@ pub(super) fn explain(
         .and_then(|target| routes.of(&request, target));
     let is_preflight = found.as_ref().is_ok_and(|found| found.is_preflight);
     let taken = found.as_ref().map_or(usize::MAX, |found| found.at);
-    let found = found.map(|found| (found.route, found.values));
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok((route, _)) => route.explain(&mut text),
+        Ok(found) => found.route.explain(&mut text),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     if let Ok(target) = &target
@@ -120,15 +118,12 @@ pub(super) fn explain(
     }
     let policy = found
         .as_ref()
-        .map_or(&plan.unmatched, |(route, _)| &route.policy);
-    if is_preflight {
-        request.extensions_mut().insert(Preflight);
+        .map_or(&plan.unmatched, |found| &found.route.policy);
+    context.is_preflight = is_preflight;
+    if let Ok(found) = found {
+        context.path_values = found.values;
     }
-    if let Ok((_, Some(values))) = &found {
-        let values = values.clone();
-        request.extensions_mut().insert(values);
-    }
-    let peer = Peer::named((question.peer, 0).into());
+    request.extensions_mut().insert(context);
     let secret = plan.secret.as_ref();
     let hasher = Hasher::new(secret.map_or("", |secret| secret.expose()));
     let overrides = Overrides {
@@ -136,7 +131,7 @@ pub(super) fn explain(
         plans: plan.plans.clone(),
         numbers: plan.numbers.clone(),
     };
-    let (caller, assessment) = assess(policy, &plan.clients, &hasher, &overrides, peer, &request);
+    let (caller, assessment) = assess(policy, &plan.clients, &hasher, &overrides, &request);
     let undecided = plan.clients.sources.iter().any(|source| {
         matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
     });
@@ -152,7 +147,7 @@ pub(super) fn explain(
         caller.client,
         named_by(plan, &caller)
     );
-    not_by(&mut text, plan, peer, &request);
+    not_by(&mut text, plan, &request);
     // Under `deny` of the configuration no override holds.
     let denied_by = assessment.denied_by();
     if denied_by.is_none_or(ListEntry::is_override) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use http::Request;
 use tidegate_config::Plan;
 use tidegate_simulate::{Options, Router, Trial};
-use tidegate_tower::Preflight;
+use tidegate_tower::RequestContext;
 
 use super::Failure;
 use crate::request::routes::Routes;
@@ -37,13 +37,9 @@ impl Router for Finder {
     fn route(&self, request: &mut Request<()>) -> Option<usize> {
         let target = Target::of(request).ok()?;
         let found = self.0.of(request, &target).ok()?;
-        let (at, values, is_preflight) = (found.at, found.values, found.is_preflight);
-        if let Some(values) = values {
-            request.extensions_mut().insert(values);
-        }
-        if is_preflight {
-            request.extensions_mut().insert(Preflight);
-        }
+        let (at, path_values, is_preflight) = (found.at, found.values, found.is_preflight);
+        let context = RequestContext::of_mut(request);
+        (context.path_values, context.is_preflight) = (path_values, is_preflight);
         Some(at)
     }
 }

@@ -12,7 +12,9 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{Clients, LateEdits, Transmission, Unanswered, accept_readable};
+use tidegate_tower::{
+    Clients, LateEdits, RequestContext, Transmission, Unanswered, accept_readable,
+};
 use tower::Service;
 
 use super::answer_head::{check, has_no_body, wanted_upgrade};
@@ -91,8 +93,7 @@ impl Forwarding {
 
     async fn forward(&self, mut request: Request<ClientBody>) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
-        let info = request.extensions().get::<RequestInfo>();
-        if info.is_some_and(|info| info.is_preflight) {
+        if RequestContext::of(&request).is_preflight {
             return cors::answered();
         }
         if self.is_too_large(request.headers()) {
@@ -106,7 +107,7 @@ impl Forwarding {
         }
         let address = self.address(&request);
         let preference = self.preference(&request);
-        let transmission = request.extensions_mut().remove::<Transmission>();
+        let transmission = RequestContext::of_mut(&mut request).transmission.take();
         let upgrade = Upgrade::of(&mut request, &self.settings.upgrades);
         let (mut request, body_state) = self.prepare(request);
         if let Some(upgrade) = &upgrade {
@@ -264,8 +265,9 @@ impl Forwarding {
     /// Makes the client's request one of our own.
     fn prepare(
         &self,
-        request: Request<ClientBody>,
+        mut request: Request<ClientBody>,
     ) -> (Request<RequestBody>, Option<Arc<BodyState>>) {
+        let client = RequestContext::of_mut(&mut request).client.take();
         let (mut head, body) = request.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
@@ -278,7 +280,7 @@ impl Forwarding {
                 clients: &self.clients,
                 request_id: info.request_id.into_header(),
                 read: &self.read,
-                client: head.extensions.get(),
+                client: client.as_ref(),
                 is_tls: info.connection.is_tls(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);

@@ -2,7 +2,7 @@
 
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request};
-use tidegate_tower::{Client, Clients, cookie_value, header_value};
+use tidegate_tower::{Client, Clients, RequestContext, cookie_value, header_value};
 use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
 
 use crate::request::info::RequestInfo;
@@ -35,7 +35,7 @@ pub(super) fn affinity<B>(
             Some(Affinity::of(value))
         }
         Sticky::Hash(HashedPart::Client) => {
-            if let Some(client) = request.extensions().get::<Client>() {
+            if let Some(client) = &RequestContext::of(request).client {
                 return Some(Affinity::of(client.to_string().as_bytes()));
             }
             // No client is named without the limits: the address stands for it.

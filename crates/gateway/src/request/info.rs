@@ -1,8 +1,6 @@
 //! Facts of a request that all layers read.
 
-use tidegate_net::tls::ClientCertificate;
 use tidegate_server::ConnectionInfo;
-use tidegate_tower::CertificateNames;
 
 use super::problem::Problem;
 use tidegate_telemetry::RequestId;
@@ -15,20 +13,8 @@ pub(crate) struct RequestInfo {
     /// The connection that it came on.
     pub(crate) connection: ConnectionInfo,
     pub(crate) request_id: RequestId,
-    /// Whether it is a CORS preflight, which the gateway answers itself.
-    pub(crate) is_preflight: bool,
     /// Why no route takes it, if none does.
     pub(crate) problem: Option<Problem>,
     /// The trace that it belongs to, if requests are traced.
     pub(crate) trace: Option<TraceContext>,
-}
-
-/// The names in a client's certificate as client sources know them.
-pub(crate) fn certificate_names(certificate: &ClientCertificate) -> CertificateNames {
-    CertificateNames {
-        san_dns: certificate.san_dns.clone(),
-        san_uri: certificate.san_uri.clone(),
-        cn: certificate.cn.clone(),
-        fingerprint: Some(certificate.fingerprint.clone()),
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, StatusCode};
-use tidegate_tower::{PathValues, Per};
+use tidegate_tower::Per;
 
 use super::conditions::{Met, Said};
 use super::cors;
@@ -30,6 +30,9 @@ struct Place {
     counted: Vec<Arc<str>>,
 }
 
+/// Names in a route's path, each with its value.
+type PathValues = Vec<(Arc<str>, Box<str>)>;
+
 /// Of which request the route is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
@@ -45,8 +48,8 @@ pub(crate) struct RouteMatch<'r, T> {
     /// The route's number, see [`Routes::at`].
     pub(crate) at: usize,
     pub(crate) route: &'r T,
-    /// What stands in the path for the names that limits are counted per, if there are any.
-    pub(crate) values: Option<PathValues>,
+    /// The values in the path for the names that limits are counted per.
+    pub(crate) values: PathValues,
     /// Whether the request is a CORS preflight that the route answers itself.
     pub(crate) is_preflight: bool,
 }
@@ -203,15 +206,12 @@ impl<T> Default for Routes<T> {
 }
 
 impl Place {
-    fn values(&self, target: &Target<'_>) -> Option<PathValues> {
-        if self.counted.is_empty() {
-            return None;
-        }
+    fn values(&self, target: &Target<'_>) -> PathValues {
         let value = |name: &Arc<str>| {
             let value = self.shape.path.capture(&target.path, name)?;
             Some((name.clone(), Box::from(value)))
         };
-        Some(PathValues(self.counted.iter().filter_map(value).collect()))
+        self.counted.iter().filter_map(value).collect()
     }
 
     /// Whether the query and the headers are as the route asks.

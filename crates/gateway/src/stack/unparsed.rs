@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use tidegate_store::Outcome;
-use tidegate_tower::Decided;
+use tidegate_tower::{Decided, RequestContext};
 use tower::Service as _;
 
 use super::{Stack, identify};
@@ -39,11 +39,11 @@ impl Stack {
             self.unmatched_metrics.clone(),
             guard,
         );
-        request.extensions_mut().insert(connection.peer());
+        let context = RequestContext::new(connection.peer());
+        request.extensions_mut().insert(context);
         request.extensions_mut().insert(RequestInfo {
             connection: connection.clone(),
             request_id,
-            is_preflight: false,
             problem: Some(problem(head)),
             trace: None,
         });

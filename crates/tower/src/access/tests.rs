@@ -207,7 +207,7 @@ fn only_listed_clients_are_let_through() {
     refused.refuse(Credentials::Missing(Required::Verified));
     assert!(!judged(&both, refused).0, "401 comes first");
     let mut preflight = Request::new(());
-    preflight.extensions_mut().insert(Preflight);
+    RequestContext::of_mut(&mut preflight).is_preflight = true;
     assert!(
         both.judge(&mut caller("203.0.113.1", None), &preflight)
             .is_none()
@@ -235,7 +235,7 @@ fn who_shows_nothing_that_is_required_is_an_address() {
         assert_eq!(user.refused, missing, "{require}");
         assert_eq!(user.client == user.ip, !is_met, "{require}");
         let mut request = Request::new(());
-        request.extensions_mut().insert(Preflight);
+        RequestContext::of_mut(&mut request).is_preflight = true;
         let mut page = caller("203.0.113.1", None);
         access.judge(&mut page, &request);
         assert_eq!(page.refused, None, "{require}");

@@ -13,7 +13,7 @@ use tower::{Layer as _, Service as _};
 use super::*;
 use crate::{
     AddressFrom, Answers, ClientSource, Clients, Cost, Hasher, MAX_ABANDONED, Missing, Peer,
-    Policy, RateLimitLayer, Rule, Transmission, TrustedProxies,
+    Policy, RateLimitLayer, RequestContext, Rule, TrustedProxies,
 };
 
 const HOUR: u64 = 3_600_000_000;
@@ -80,7 +80,7 @@ impl Bench {
         let layer = RateLimitLayer::new(policy, clients, Hasher::new(""), store, wait_queues);
         let (answer, sends) = (self.answer.subscribe(), self.sends);
         let service = tower::service_fn(move |mut request: Request<()>| {
-            let transmission = request.extensions_mut().remove::<Transmission>();
+            let transmission = RequestContext::of_mut(&mut request).transmission.take();
             let mut answer = answer.clone();
             async move {
                 if sends {

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use tidegate_net::peer::Peer;
+use tidegate_net::tls::ClientCertificate;
 
-use super::{ClientSource, Clients, Peer, single, single_key};
+use super::{ClientSource, Clients, single, single_key};
 use crate::api_keys::{self, UnknownKey};
-use crate::certificate::CertificateNames;
 use crate::jwt::TokenFault;
 
 /// Why a source named nobody, though the request has its header. Nothing in it is of the request's text.
@@ -55,12 +56,12 @@ impl Clients {
         &self,
         peer: Peer,
         headers: &HeaderMap,
-        certificate: Option<&CertificateNames>,
+        certificate: Option<&ClientCertificate>,
     ) -> Vec<(usize, Finding)> {
         let trusted = self.trusts(peer);
         let finding = |source: &ClientSource| match source {
             ClientSource::Certificate(name) => {
-                let has_name = certificate?.get(*name).is_some();
+                let has_name = name.of(certificate?).is_some();
                 (!has_name).then_some(Finding::NoName)
             }
             other => other.finding(headers, trusted),

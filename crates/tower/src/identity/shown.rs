@@ -2,10 +2,11 @@
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
+use tidegate_net::tls::ClientCertificate;
 
 use super::{Caller, Client, Credentials};
 use crate::api_keys::{self, ApiKeys, UnknownKey};
-use crate::certificate::{CertificateName, CertificateNames};
+use crate::certificate::CertificateName;
 use crate::jwt::{InvalidToken, TokenUser, Tokens, bearer};
 use crate::plan::NamedPlan;
 
@@ -63,10 +64,10 @@ impl Caller {
     /// The client that a certificate names.
     pub(super) fn by_certificate(
         &mut self,
-        certificate: Option<&CertificateNames>,
+        certificate: Option<&ClientCertificate>,
         name: CertificateName,
     ) -> Option<(Client, NamedPlan)> {
-        let client = Client::Certificate(certificate?.get(name)?.clone());
+        let client = Client::Certificate(name.of(certificate?)?.clone());
         self.client_cert.get_or_insert_with(|| client.clone());
         Some((client, NamedPlan::Nothing))
     }

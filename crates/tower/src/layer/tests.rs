@@ -16,8 +16,8 @@ use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MAX_WAITING, Per,
-    Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MAX_WAITING,
+    Peer, Per, Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const HOME: Option<&str> = Some("192.0.2.1");
@@ -96,15 +96,14 @@ impl Bench {
             .layer
             .layer(tower::service_fn(move |request: Request<()>| {
                 called.fetch_add(1, Ordering::Relaxed);
-                *told.lock().unwrap() = request.extensions().get().cloned();
+                *told.lock().unwrap() = RequestContext::of(&request).client.clone();
                 async { Ok(Response::new(Bytes::from_static(b"inner"))) }
             }));
         let mut request = Request::new(());
         if let Some(peer) = peer {
             let address: IpAddr = peer.parse().unwrap();
-            request
-                .extensions_mut()
-                .insert(Peer::connected((address, 4711).into()));
+            let peer = Peer::connected((address, 4711).into());
+            request.extensions_mut().insert(RequestContext::new(peer));
         }
         for (name, value) in headers {
             request.headers_mut().append(name, value.parse().unwrap());

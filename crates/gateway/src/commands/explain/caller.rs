@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use http::Request;
 use tidegate_config::Plan;
-use tidegate_tower::{Caller, CertificateNames, ClientSource, Credentials, Peer, Per, Rule};
+use tidegate_tower::{Caller, ClientSource, Credentials, Per, RequestContext, Rule};
 
 /// Which source named the client, and by what.
 pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
@@ -38,9 +38,12 @@ pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
 }
 
 /// Why sources named nobody that found something to read.
-pub(super) fn not_by(text: &mut String, plan: &Plan, peer: Peer, request: &Request<()>) {
-    let certificate = request.extensions().get::<CertificateNames>();
-    let findings = plan.clients.findings(peer, request.headers(), certificate);
+pub(super) fn not_by(text: &mut String, plan: &Plan, request: &Request<()>) {
+    let context = RequestContext::of(request);
+    let certificate = context.certificate.as_deref();
+    let findings = plan
+        .clients
+        .findings(context.peer, request.headers(), certificate);
     for (index, finding) in findings {
         let source = match plan.clients.sources.get(index) {
             Some(ClientSource::ApiKey { header, .. }) => format!("api_key: the header {header}"),

@@ -46,9 +46,7 @@ fn windows() -> [Window; 4] {
                 let mut request = get("host");
                 let value = value.map(|value| String::from_utf8_lossy(value).into());
                 let values = value.map(|value: String| ("x-tenant".into(), value.into()));
-                request
-                    .extensions_mut()
-                    .insert(PathValues(values.into_iter().collect()));
+                RequestContext::of_mut(&mut request).path_values = values.into_iter().collect();
                 request
             },
         },
@@ -275,7 +273,7 @@ fn values_do_not_run_into_each_other() {
     let of = |one: &str, other: &str| {
         let mut request = get("host");
         let values = [("a", one), ("b", other)].map(|(name, value)| (name.into(), value.into()));
-        request.extensions_mut().insert(PathValues(values.into()));
+        RequestContext::of_mut(&mut request).path_values = values.into();
         at(
             "192.0.2.1",
             &[Per::Path("a".into()), Per::Path("b".into())],
@@ -309,8 +307,8 @@ fn bytes_that_mean_something_to_a_store_mean_nothing_here() {
     assert_eq!(tags.len(), ids.len());
     let path = |id: &str| {
         let mut request = get("host");
-        let values = PathValues(vec![("id".into(), id.into())]);
-        request.extensions_mut().insert(values);
+        let values = vec![("id".into(), id.into())];
+        RequestContext::of_mut(&mut request).path_values = values;
         at("192.0.2.1", &[Per::Path("id".into())], &request)
     };
     assert_eq!(distinct(&ids.map(path)), ids.len());

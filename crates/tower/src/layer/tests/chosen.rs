@@ -3,7 +3,6 @@
 use http::header::{COOKIE, HOST};
 
 use super::*;
-use crate::PathValues;
 
 /// In a store of this size an address gets places for about a quarter of all keys.
 const KEYS: usize = 4 * 1_024;
@@ -23,8 +22,8 @@ fn request(per: &Per, value: &str) -> Request<()> {
         Per::Host => _ = headers.insert(HOST, value.parse().unwrap()),
         Per::Query(_) => *request.uri_mut() = format!("/?q={value}").parse().unwrap(),
         _ => {
-            let values = PathValues(vec![("id".into(), value.into())]);
-            request.extensions_mut().insert(values);
+            let values = vec![("id".into(), value.into())];
+            RequestContext::of_mut(&mut request).path_values = values;
         }
     }
     request
@@ -60,7 +59,7 @@ async fn admitted(bench: &Bench, per: &Per, from: &str, values: std::ops::Range<
     for value in values {
         let mut request = request(per, &format!("v{value}"));
         let peer = Peer::connected((from.parse::<IpAddr>().unwrap(), 4711).into());
-        request.extensions_mut().insert(peer);
+        RequestContext::of_mut(&mut request).peer = peer;
         let Ok(response) = service.call(request).await;
         admitted += usize::from(response.status() == StatusCode::OK);
     }

@@ -50,7 +50,7 @@ async fn waiting(length: usize) -> usize {
         for _ in 0..1_000 {
             let mut request = Request::new(());
             let peer = Peer::connected((HOME.unwrap().parse::<IpAddr>().unwrap(), 4711).into());
-            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(RequestContext::new(peer));
             let filler = "x".repeat(length).parse().unwrap();
             request.headers_mut().insert("x-filler", filler);
             let mut answer = service.call(request);
