@@ -17,10 +17,10 @@ use tidegate_server::{
 };
 use tidegate_store::Store;
 use tidegate_tower::{
-    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, RateLimit, RateLimitLayer,
-    Reject, RequestContext, WaitQueues,
+    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, RateLimitLayer, Reject,
+    RequestContext, WaitQueues,
 };
-use tower::{Service as _, ServiceBuilder};
+use tower::{Layer as _, Service as _};
 
 use crate::body::Body;
 use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
@@ -41,18 +41,15 @@ use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
 use tidegate_telemetry::{RequestId, RequestIds};
 
-/// The limits of a route, then its upstream.
-pub(crate) type RouteStack = RateLimit<Forward>;
-
-/// The limits that every request is charged to, then a problem.
-pub(crate) type UnmatchedStack = RateLimit<Unmatched>;
-
 /// What all requests go through.
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub(crate) overload: Arc<Overload>,
     pub(crate) routes: Routes<Route>,
-    pub(crate) unmatched: UnmatchedStack,
+    /// The limits that every request is charged to.
+    pub(crate) unmatched: RateLimitLayer,
+    /// The answer where there is no route; none: a problem.
+    pub(crate) no_route: Option<Arc<Reject>>,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
     /// Who is denied on every route; none: nobody.
@@ -76,7 +73,8 @@ pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     /// Its path, as it is written.
     pub(crate) pattern: Arc<str>,
-    pub(crate) stack: RouteStack,
+    pub(crate) limits: RateLimitLayer,
+    pub(crate) forwarding: Arc<Forwarding>,
     /// Which pages may read its answers, if the configuration says so.
     pub(crate) cors: Option<Cors>,
     /// Headers of answers that the gateway gives itself.
@@ -88,22 +86,20 @@ pub(crate) struct Route {
 #[derive(Debug)]
 pub(crate) struct Begun {
     request: Request<ClientBody>,
-    connection: ConnectionInfo,
+    info: RequestInfo,
     end: RequestEnd,
     next: Next,
-    /// For the answer, if answers carry it.
-    request_id: Option<RequestId>,
     /// Whether a trusted proxy sent it and named no client.
     is_unnamed: bool,
 }
 
 /// What is to be done with a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Next {
     /// Nothing: memory is short.
     Shed,
-    /// The problem in its [`RequestInfo`] is the answer; `closes` if no other request may follow on the connection.
-    Refuse { status: StatusCode, closes: bool },
+    /// The problem is the answer.
+    Refuse(Problem),
     /// The route with this number serves it.
     Serve(usize),
 }
@@ -124,25 +120,26 @@ impl Stack {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> Begun {
-        let request_id = self.request_id(&request, &connection);
-        let answer_id = self.request_id_in_answers.then(|| request_id.clone());
+        let mut info = RequestInfo {
+            request_id: self.request_id(&request, &connection),
+            connection,
+            trace: None,
+        };
         // Shed: first, because where memory is short nothing else may be done for a request. It is only recorded.
         if self.overload.pressure() == Pressure::Full {
-            let record = self
-                .access_log
-                .is_on()
-                .then(|| self.record(&request, &request_id, None, &connection, false));
+            let is_on = self.access_log.is_on();
+            let record = is_on.then(|| self.record(&request, &info, None, false));
             let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
             return Begun {
                 request,
-                connection,
+                info,
                 end: RequestEnd::begin(record, None, log, metrics, guard),
                 next: Next::Shed,
-                request_id: answer_id,
                 is_unnamed: false,
             };
         }
         // Target: host, path and framing are checked once, so that all that follows reads the same.
+        let connection = &info.connection;
         let target = match connection.certificate_ended() {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
@@ -150,7 +147,7 @@ impl Stack {
         // Proxies: mistakes in their configuration are shown to the operator.
         let is_unnamed = target
             .as_ref()
-            .is_ok_and(|target| self.check_proxy(target, &connection));
+            .is_ok_and(|target| self.check_proxy(target, connection));
         // Route: the first that matches. Before the record, because requests are counted and logged by route.
         let found = target.and_then(|target| {
             let found = self.routes.of(&request, &target)?;
@@ -161,23 +158,19 @@ impl Stack {
         let trace = self
             .traces
             .begin(request.headers(), connection.is_trusted());
+        info.trace = trace;
+        let connection = &info.connection;
         let pattern = route.map(|route| &route.pattern);
         let recording = self.traces.record(trace, connection.is_tls(), pattern);
         let record = (self.access_log.is_on() || recording.is_some()).then(|| {
             let route = route.map(|route| route.name.clone());
             let has_spans = recording.is_some();
-            self.record(&request, &request_id, route, &connection, has_spans)
+            self.record(&request, &info, route, has_spans)
                 .of_trace(trace.map(|trace| trace.trace_id))
         });
         let metrics = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
         let (log, metrics) = (self.access_log.clone(), metrics.clone());
         let end = RequestEnd::begin(record, recording, log, metrics, guard);
-        let mut info = RequestInfo {
-            connection: connection.clone(),
-            request_id,
-            problem: None,
-            trace,
-        };
         let mut context = RequestContext::new(connection.peer());
         let next = match found {
             Ok((found, (uri, host))) => {
@@ -191,24 +184,17 @@ impl Stack {
                 context.is_preflight = found.is_preflight;
                 Next::Serve(found.at)
             }
-            Err(problem) => {
-                let status = problem.status;
-                let closes = problem.is_malformed() && request.version() < Version::HTTP_2;
-                info.problem = Some(problem);
-                Next::Refuse { status, closes }
-            }
+            Err(problem) => Next::Refuse(problem),
         };
         let certificate = connection.certificate();
         let certificate = certificate.filter(|_| self.clients.read_certificates());
         context.certificate = certificate.cloned();
         request.extensions_mut().insert(context);
-        request.extensions_mut().insert(info);
         Begun {
             request,
-            connection,
+            info,
             end,
             next,
-            request_id: answer_id,
             is_unnamed,
         }
     }
@@ -217,18 +203,19 @@ impl Stack {
     pub(crate) async fn answer(&self, begun: Begun) -> Result<Response<Ended>, Dropped> {
         let Begun {
             request,
-            connection,
+            info,
             mut end,
             next,
-            request_id,
             is_unnamed,
         } = begun;
+        let request_id = self.request_id_in_answers.then(|| info.request_id.clone());
+        let connection = info.connection.clone();
         // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
         let call = grpc::call(&request);
         let mut problem = None;
         let own_headers = match next {
             Next::Serve(route) => &self.routes.at(route).own_headers,
-            Next::Shed | Next::Refuse { .. } => &self.own_headers,
+            Next::Shed | Next::Refuse(_) => &self.own_headers,
         };
         let mut response = match next {
             Next::Shed => {
@@ -244,15 +231,16 @@ impl Stack {
             Next::Serve(route) => {
                 let route = self.routes.at(route);
                 match &route.cors {
-                    None => serve(route, request).await,
+                    None => serve(route, request, info).await,
                     // CORS: around the limits, because a page must be able to read a refusal, too. Boxed, because most routes have
                     // none, and need not make room for it.
-                    Some(cors) => Box::pin(serve_pages(route, cors, request)).await,
+                    Some(cors) => Box::pin(serve_pages(route, cors, request, info)).await,
                 }
             }
-            Next::Refuse { status, closes } => {
-                problem = Some(status);
-                let Ok(mut response) = self.unmatched.clone().call(request).await;
+            Next::Refuse(refused) => {
+                problem = Some(refused.status);
+                let closes = refused.is_malformed() && request.version() < Version::HTTP_2;
+                let mut response = self.refuse(request, refused).await;
                 if closes {
                     // What follows on this connection may not be what it seems.
                     let close = HeaderValue::from_static("close");
@@ -311,15 +299,27 @@ impl Stack {
     fn record<B>(
         &self,
         request: &Request<B>,
-        id: &RequestId,
+        info: &RequestInfo,
         route: Option<Arc<str>>,
-        connection: &ConnectionInfo,
         has_spans: bool,
     ) -> Record {
-        let peer = connection.peer();
+        let (id, peer) = (&info.request_id, info.connection.peer());
         let client_ip = self.clients.origin(peer, request.headers());
         self.access_log
             .record(request, id, route, peer.address, client_ip, has_spans)
+    }
+
+    /// Charges a request that no route takes to the limits that every request is charged to: guessing is limited, too. Answers with the
+    /// problem.
+    async fn refuse<B: Send + 'static>(
+        &self,
+        request: Request<B>,
+        problem: Problem,
+    ) -> Response<Body> {
+        let no_route = self.no_route.clone();
+        let answer = Unmatched { no_route, problem };
+        let Ok(response) = self.unmatched.layer(answer).call(request).await;
+        response
     }
 
     /// The ID that a trusted peer gave the request, or a new one.
@@ -342,9 +342,18 @@ fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
     }
 }
 
-fn serve(route: &Route, request: Request<ClientBody>) -> impl Future<Output = Response<Body>> {
-    // Every layer of a stack is always ready: what has to wait waits in its future.
-    let answer = route.stack.clone().call(request);
+/// Serves a request by a route.
+fn serve(
+    route: &Route,
+    request: Request<ClientBody>,
+    info: RequestInfo,
+) -> impl Future<Output = Response<Body>> {
+    // Forward: streams the request to the upstream, and the answer back.
+    let forward = Forward::new(route.forwarding.clone(), info);
+    // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
+    // let the request wait for its turn, answer 429 or 503, or settle by the answer and write the headers on it.
+    // Both are always ready: a request waits in its future.
+    let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;
         response
@@ -352,9 +361,14 @@ fn serve(route: &Route, request: Request<ClientBody>) -> impl Future<Output = Re
 }
 
 /// Serves a route that tells browsers which pages may read its answers.
-async fn serve_pages(route: &Route, cors: &Cors, request: Request<ClientBody>) -> Response<Body> {
+async fn serve_pages(
+    route: &Route,
+    cors: &Cors,
+    request: Request<ClientBody>,
+    info: RequestInfo,
+) -> Response<Body> {
     let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = serve(route, request).await;
+    let mut response = serve(route, request, info).await;
     cors.tell(origin, &mut response);
     response
 }
@@ -370,24 +384,8 @@ pub(crate) struct Enforcement {
 }
 
 impl Enforcement {
-    /// What is each route's own.
-    pub(crate) fn route(&self, policy: Policy, forwarding: Forwarding) -> RouteStack {
-        ServiceBuilder::new()
-            // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
-            // let the request wait for its turn, answer 429 or 503, or settle by what comes back and write the headers on it.
-            .layer(self.limits(policy, forwarding.needs_client()))
-            // Forward: streams the request to the upstream, and the answer back.
-            .service(Forward::new(forwarding))
-    }
-
-    /// The limits that every request is charged to, then the problem of this one: guessing is limited, too.
-    pub(crate) fn unmatched(&self, policy: Policy, no_route: Option<Reject>) -> UnmatchedStack {
-        ServiceBuilder::new()
-            .layer(self.limits(policy, false))
-            .service(Unmatched::new(no_route))
-    }
-
-    fn limits(&self, policy: Policy, tells_client: bool) -> RateLimitLayer {
+    /// Makes the limits of a route.
+    pub(crate) fn limits(&self, policy: Policy, tells_client: bool) -> RateLimitLayer {
         RateLimitLayer::with_overrides(
             policy,
             self.clients.clone(),

@@ -59,13 +59,16 @@ pub(crate) struct Forwarding {
     pub(crate) slow_bodies: Counter,
 }
 
-/// Forwards requests that were let through.
+/// Forwards one request, if the limits admit it.
 #[derive(Clone, Debug)]
-pub(crate) struct Forward(Arc<Forwarding>);
+pub(crate) struct Forward {
+    route: Arc<Forwarding>,
+    info: RequestInfo,
+}
 
 impl Forward {
-    pub(crate) fn new(forwarding: Forwarding) -> Self {
-        Self(Arc::new(forwarding))
+    pub(crate) const fn new(route: Arc<Forwarding>, info: RequestInfo) -> Self {
+        Self { route, info }
     }
 }
 
@@ -79,8 +82,8 @@ impl Service<Request<ClientBody>> for Forward {
     }
 
     fn call(&mut self, request: Request<ClientBody>) -> Self::Future {
-        let forwarding = self.0.clone();
-        Box::pin(async move { Ok(forwarding.forward(request).await) })
+        let (route, info) = (self.route.clone(), self.info.clone());
+        Box::pin(async move { Ok(route.forward(request, info).await) })
     }
 }
 
@@ -91,7 +94,7 @@ impl Forwarding {
         matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
     }
 
-    async fn forward(&self, mut request: Request<ClientBody>) -> Response<Body> {
+    async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
         if RequestContext::of(&request).is_preflight {
             return cors::answered();
@@ -100,16 +103,16 @@ impl Forwarding {
             return TOO_LARGE.respond();
         }
         if let Some(port) = self.settings.edits.redirect
-            && !self.is_https(&request)
+            && !is_https(&request, &info)
         {
             let response = edits::to_https(request.headers(), request.uri(), port);
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
-        let address = self.address(&request);
-        let preference = self.preference(&request);
+        let address = self.address(&request, &info);
+        let preference = self.preference(&request, &info);
         let transmission = RequestContext::of_mut(&mut request).transmission.take();
         let upgrade = Upgrade::of(&mut request, &self.settings.upgrades);
-        let (mut request, body_state) = self.prepare(request);
+        let (mut request, body_state) = self.prepare(request, info);
         if let Some(upgrade) = &upgrade {
             upgrade.write(request.headers_mut());
         }
@@ -266,34 +269,32 @@ impl Forwarding {
     fn prepare(
         &self,
         mut request: Request<ClientBody>,
+        info: RequestInfo,
     ) -> (Request<RequestBody>, Option<Arc<BodyState>>) {
         let client = RequestContext::of_mut(&mut request).client.take();
         let (mut head, body) = request.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
-        let info = head.extensions.remove::<RequestInfo>();
-        if let Some(info) = info {
-            let origin = Origin {
-                peer: info.connection.peer().address.ip(),
-                trusted: info.connection.is_trusted(),
-                hop: info.connection.hop(),
-                clients: &self.clients,
-                request_id: info.request_id.into_header(),
-                read: &self.read,
-                client: client.as_ref(),
-                is_tls: info.connection.is_tls(),
-            };
-            headers::to_upstream(&mut head.headers, origin, has_body);
-            if let Some(trace) = info.trace {
-                trace.write(&mut head.headers);
-            }
-            if let Some(path) = head.uri.path_and_query()
-                && self.settings.edits.stripped > 0
-            {
-                edits::tell_prefix(&mut head.headers, path, self.settings.edits.stripped);
-            }
-            self.settings.edits.request_headers.apply(&mut head.headers);
+        let origin = Origin {
+            peer: info.connection.peer().address.ip(),
+            trusted: info.connection.is_trusted(),
+            hop: info.connection.hop(),
+            clients: &self.clients,
+            request_id: info.request_id.into_header(),
+            read: &self.read,
+            client: client.as_ref(),
+            is_tls: info.connection.is_tls(),
+        };
+        headers::to_upstream(&mut head.headers, origin, has_body);
+        if let Some(trace) = info.trace {
+            trace.write(&mut head.headers);
         }
+        if let Some(path) = head.uri.path_and_query()
+            && self.settings.edits.stripped > 0
+        {
+            edits::tell_prefix(&mut head.headers, path, self.settings.edits.stripped);
+        }
+        self.settings.edits.request_headers.apply(&mut head.headers);
         if self.body_costs.is_some() {
             accept_readable(&mut head.headers);
         }
@@ -327,34 +328,21 @@ impl Forwarding {
     }
 
     /// The client's address, where the upstream's places are shared by addresses.
-    fn address(&self, request: &Request<ClientBody>) -> IpAddr {
-        let info = request.extensions().get::<RequestInfo>();
-        let info = info.filter(|_| self.upstream.is_bounded());
-        info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| {
-            self.clients
-                .address(info.connection.peer(), request.headers())
+    fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
+        let is_bounded = self.upstream.is_bounded();
+        let peer = is_bounded.then(|| info.connection.peer());
+        peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| {
+            self.clients.address(peer, request.headers())
         })
     }
 
     /// The server that a request prefers, if the upstream has sticky sessions.
-    fn preference(&self, request: &Request<ClientBody>) -> Preference {
+    fn preference(&self, request: &Request<ClientBody>, info: &RequestInfo) -> Preference {
         let sticky = self.upstream.plan().sticky.as_ref();
         sticky.map_or_else(Preference::default, |sticky| Preference {
-            affinity: sticky::affinity(sticky, &self.clients, request),
-            is_https: self.is_https(request),
+            affinity: sticky::affinity(sticky, request),
+            is_https: is_https(request, info),
         })
-    }
-
-    /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
-    fn is_https(&self, request: &Request<ClientBody>) -> bool {
-        let Some(RequestInfo { connection, .. }) = request.extensions().get() else {
-            return false;
-        };
-        let proto = request.headers().get(headers::X_FORWARDED_PROTO);
-        match proto.filter(|_| connection.is_trusted()) {
-            Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),
-            None => connection.is_tls(),
-        }
     }
 
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
@@ -365,5 +353,14 @@ impl Forwarding {
         length
             .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
+    }
+}
+
+/// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
+fn is_https(request: &Request<ClientBody>, RequestInfo { connection, .. }: &RequestInfo) -> bool {
+    let proto = request.headers().get(headers::X_FORWARDED_PROTO);
+    match proto.filter(|_| connection.is_trusted()) {
+        Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),
+        None => connection.is_tls(),
     }
 }

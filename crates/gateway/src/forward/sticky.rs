@@ -2,10 +2,8 @@
 
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request};
-use tidegate_tower::{Client, Clients, RequestContext, cookie_value, header_value};
+use tidegate_tower::{RequestContext, cookie_value, header_value};
 use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
-
-use crate::request::info::RequestInfo;
 
 /// The server that a request prefers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,11 +14,7 @@ pub(super) struct Preference {
 }
 
 /// Finds the server that a request prefers by this rule. A request without the header or cookie prefers none.
-pub(super) fn affinity<B>(
-    sticky: &Sticky,
-    clients: &Clients,
-    request: &Request<B>,
-) -> Option<Affinity> {
+pub(super) fn affinity<B>(sticky: &Sticky, request: &Request<B>) -> Option<Affinity> {
     match sticky {
         Sticky::Cookie(name, _) => {
             let value = cookie_value(request, name)?;
@@ -35,13 +29,8 @@ pub(super) fn affinity<B>(
             Some(Affinity::of(value))
         }
         Sticky::Hash(HashedPart::Client) => {
-            if let Some(client) = &RequestContext::of(request).client {
-                return Some(Affinity::of(client.to_string().as_bytes()));
-            }
-            // No client is named without the limits: the address stands for it.
-            let info = request.extensions().get::<RequestInfo>()?;
-            let address = clients.address(info.connection.peer(), request.headers());
-            Some(Affinity::of(Client::Ip(address).to_string().as_bytes()))
+            let client = RequestContext::of(request).client.as_ref()?;
+            Some(Affinity::of(client.to_string().as_bytes()))
         }
     }
 }

@@ -9,23 +9,16 @@ use http::{Request, Response, StatusCode};
 use tidegate_tower::Reject;
 use tower::Service;
 
-use super::info::RequestInfo;
 use super::problem::Problem;
 use crate::body::Body;
 
-/// Answers with the problem in the request's [`RequestInfo`].
+/// Answers one request with a problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Unmatched {
     /// The answer where there is no route; none: the problem.
-    no_route: Option<Arc<Reject>>,
-}
-
-impl Unmatched {
-    pub(crate) fn new(no_route: Option<Reject>) -> Self {
-        Self {
-            no_route: no_route.map(Arc::new),
-        }
-    }
+    pub(crate) no_route: Option<Arc<Reject>>,
+    /// Why no route takes the request.
+    pub(crate) problem: Problem,
 }
 
 impl<B> Service<Request<B>> for Unmatched {
@@ -37,9 +30,8 @@ impl<B> Service<Request<B>> for Unmatched {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let info = request.extensions_mut().get_mut::<RequestInfo>();
-        let problem = info.and_then(|info| info.problem.take()).unwrap_or(UNKNOWN);
+    fn call(&mut self, _: Request<B>) -> Self::Future {
+        let problem = self.problem.clone();
         let answer = match &self.no_route {
             Some(answer) if problem.status == StatusCode::NOT_FOUND => fixed(answer, problem),
             _ => problem.respond(),
@@ -61,9 +53,3 @@ fn fixed(answer: &Reject, problem: Problem) -> Response<Body> {
     *response.status_mut() = answer.status;
     response
 }
-
-const UNKNOWN: Problem = Problem::new(
-    StatusCode::BAD_REQUEST,
-    "bad_request",
-    "The request cannot be served.",
-);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::{Method, Request};
 use tidegate_store::Outcome;
 use tidegate_tower::{Decided, RequestContext};
-use tower::Service as _;
 
 use super::{Stack, identify};
 use crate::request::info::RequestInfo;
@@ -26,12 +25,15 @@ impl Stack {
         self.metrics.connections().unparsed(head);
         let mut request = Request::new(());
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
-        let request_id = self.request_ids.next();
-        let answer_id = self.request_id_in_answers.then(|| request_id.clone());
-        let record = self.access_log.is_on().then(|| {
-            self.record(&request, &request_id, None, connection, false)
-                .unparsed()
-        });
+        let info = RequestInfo {
+            connection: connection.clone(),
+            request_id: self.request_ids.next(),
+            trace: None,
+        };
+        let record = self
+            .access_log
+            .is_on()
+            .then(|| self.record(&request, &info, None, false).unparsed());
         let mut end = RequestEnd::begin(
             record,
             None,
@@ -41,13 +43,8 @@ impl Stack {
         );
         let context = RequestContext::new(connection.peer());
         request.extensions_mut().insert(context);
-        request.extensions_mut().insert(RequestInfo {
-            connection: connection.clone(),
-            request_id,
-            problem: Some(problem(head)),
-            trace: None,
-        });
-        let Ok(mut response) = self.unmatched.clone().call(request).await;
+        let answer_id = self.request_id_in_answers.then_some(info.request_id);
+        let mut response = self.refuse(request, problem(head)).await;
         let is_trusted = self
             .clients
             .trusted
