@@ -14,7 +14,8 @@ use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_tower::{
-    Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
+    Answered, Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule,
+    WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -113,7 +114,7 @@ fn decided(clients: u32, said: Said, limits: usize) -> Vec<Decided> {
         let peer = Peer::connected(SocketAddr::new(address, 80));
         request.extensions_mut().insert(RequestContext::new(peer));
         match service.call(request).as_mut().poll(&mut context) {
-            Poll::Ready(Ok(response)) => response.extensions().get::<Decided>().cloned(),
+            Poll::Ready(Ok(response)) => response.extensions().get::<Answered>()?.decided.clone(),
             Poll::Ready(Err(never)) => match never {},
             Poll::Pending => unreachable!("the memory store waits for nobody"),
         }

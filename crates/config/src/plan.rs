@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_store::Limit;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_tower::{ClientPlans, Clients, HeaderEdits, NumberReader, Policy, Reject};
+use tidegate_tower::{ClientPlans, Clients, NumberReader, Policy, Reject};
 
 use crate::access::networks::DenyFile;
 use crate::admin::AdminPlan;
@@ -17,7 +17,7 @@ use crate::clients::tokens::JwksPlan;
 use crate::fixed::Fixed;
 use crate::listeners::ListenerPlan;
 use crate::log::LogPlan;
-use crate::routes::RoutePlan;
+use crate::routes::{HeaderEdits, RoutePlan};
 use crate::secret::Secret;
 use crate::store::StorePlan;
 

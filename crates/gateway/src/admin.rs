@@ -29,6 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use crate::outcome::Answered;
 use crate::request::health::readiness;
 use crate::status::LiveStatus;
 use access::{Access, Asker};
@@ -44,7 +45,6 @@ use tidegate_overrides::port::Asked;
 use tidegate_server::{AdminConnection, AdminConnections};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
-use tidegate_tower::ProblemError;
 
 /// How long a head may take, and how long a connection may ask nothing.
 const HEADER: Duration = Duration::from_secs(5);
@@ -144,7 +144,9 @@ impl Admin {
         let answer = self.respond(request, peer, connection, ends).await;
         let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
         if refusals.contains(&answer.status())
-            && let Some(ProblemError(error)) = answer.extensions().get()
+            && let Some(Answered {
+                error: Some(error), ..
+            }) = answer.extensions().get()
         {
             let snapshot = self.status.current.load();
             snapshot.stack.metrics.admin().refused(error);

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
+use crate::outcome::ForwardOutcome;
 use tidegate_net::pace::LeastRate;
 use tidegate_telemetry::Cut;
 use tidegate_telemetry::metrics::RouteMetrics;
@@ -136,6 +137,8 @@ impl From<Bytes> for Body {
 }
 
 impl AnswerBody for Body {
+    type Forwarded = ForwardOutcome;
+
     async fn read_on(mut self, in_flight: InFlight) {
         read_on(&mut self, |part| in_flight.read_step(part)).await;
         let settled = Decided::settle_body(None, &in_flight);

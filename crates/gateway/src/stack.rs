@@ -24,6 +24,7 @@ use tower::{Layer as _, Service as _};
 
 use crate::body::Body;
 use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
+use crate::outcome::{self, Answered, ForwardOutcome};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
@@ -217,39 +218,26 @@ impl Stack {
             Next::Serve(route) => &self.routes.at(route).own_headers,
             Next::Shed | Next::Refuse(_) => &self.own_headers,
         };
-        let mut response = match next {
-            Next::Shed => {
-                let mut response = shed::answer(request.version());
-                end.shed(&mut response);
-                if let Some(kind) = call {
-                    response = grpc::translate(response, kind, None);
-                }
-                own_headers.write(response.headers_mut());
-                identify(&mut response, request_id);
-                return Ok(response.map(|body| Ended::new(body, end)));
-            }
-            Next::Serve(route) => {
-                let route = self.routes.at(route);
-                match &route.cors {
-                    None => serve(route, request, info).await,
-                    // CORS: around the limits, because a page must be able to read a refusal, too. Boxed, because most routes have
-                    // none, and need not make room for it.
-                    Some(cors) => Box::pin(serve_pages(route, cors, request, info)).await,
-                }
-            }
+        let is_shed = matches!(next, Next::Shed);
+        let (mut response, answered) = match next {
+            Next::Shed => outcome::split(shed::answer(request.version())),
+            Next::Serve(route) => serve(self.routes.at(route), request, info).await,
             Next::Refuse(refused) => {
                 problem = Some(refused.status);
                 let closes = refused.is_malformed() && request.version() < Version::HTTP_2;
-                let mut response = self.refuse(request, refused).await;
+                let (mut response, answered) = self.refuse(request, refused).await;
                 if closes {
                     // What follows on this connection may not be what it seems.
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                response
+                (response, answered)
             }
         };
-        let by = end.answered(&mut response, request_id.as_ref());
+        let by = end.answered(answered, response.status(), request_id.as_ref());
+        if is_shed {
+            end.shed();
+        }
         // Health checks of a proxy name no client either. A limit refuses its address if clients share it.
         if is_unnamed && end.outcome() == RequestOutcome::Limited {
             self.report_proxy(ProxyHeader::Missing, &connection);
@@ -315,11 +303,11 @@ impl Stack {
         &self,
         request: Request<B>,
         problem: Problem,
-    ) -> Response<Body> {
+    ) -> (Response<Body>, Answered) {
         let no_route = self.no_route.clone();
         let answer = Unmatched { no_route, problem };
         let Ok(response) = self.unmatched.layer(answer).call(request).await;
-        response
+        outcome::split(response)
     }
 
     /// The ID that a trusted peer gave the request, or a new one.
@@ -347,7 +335,9 @@ fn serve(
     route: &Route,
     request: Request<ClientBody>,
     info: RequestInfo,
-) -> impl Future<Output = Response<Body>> {
+) -> impl Future<Output = (Response<Body>, Answered)> {
+    let origin = route.cors.as_ref().and(request.headers().get(ORIGIN));
+    let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
     let forward = Forward::new(route.forwarding.clone(), info);
     // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
@@ -356,21 +346,21 @@ fn serve(
     let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;
-        response
+        let (mut response, answered) = outcome::split(response);
+        let status = response.status();
+        let headers = response.headers_mut();
+        // Edits: around the limits, which read the upstream's own headers.
+        if answered.forwarded.is_answered() && status != StatusCode::SWITCHING_PROTOCOLS {
+            let edits = &route.forwarding.settings.edits;
+            edits.response_headers.apply(headers);
+        }
+        // CORS: around the limits, because a page must be able to read a refusal, too.
+        if let Some(cors) = &route.cors {
+            let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
+            cors.tell(origin, is_preflight, headers);
+        }
+        (response, answered)
     }
-}
-
-/// Serves a route that tells browsers which pages may read its answers.
-async fn serve_pages(
-    route: &Route,
-    cors: &Cors,
-    request: Request<ClientBody>,
-    info: RequestInfo,
-) -> Response<Body> {
-    let origin = request.headers().get(ORIGIN).cloned();
-    let mut response = serve(route, request, info).await;
-    cors.tell(origin, &mut response);
-    response
 }
 
 /// What the limits of all routes share.

@@ -1,23 +1,35 @@
-//! Whether a request was forwarded.
+//! Whether a request was forwarded, and answered.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Records whether a request was forwarded. Clones share the record.
+/// Records whether a request was forwarded, and whether an upstream answered. Clones share the record.
 #[derive(Clone, Debug, Default)]
-pub struct Transmission(Arc<AtomicU64>);
+pub struct Transmission(Arc<Record>);
+
+#[derive(Debug, Default)]
+struct Record {
+    // In ms; 0: no part of the request was sent.
+    longest: AtomicU64,
+    is_unanswered: AtomicBool,
+}
 
 impl Transmission {
     /// Records that parts of the request may have been sent. The head of the answer takes `longest` at most.
     pub fn sent(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        self.0.store(millis.max(1), Ordering::Relaxed);
+        self.0.longest.store(millis.max(1), Ordering::Relaxed);
     }
 
     /// Records that no part of the request was sent.
     pub fn unsent(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.longest.store(0, Ordering::Relaxed);
+    }
+
+    /// Records that the answer comes from the gateway, in place of an upstream that gave none.
+    pub fn unanswered(&self) {
+        self.0.is_unanswered.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether parts of the request may have been sent.
@@ -25,9 +37,14 @@ impl Transmission {
         self.longest().is_some()
     }
 
+    /// Returns whether the answer stands in the place of an upstream's.
+    pub fn is_unanswered(&self) -> bool {
+        self.0.is_unanswered.load(Ordering::Relaxed)
+    }
+
     /// Returns the longest time that the head of the answer takes; none if no part of the request was sent.
     pub fn longest(&self) -> Option<Duration> {
-        let millis = self.0.load(Ordering::Relaxed);
+        let millis = self.0.longest.load(Ordering::Relaxed);
         (millis > 0).then_some(Duration::from_millis(millis))
     }
 }

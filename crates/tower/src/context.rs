@@ -26,9 +26,9 @@ pub struct RequestContext {
     pub client: Option<Client>,
     /// Records whether the request was forwarded, if the request holds something.
     ///
-    /// A service that forwards requests records when it sends the request, and whether nothing was sent after all. It marks an answer of
-    /// its own with [`Unanswered`](crate::Unanswered). If the client leaves before anything was forwarded, the charge is returned. So is
-    /// the reservation of a cost that answers have, if the service answers without a record that it sent the request.
+    /// A service that forwards requests records when it sends the request, whether nothing was sent after all, and whether its answer stands
+    /// for an upstream that gave none. If the client leaves before anything was forwarded, the charge is returned. So is the reservation of
+    /// a cost that answers have, if the service answers without a record that it sent the request.
     pub transmission: Option<Transmission>,
 }
 

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Response;
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
@@ -18,8 +17,9 @@ use crate::body_costs::BodyCost;
 use crate::client_list::ListEntry;
 use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule, WaitQueues};
+use refusal::Refusal;
 
-/// What was decided about a request, in its response's extensions.
+/// What was decided about a request.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// Who was calling.
@@ -211,7 +211,7 @@ impl Decided {
     }
 
     /// The answer to give instead of going on, if there is one.
-    pub(crate) fn refusal(&self, answers: &Answers) -> Option<Response<Bytes>> {
+    pub(crate) fn refusal(&self, answers: &Answers) -> Option<Refusal> {
         if self.denied_by().is_some() {
             return Some(refusal::denied());
         }
@@ -256,7 +256,7 @@ impl Decided {
             .map(|said| said.limit)
     }
 
-    fn too_costly(&self, oversized: Oversized) -> Option<Response<Bytes>> {
+    fn too_costly(&self, oversized: Oversized) -> Option<Refusal> {
         let rule = self.rules.get(oversized.index)?;
         let limit = rule.limit_for(self.plan.as_ref())?;
         Some(refusal::too_costly(limit, oversized.cost))

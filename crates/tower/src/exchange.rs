@@ -21,11 +21,16 @@ use crate::{InFlight, WaitQueues};
 
 /// The body of an answer.
 pub trait AnswerBody: From<Bytes> + Send + 'static {
+    /// The facts of an exchange that the service behind the limits adds to [`Answered`](crate::Answered).
+    type Forwarded: Clone + Default + Send + Sync + 'static;
+
     /// Reads on after the client has left, within bounds, and settles the reservations in flight.
     fn read_on(self, in_flight: InFlight) -> impl Future<Output = ()> + Send;
 }
 
 impl AnswerBody for Bytes {
+    type Forwarded = ();
+
     async fn read_on(self, in_flight: InFlight) {
         let mut rest = &self[..];
         while !rest.is_empty() {

@@ -13,15 +13,7 @@ use crate::body_costs::{BodyCost, BodyCosts};
 use crate::shares::Permit;
 use crate::{Client, Rule, WaitQueues};
 
-/// In the extensions of an answer: the upstream gave none, and this one stands in its place.
-#[derive(Clone, Copy, Debug)]
-pub struct Unanswered {
-    /// Whether parts of the request were sent to the upstream. Then what was reserved stays charged: the upstream may have
-    /// done what was asked. Otherwise it is given back.
-    pub forwarded: bool,
-}
-
-/// What a request holds while its answer's body passes, in the answer's extensions: places, and reservations that the body settles.
+/// What a request holds while its answer's body passes: places, and reservations that the body settles.
 /// Whoever serves the answer keeps this until its body has ended. When the last clone is dropped, places are free again, and
 /// reservations are settled by what was [read](Self::read_step); [`Decided::settle_body`](crate::Decided::settle_body) does the same and says
 /// what came of it.
@@ -196,9 +188,10 @@ impl Reservation {
         // An answer to what was not sent is no upstream's, and tells nothing of a cost.
         let is_sent = self.transmission.is_sent();
         let has_success = !self.is_head && has_success(answer.status());
-        let costs = match unanswered(answer) {
-            None if is_sent => BodyCosts::of(&self.rules, answer, has_success),
-            _ => Err(BodyCost::NotAsked),
+        let is_unanswered = self.transmission.is_unanswered();
+        let costs = match is_sent && !is_unanswered {
+            true => BodyCosts::of(&self.rules, answer, has_success),
+            false => Err(BodyCost::NotAsked),
         };
         // Limits that ask the body may be unlimited for this client.
         let mut is_asked = false;
@@ -216,7 +209,12 @@ impl Reservation {
                 }
                 _ => reserved,
             };
-            let used = used(rule, answer, is_sent).unwrap_or_else(missing);
+            let used = match is_unanswered {
+                // The upstream may have served a request that was sent.
+                true => (!is_sent).then_some(0),
+                false => used(rule, answer, is_sent),
+            };
+            let used = used.unwrap_or_else(missing);
             noted(Settled {
                 limit,
                 reserved,
@@ -253,11 +251,6 @@ impl Drop for Reservation {
     }
 }
 
-/// Whether this answer stands in the place of the upstream's.
-fn unanswered<B>(answer: &Response<B>) -> Option<&Unanswered> {
-    answer.extensions().get()
-}
-
 /// Whether an answer with this status is successful, and may have a body.
 fn has_success(status: StatusCode) -> bool {
     let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
@@ -271,9 +264,6 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
 
 /// What a request has come to under the limit of this rule; none: what was reserved.
 fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
-    if let Some(unanswered) = unanswered(answer) {
-        return (!unanswered.forwarded).then_some(0);
-    }
     let rule = rule?;
     match &rule.count {
         None if is_sent => rule.cost.told_by(answer.headers()),

@@ -10,7 +10,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use http::{Method, Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
@@ -18,12 +17,11 @@ use tower::{Layer, Service};
 use crate::assessment::{Assessment, assess_admitted};
 use crate::early::{Early, early_rules};
 use crate::exchange::{AnswerBody, Exchange};
-use crate::header_edits::LateEdits;
 use crate::in_flight::Reservation;
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{
-    Caller, Clients, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues,
+    Answered, Caller, Clients, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues,
 };
 
 /// Makes [`RateLimit`] services for one route.
@@ -168,10 +166,9 @@ impl<S> Layer<S> for RateLimitLayer {
 /// Charges each request to its limits before the inner service sees it.
 ///
 /// A request must have a [`RequestContext`] in its extensions. The layer adds a [`Transmission`](crate::Transmission) to the context of a
-/// request that holds something. An answer of the inner service that stands for none carries
-/// [`Unanswered`](crate::Unanswered). An answer of this one may carry an [`InFlight`](crate::InFlight): whoever serves the answer keeps it
-/// until the body has ended, and gives it each part of the body to read. An answer whose [`Decided::action`] is
-/// [`Action::Drop`](crate::Action::Drop) is not to be sent: whoever serves the connection closes it instead.
+/// request that holds something. An answer has [`Answered`] in its extensions. If this has an [`InFlight`](crate::InFlight), the server
+/// of the answer keeps it until the body has ended, and gives it each part of the body to read. If [`Decided::action`] is
+/// [`Action::Drop`](crate::Action::Drop), the server closes the connection in place of an answer.
 ///
 /// A client that leaves while the store is asked may have been charged: the script cannot be called back. What it was given to
 /// hold is given back. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
@@ -276,9 +273,15 @@ impl Enforced {
     }
 
     /// The answer to a request that does not go on.
-    fn refusal<R: From<Bytes>>(&self, decided: &Decided) -> Option<Response<R>> {
+    fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
         let refusal = decided.refusal(&self.policy.answers)?;
-        Some(refusal.map(R::from))
+        let mut response = refusal.response.map(R::from);
+        let answered = Answered::<R::Forwarded> {
+            error: refusal.error,
+            ..Answered::default()
+        };
+        response.extensions_mut().insert(answered);
+        Some(response)
     }
 
     /// Sends on a request that holds something.
@@ -305,23 +308,20 @@ impl Enforced {
     }
 
     /// Settles what the request was given, and tells of its limits in the answer.
-    fn tell<R>(
+    fn tell<R: AnswerBody>(
         &self,
         mut response: Response<R>,
         mut decided: Decided,
         reservation: Option<(Reservation, IpAddr)>,
     ) -> Response<R> {
-        if let Some((reservation, address)) = reservation {
-            let client = (address, &self.wait_queues);
-            if let Some(in_flight) = decided.settle_head(reservation, &response, client) {
-                response.extensions_mut().insert(in_flight);
-            }
-            if let Some(LateEdits(edits)) = response.extensions_mut().remove() {
-                edits.apply(response.headers_mut());
-            }
-        }
+        let in_flight = reservation.and_then(|(reservation, address)| {
+            decided.settle_head(reservation, &response, (address, &self.wait_queues))
+        });
         decided.write_headers(&mut response, &self.policy.answers);
-        response.extensions_mut().insert(decided);
+        let extensions = response.extensions_mut();
+        let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
+        answered.decided = Some(decided);
+        answered.in_flight = in_flight;
         response
     }
 

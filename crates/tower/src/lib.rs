@@ -5,8 +5,8 @@
 //!                                              └─ admitted: its turn ─ inner service ─ headers ─ response
 //! ```
 //!
-//! The same [`Decided`] that wrote the headers is left in the response's extensions, for whoever logs and counts. A
-//! refusal is a response, never an error. This crate knows neither YAML nor hyper nor fred.
+//! A request has a [`RequestContext`] in its extensions, and an answer [`Answered`], for logs and counts. A refusal is a response, never an
+//! error. This crate knows neither YAML nor hyper nor fred.
 
 // The type of a future that asks Redis is about as deep as the default allows.
 #![recursion_limit = "256"]
@@ -14,6 +14,7 @@
 mod accept_encoding;
 mod access;
 mod address;
+mod answered;
 mod answers;
 pub mod api_keys;
 mod assessment;
@@ -28,7 +29,6 @@ mod cost;
 mod decided;
 mod early;
 mod exchange;
-mod header_edits;
 mod identity;
 mod in_flight;
 pub mod jwt;
@@ -48,6 +48,7 @@ mod waiting;
 pub use accept_encoding::accept_readable;
 pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
 pub use address::{AddressFrom, TrustedProxies};
+pub use answered::Answered;
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};
 pub use body_costs::BodyCost;
@@ -61,16 +62,15 @@ pub use cost::{Cost, Missing};
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
-pub use decided::refusal::{ProblemError, problem};
+pub use decided::refusal::problem;
 pub use decided::{Decided, LimitVerdict, Oversized};
 pub use exchange::AnswerBody;
-pub use header_edits::{HeaderEdits, LateEdits};
 pub use identity::findings::Finding;
 pub use identity::members::PlanMembers;
 pub use identity::named::UnknownClient;
 pub use identity::required::Required;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials};
-pub use in_flight::{BodySettled, InFlight, ReadOn, Unanswered};
+pub use in_flight::{BodySettled, InFlight, ReadOn};
 pub use key::cookie::cookie_value;
 pub use key::{Hasher, header_value};
 pub use layer::{RateLimit, RateLimitLayer};

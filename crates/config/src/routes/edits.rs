@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
-use tidegate_tower::{Clients, HeaderEdits};
+use tidegate_tower::Clients;
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
@@ -69,6 +69,27 @@ impl Value for HttpsPort {
 
     fn schema() -> serde_json::Map<String, serde_json::Value> {
         pattern("^https(:[0-9]{1,5})?$")
+    }
+}
+
+/// Headers that are set and removed.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderEdits {
+    /// Replaces all headers of the same name.
+    pub set: Vec<(HeaderName, HeaderValue)>,
+    /// All headers of these names are removed.
+    pub remove: Vec<HeaderName>,
+}
+
+impl HeaderEdits {
+    /// Makes the changes.
+    pub fn apply(&self, headers: &mut HeaderMap) {
+        for name in &self.remove {
+            headers.remove(name);
+        }
+        for (name, value) in &self.set {
+            headers.insert(name, value.clone());
+        }
     }
 }
 

@@ -20,7 +20,7 @@ mod variables;
 
 pub use conditions::Conditions;
 pub use cors::{CorsPlan, Origins};
-pub use edits::{HttpsPort, RouteEdits, UpstreamHost};
+pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub use matching::RouteShape;
 pub use timeouts::ForwardTimeouts;
 
@@ -34,7 +34,7 @@ use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_store::MAX_CHARGES;
-use tidegate_tower::{Clients, HeaderEdits, Policy, Rule};
+use tidegate_tower::{Clients, Policy, Rule};
 use tidegate_upstream::{RetryPlan, UpstreamPlan};
 use tidegate_yaml::{Place, Problem, Spanned};
 

@@ -12,9 +12,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{
-    Clients, LateEdits, RequestContext, Transmission, Unanswered, accept_readable,
-};
+use tidegate_tower::{Clients, RequestContext, Transmission, accept_readable};
 use tower::Service;
 
 use super::answer_head::{check, has_no_body, wanted_upgrade};
@@ -26,7 +24,7 @@ use super::request_body::{self, BodyBounds};
 use super::sticky::{self, Preference};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReadAhead, ReceivedBody, UpstreamBody};
-use crate::outcome::ForwardOutcome;
+use crate::outcome::{Answered, ForwardOutcome};
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::{cors, grpc};
@@ -51,8 +49,6 @@ pub(crate) struct Forwarding {
     pub(crate) read: Arc<ReadHeaders>,
     /// Counts costs that bodies of answers settle, if a limit reads them.
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
-    /// The changes of answers, if a limit reads answers before they are changed.
-    pub(crate) late_edits: Option<LateEdits>,
     /// Counts the bytes of request bodies.
     pub(crate) request_bytes: Counter,
     /// Counts request bodies that came too slowly.
@@ -97,7 +93,9 @@ impl Forwarding {
     async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
         if RequestContext::of(&request).is_preflight {
-            return cors::answered();
+            let mut response = cors::answered();
+            note(&mut response, ForwardOutcome::Preflight);
+            return response;
         }
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
@@ -134,17 +132,12 @@ impl Forwarding {
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
-                let mut response = problem.respond();
                 // Also if the client is to blame, the upstream may have done what was asked.
-                let unanswered = Unanswered {
-                    forwarded: transmission.is_some_and(|it| it.is_sent()),
-                };
-                response.extensions_mut().insert(unanswered);
-                response
+                transmission.iter().for_each(Transmission::unanswered);
+                problem.respond()
             }
         };
-        let outcome = ForwardOutcome::Sent(forwarded);
-        response.extensions_mut().insert(outcome);
+        note(&mut response, ForwardOutcome::Sent(forwarded));
         response
     }
 
@@ -197,11 +190,6 @@ impl Forwarding {
             head.headers.insert(UPGRADE, upgrade);
             let upgrade = HeaderValue::from_static("upgrade");
             head.headers.insert(CONNECTION, upgrade);
-        }
-        let edits = &self.settings.edits.response_headers;
-        match &self.late_edits {
-            Some(late) if transmission.is_some() => drop(head.extensions.insert(late.clone())),
-            _ => edits.apply(&mut head.headers),
         }
         head.version = Version::HTTP_11;
         if let Some(body_state) = body_state {
@@ -354,6 +342,13 @@ impl Forwarding {
             .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
     }
+}
+
+/// Adds the outcome to an answer.
+fn note(response: &mut Response<Body>, outcome: ForwardOutcome) {
+    let extensions = response.extensions_mut();
+    let answered = extensions.get_or_insert_default::<Answered>();
+    answered.forwarded = outcome;
 }
 
 /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.

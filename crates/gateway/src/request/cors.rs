@@ -11,7 +11,6 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::body::Body;
-use crate::outcome::ForwardOutcome;
 use tidegate_config::routes::{CorsPlan, Origins};
 
 /// Whether a page of the internet may send requests into a private network, as Chromium asks.
@@ -31,7 +30,6 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response.extensions_mut().insert(ForwardOutcome::Preflight);
     response
 }
 
@@ -66,11 +64,13 @@ impl Cors {
         }
     }
 
-    /// Says on an answer, whoever gave it, whether a page of `origin` may read it. What it said of that before is gone.
-    pub(crate) fn tell<B>(&self, origin: Option<HeaderValue>, response: &mut Response<B>) {
-        let outcome = response.extensions().get::<ForwardOutcome>();
-        let answers_preflight = matches!(outcome, Some(ForwardOutcome::Preflight));
-        let headers = response.headers_mut();
+    /// Writes on an answer whether a page of `origin` may read it, in place of the headers that it has for that.
+    pub(crate) fn tell(
+        &self,
+        origin: Option<HeaderValue>,
+        answers_preflight: bool,
+        headers: &mut HeaderMap,
+    ) {
         for name in [
             ACCESS_CONTROL_ALLOW_CREDENTIALS,
             ACCESS_CONTROL_ALLOW_HEADERS,

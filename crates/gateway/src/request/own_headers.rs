@@ -1,8 +1,8 @@
 //! Headers that `response_headers` sets on the gateway's own answers, such as `Strict-Transport-Security` on a 429.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_config::routes::HeaderEdits;
 use tidegate_net::headers::describes_answer;
-use tidegate_tower::HeaderEdits;
 
 /// Headers of the gateway's own answers.
 #[derive(Debug)]

@@ -7,18 +7,18 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tidegate_net::pace::LeastRate;
 use tidegate_server::{BoxError, RequestGuard, ResponseBody, spawn_after_poll};
 use tidegate_store::Outcome;
-use tidegate_tower::{Action, Decided, InFlight, ProblemError, ReadOn};
+use tidegate_tower::{Action, Decided, InFlight, ReadOn};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::unread::Unread;
 use crate::body::{Body, read_on};
-use crate::outcome::ForwardOutcome;
+use crate::outcome::{Answered, ForwardOutcome};
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{OpenTunnel, RefusedAnswer, RouteMetrics};
 use tidegate_telemetry::traces::Recording;
@@ -75,21 +75,20 @@ impl RequestEnd {
         }
     }
 
-    /// Takes what the limits and the forwarding left in the answer. Returns who gave the answer. A refusal is kept under `id`.
-    pub(crate) fn answered<B>(
+    /// Takes the facts of an answer with this status. Returns who gave the answer. A refusal is kept under `id`.
+    pub(crate) fn answered(
         &mut self,
-        response: &mut Response<B>,
+        answered: Answered,
+        status: StatusCode,
         id: Option<&RequestId>,
     ) -> AnsweredBy {
-        let decided = response.extensions_mut().remove::<Decided>();
-        let outcome = response.extensions_mut().remove::<ForwardOutcome>();
-        let problem = error_of(response);
-        let is_preflight = matches!(outcome, Some(ForwardOutcome::Preflight));
-        let forwarded = match outcome {
-            Some(ForwardOutcome::Sent(forwarded)) => Some(forwarded),
-            Some(ForwardOutcome::Preflight) | None => None,
-        };
-        self.in_flight = response.extensions_mut().remove();
+        let Answered {
+            decided,
+            in_flight,
+            error,
+            forwarded,
+        } = answered;
+        self.in_flight = in_flight;
         let decision = decided
             .as_ref()
             .and_then(|decided| decided.decision.as_ref());
@@ -99,24 +98,27 @@ impl RequestEnd {
         let denied = decided
             .as_ref()
             .is_some_and(|decided| decided.denied_by().is_some());
-        let sent = forwarded.as_ref();
-        let status = Some(response.status()).filter(|_| !dropped);
-        self.status = status;
-        self.outcome = match (decision.map(|decision| decision.outcome), sent) {
+        let sent = Some(status).filter(|_| !dropped);
+        self.status = sent;
+        let is_answered = forwarded.is_answered();
+        let is_preflight = matches!(forwarded, ForwardOutcome::Preflight);
+        let forwarded = match forwarded {
+            ForwardOutcome::Sent(forwarded) => Some(forwarded),
+            ForwardOutcome::None | ForwardOutcome::Preflight => None,
+        };
+        self.outcome = match (decision.map(|decision| decision.outcome), &forwarded) {
             _ if dropped => RequestOutcome::Dropped,
             _ if denied => RequestOutcome::Denied,
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
-            (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
+            _ if is_answered => RequestOutcome::Forwarded,
             (_, Some(forwarded)) if forwarded.too_slow => RequestOutcome::Slow,
-            _ if response.status().is_server_error() => RequestOutcome::Failed,
+            _ if status.is_server_error() => RequestOutcome::Failed,
             _ if is_preflight => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
         };
-        let theirs = sent.filter(|forwarded| forwarded.answered);
-        let theirs = theirs.map(|forwarded| forwarded.took);
-        if let Some(took) = theirs {
-            self.metrics.forwarded(took);
+        if let Some(forwarded) = forwarded.as_ref().filter(|_| is_answered) {
+            self.metrics.forwarded(forwarded.took);
         }
         if let Some(decided) = &decided {
             self.metrics.decided(decided);
@@ -124,22 +126,20 @@ impl RequestEnd {
         if let Some(id) = id.filter(|_| self.outcome.is_refusal()) {
             let refused = RefusedAnswer {
                 id,
-                status,
+                status: sent,
                 outcome: self.outcome,
-                error: problem.as_ref().map(|ProblemError(error)| *error),
+                error,
             };
             self.metrics.refused(refused, decided.as_ref());
         }
         if let Some(record) = &mut self.record {
-            record.answered(status, decided, forwarded);
-            if let Some(ProblemError(error)) = problem {
-                record.failed(error);
-            }
+            record.answered(sent, decided, forwarded);
+            error.into_iter().for_each(|error| record.failed(error));
         }
-        match theirs {
+        match is_answered {
             _ if dropped => AnsweredBy::Nobody,
-            Some(_) => AnsweredBy::Upstream,
-            None => AnsweredBy::Gateway,
+            true => AnsweredBy::Upstream,
+            false => AnsweredBy::Gateway,
         }
     }
 
@@ -148,16 +148,9 @@ impl RequestEnd {
         self.outcome
     }
 
-    /// The request is answered with this, and nothing is done for it.
-    pub(crate) fn shed<B>(&mut self, response: &mut Response<B>) {
+    /// Notes that the request is shed.
+    pub(crate) const fn shed(&mut self) {
         self.outcome = RequestOutcome::Shed;
-        self.status = Some(response.status());
-        if let Some(record) = &mut self.record {
-            record.answered(self.status, None, None);
-            if let Some(ProblemError(error)) = error_of(response) {
-                record.failed(error);
-            }
-        }
     }
 
     /// This part of the answer's body was handed on.
@@ -230,15 +223,6 @@ impl RequestEnd {
         self.guard.tunnels();
         self.metrics.tunnel()
     }
-}
-
-/// The error that the gateway itself answered with.
-fn error_of<B>(response: &mut Response<B>) -> Option<ProblemError> {
-    // Most answers are none, and need not be searched.
-    let status = response.status();
-    (status.is_client_error() || status.is_server_error())
-        .then(|| response.extensions_mut().remove())
-        .flatten()
 }
 
 impl Drop for RequestEnd {

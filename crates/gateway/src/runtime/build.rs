@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, LateEdits, Overrides, Policy, Rule, WaitQueues};
+use tidegate_tower::{Hasher, Overrides, Policy, Rule, WaitQueues};
 
 use super::budgets::Budgets;
 use super::fixed;
@@ -175,7 +175,6 @@ fn make_route(
 ) -> Route {
     let rules = &plan.policy.rules;
     let response_headers = &plan.forward.edits.response_headers;
-    let is_told = rules.iter().any(|rule| rule.cost.told_in().is_some());
     let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
     let route_metrics = route_metrics(metrics, &plan.policy.route, rules);
     let forwarding = Forwarding {
@@ -185,7 +184,6 @@ fn make_route(
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
         body_costs: reads_bodies.then(|| route_metrics.clone()),
-        late_edits: is_told.then(|| LateEdits(Arc::new(response_headers.clone()))),
         request_bytes: route_metrics.request_bytes(),
         slow_bodies: metrics.connections().slow_bodies(),
     };

@@ -44,14 +44,15 @@ impl Stack {
         let context = RequestContext::new(connection.peer());
         request.extensions_mut().insert(context);
         let answer_id = self.request_id_in_answers.then_some(info.request_id);
-        let mut response = self.refuse(request, problem(head)).await;
+        let (mut response, answered) = self.refuse(request, problem(head)).await;
         let is_trusted = self
             .clients
             .trusted
             .contains(connection.peer().address.ip());
-        let decided = response.extensions().get().filter(|_| !is_trusted);
+        let decided = answered.decided.as_ref().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
-        if end.answered(&mut response, answer_id.as_ref()) == AnsweredBy::Nobody {
+        let by = end.answered(answered, response.status(), answer_id.as_ref());
+        if by == AnsweredBy::Nobody {
             let response = None;
             return RefusedHead { response, used_up };
         }

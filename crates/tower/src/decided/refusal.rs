@@ -10,19 +10,18 @@ use super::headers::digits;
 use crate::identity::required::Required;
 use crate::{Credentials, Reject, Rule};
 
-const COST_EXCEEDS_LIMIT: &str = "cost_exceeds_limit";
-const LIMITS_UNAVAILABLE: &str = "limits_unavailable";
-
 /// More than most problem details take, in bytes.
 const USUAL: usize = 320;
 
 /// The headers of a refusal: these and those of the limit and the request ID. A map that grows is copied.
 const HEADERS: usize = 8;
 
-/// The `error` of the problem details in an answer, as an extension of the answer: for a log, which does not read bodies. A refusal
-/// by a limit has none, because its limit says more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProblemError(pub &'static str);
+/// An answer to a request that does not go on, with the `error` of its problem details.
+pub(crate) struct Refusal {
+    pub(crate) response: Response<Bytes>,
+    /// A refusal by a limit has none.
+    pub(crate) error: Option<&'static str>,
+}
 
 /// Problem details.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ struct Problem<'a> {
     kind: &'a str,
     status: StatusCode,
     detail: &'a str,
-    error: &'a str,
+    error: &'static str,
     retry_after: Option<u64>,
     violated_policies: &'a [&'a str],
 }
@@ -45,14 +44,14 @@ enum Member<'a> {
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
 pub fn problem(status: StatusCode, error: &'static str, detail: &str) -> Response<Bytes> {
-    named(respond(&Problem::of(status, error, detail)), error)
+    respond(&Problem::of(status, error, detail)).response
 }
 
 /// 429, or what `reject` makes of it: a limit was exceeded.
 pub(crate) fn too_many<'a>(
     refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
     reject: &Reject,
-) -> Response<Bytes> {
+) -> Refusal {
     let longest = refused.clone().map(|(_, verdict)| verdict.retry_after);
     let seconds = whole_seconds(longest.max().unwrap_or_default());
     let mut response = match &reject.body {
@@ -66,33 +65,35 @@ pub(crate) fn too_many<'a>(
                 violated_policies: &names,
                 ..Problem::of(reject.status, "rate_limit_exceeded", &detail)
             };
-            respond(&problem)
+            respond(&problem).response
         }
     };
     response.headers_mut().insert(RETRY_AFTER, digits(seconds));
-    response
+    Refusal {
+        response,
+        error: None,
+    }
 }
 
 /// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
-pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
+pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     let (name, capacity) = (limit.name(), limit.quota().capacity());
     let detail = format!(
         "This request costs {cost}, and the limit {name} never admits more than {capacity}."
     );
-    let status = StatusCode::BAD_REQUEST;
-    let problem = Problem {
+    respond(&Problem {
         violated_policies: &[name],
-        ..Problem::of(status, COST_EXCEEDS_LIMIT, &detail)
-    };
-    named(respond(&problem), COST_EXCEEDS_LIMIT)
+        ..Problem::of(StatusCode::BAD_REQUEST, "cost_exceeds_limit", &detail)
+    })
 }
 
 /// 401: the credentials that were sent are not valid; 400: nobody can say which of two is meant.
-pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
+pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
     let (error, detail, challenge) = match credentials {
         Credentials::Ambiguous => {
             let detail = "A header with credentials was sent more than once.";
-            return problem(StatusCode::BAD_REQUEST, "ambiguous_credentials", detail);
+            let status = StatusCode::BAD_REQUEST;
+            return respond(&Problem::of(status, "ambiguous_credentials", detail));
         }
         Credentials::ApiKey => (
             "invalid_api_key",
@@ -106,10 +107,11 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
         ),
         Credentials::Missing(required) => missing(required),
     };
-    let mut response = problem(StatusCode::UNAUTHORIZED, error, detail);
+    let mut refusal = respond(&Problem::of(StatusCode::UNAUTHORIZED, error, detail));
     let challenge = HeaderValue::from_static(challenge);
-    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-    response
+    let headers = refusal.response.headers_mut();
+    headers.insert(WWW_AUTHENTICATE, challenge);
+    refusal
 }
 
 /// The `error`, the detail and the challenge of a 401 for want of credentials.
@@ -126,28 +128,28 @@ const fn missing(required: Required) -> (&'static str, &'static str, &'static st
 }
 
 /// 403: the client is listed under `deny`.
-pub(crate) fn denied() -> Response<Bytes> {
+pub(crate) fn denied() -> Refusal {
     let detail = "This client is denied access.";
-    problem(StatusCode::FORBIDDEN, "denied", detail)
+    respond(&Problem::of(StatusCode::FORBIDDEN, "denied", detail))
 }
 
 /// 503: a limit that stays closed without a store has none at the moment.
-pub(crate) fn no_store() -> Response<Bytes> {
+pub(crate) fn no_store() -> Refusal {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let detail =
         "The store of the rate limits does not answer. The request itself is not at fault.";
-    let problem = Problem {
+    let mut refusal = respond(&Problem {
         kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-        ..Problem::of(status, LIMITS_UNAVAILABLE, detail)
-    };
-    let mut response = named(respond(&problem), LIMITS_UNAVAILABLE);
-    response.headers_mut().insert(RETRY_AFTER, digits(1));
-    response
+        ..Problem::of(status, "limits_unavailable", detail)
+    });
+    let headers = refusal.response.headers_mut();
+    headers.insert(RETRY_AFTER, digits(1));
+    refusal
 }
 
 impl<'a> Problem<'a> {
     /// A problem of no particular kind.
-    fn of(status: StatusCode, error: &'a str, detail: &'a str) -> Self {
+    fn of(status: StatusCode, error: &'static str, detail: &'a str) -> Self {
         Self {
             kind: "about:blank",
             status,
@@ -204,14 +206,12 @@ fn is_plain(text: &str) -> bool {
     !text.bytes().fold(false, |any, byte| any | is_special(byte))
 }
 
-fn respond(problem: &Problem<'_>) -> Response<Bytes> {
+fn respond(problem: &Problem<'_>) -> Refusal {
     let kind = HeaderValue::from_static("application/problem+json");
-    answer(problem.status, kind, problem.json().into())
-}
-
-fn named(mut response: Response<Bytes>, error: &'static str) -> Response<Bytes> {
-    response.extensions_mut().insert(ProblemError(error));
-    response
+    Refusal {
+        response: answer(problem.status, kind, problem.json().into()),
+        error: Some(problem.error),
+    }
 }
 
 fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {

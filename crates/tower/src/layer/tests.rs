@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
@@ -118,7 +119,8 @@ impl Bench {
 }
 
 fn decided(response: &Response<Bytes>) -> &Decided {
-    response.extensions().get().unwrap()
+    let answered = response.extensions().get::<Answered>().unwrap();
+    answered.decided.as_ref().unwrap()
 }
 
 #[tokio::test]

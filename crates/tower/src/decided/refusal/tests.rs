@@ -31,7 +31,7 @@ fn members(response: &Response<Bytes>) -> Value {
 #[test]
 fn a_429_names_all_that_refused_and_the_longest_wait() {
     let refused = [refused("burst", 10), refused("daily", 61_000_001)];
-    let response = too_many(by(&refused), &Reject::default());
+    let response = too_many(by(&refused), &Reject::default()).response;
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(response.headers()[RETRY_AFTER], "62");
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_429_names_all_that_refused_and_the_longest_wait() {
 fn a_wait_is_whole_seconds_rounded_up_and_never_none() {
     let seconds = |micros| {
         let refused = [refused("limit", micros)];
-        let response = too_many(by(&refused), &Reject::default());
+        let response = too_many(by(&refused), &Reject::default()).response;
         let header = response.headers()[RETRY_AFTER].to_str().unwrap().to_owned();
         assert_eq!(members(&response)["retry_after"].to_string(), header);
         header
@@ -66,7 +66,7 @@ fn a_wait_is_whole_seconds_rounded_up_and_never_none() {
 
 #[test]
 fn a_503_says_that_the_store_is_away() {
-    let response = no_store();
+    let response = no_store().response;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[RETRY_AFTER], "1");
     let body = members(&response);
@@ -93,7 +93,7 @@ fn any_other_problem_has_the_same_form() {
 
 /// A 401 as its challenge and its body.
 fn unauthorized_by(credentials: Credentials) -> (String, Value) {
-    let response = unauthorized(credentials);
+    let response = unauthorized(credentials).response;
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
     assert!(!response.headers().contains_key(RETRY_AFTER));
     assert_eq!(
@@ -142,7 +142,7 @@ fn a_401_for_a_token_is_the_one_of_rfc_6750() {
 #[test]
 fn a_cost_that_never_fits_is_a_400_without_a_time_to_come_back() {
     let quota = FixedWindow::new(20, 1_000_000).unwrap();
-    let response = too_costly(&Limit::new("reports", quota, OnFailure::Local), 21);
+    let response = too_costly(&Limit::new("reports", quota, OnFailure::Local), 21).response;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert!(!response.headers().contains_key(RETRY_AFTER));
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_refusal_may_look_otherwise_and_still_says_when_to_come_back() {
         status: StatusCode::SERVICE_UNAVAILABLE,
         body: Some((HeaderValue::from_static("text/html"), "<p>busy".into())),
     };
-    let response = too_many(by(&refused), &own);
+    let response = too_many(by(&refused), &own).response;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html");
     assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
@@ -178,7 +178,7 @@ fn a_refusal_may_look_otherwise_and_still_says_when_to_come_back() {
             status: StatusCode::from_u16(status).unwrap(),
             body: None,
         };
-        let response = too_many(by(&refused), &own);
+        let response = too_many(by(&refused), &own).response;
         assert_eq!(response.status(), status);
         let members = members(&response);
         assert_eq!(
