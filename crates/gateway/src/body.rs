@@ -21,7 +21,7 @@ use tidegate_upstream::{BoxError, Tunnel};
 
 pub(crate) use ahead::ReadAhead;
 pub(crate) use read_on::read_on;
-pub(crate) use received::ReceivedBody;
+pub(crate) use received::poll_received;
 pub(crate) use upstream::UpstreamBody;
 
 /// The body of an answer.

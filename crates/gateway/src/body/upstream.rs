@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderName;
+use http::{HeaderName, Version};
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
-use super::received::ReceivedBody;
+use super::received::poll_received;
 use tidegate_net::headers;
 use tidegate_telemetry::Cut;
 use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report};
@@ -22,7 +23,8 @@ const NO_TRAILERS: &str = "the answer has no trailers";
 /// What an upstream streams.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
-    inner: ReceivedBody,
+    inner: Incoming,
+    is_http2: bool,
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
     // Notes the end; none: it has no use, or did so already.
@@ -43,7 +45,7 @@ impl UpstreamBody {
     /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `timeout` at
     /// most. If there is a `trailer`, the answer must end with it.
     pub(crate) fn new(
-        inner: ReceivedBody,
+        (inner, version): (Incoming, Version),
         place: (Lease, Option<Report>),
         body_state: Option<Arc<BodyState>>,
         timeout: Duration,
@@ -52,6 +54,7 @@ impl UpstreamBody {
         let (lease, report) = place;
         let mut body = Self {
             inner,
+            is_http2: version == Version::HTTP_2,
             lease: Some(lease),
             report,
             trailer,
@@ -172,7 +175,8 @@ impl Body for UpstreamBody {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(*first)));
         }
-        match Pin::new(&mut self.inner).poll_frame(context) {
+        let is_http2 = self.is_http2;
+        match poll_received(&mut self.inner, is_http2, context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.heard = None;
                 match frame.trailers_mut() {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use tidegate_upstream::{BodyPhase, BodyState, BoxError, RequestBody};
 
 use super::headers;
 use super::read_headers::ReadHeaders;
-use crate::body::ReceivedBody;
+use crate::body::poll_received;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::pace::{Pace, Timer};
 use tidegate_server::ClientBody;
@@ -23,7 +24,8 @@ use tidegate_server::ClientBody;
 /// A body that comes in parts.
 #[derive(Debug)]
 pub(super) struct Streaming {
-    inner: ReceivedBody<ClientBody>,
+    inner: ClientBody,
+    is_http2: bool,
     left: u64,
     timeout: Duration,
     slow: Option<LeastRate>,
@@ -56,12 +58,14 @@ pub(super) struct BodyBounds {
 
 /// Streams `inner`, held to `bounds`, and tells `body_state` what becomes of it.
 pub(super) fn streaming(
-    inner: ReceivedBody<ClientBody>,
+    inner: ClientBody,
+    version: Version,
     bounds: BodyBounds,
     body_state: Arc<BodyState>,
 ) -> RequestBody {
     RequestBody::Streaming(Box::new(Streaming {
         inner,
+        is_http2: version == Version::HTTP_2,
         left: bounds.most.unwrap_or(u64::MAX),
         timeout: bounds.timeout,
         slow: bounds.slow,
@@ -148,7 +152,8 @@ impl Body for Streaming {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match Pin::new(&mut self.inner).poll_frame(context) {
+        let is_http2 = self.is_http2;
+        match poll_received(&mut self.inner, is_http2, context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::trailers_to_upstream(trailers, &self.read);

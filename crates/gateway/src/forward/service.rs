@@ -23,7 +23,7 @@ use super::read_headers::ReadHeaders;
 use super::request_body::{self, BodyBounds};
 use super::sticky::{self, Preference};
 use super::upgrade::Upgrade;
-use crate::body::{Body, ReadAhead, ReceivedBody, UpstreamBody};
+use crate::body::{Body, ReadAhead, UpstreamBody};
 use crate::outcome::{Answered, ForwardOutcome};
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
@@ -183,7 +183,7 @@ impl Forwarding {
             ..
         } = answer;
         let (mut head, body) = response.into_parts();
-        let body = ReceivedBody::new(body, head.version);
+        let version = head.version;
         let upgrade = wanted_upgrade(&head);
         remove_hop_by_hop(&mut head.headers);
         if let Some(upgrade) = upgrade {
@@ -199,7 +199,7 @@ impl Forwarding {
         // Over HTTP/1 there is no gRPC.
         let trailer = is_shared.then(|| grpc::trailer(&method, &head)).flatten();
         let mut body = UpstreamBody::new(
-            body,
+            (body, version),
             (lease, report),
             body_state.cloned(),
             self.settings.timeouts.upstream.answer,
@@ -261,7 +261,7 @@ impl Forwarding {
     ) -> (Request<RequestBody>, Option<Arc<BodyState>>) {
         let client = RequestContext::of_mut(&mut request).client.take();
         let (mut head, body) = request.into_parts();
-        let body = ReceivedBody::new(body, head.version);
+        let version = head.version;
         let has_body = !body.is_end_stream();
         let origin = Origin {
             peer: info.connection.peer().address.ip(),
@@ -311,7 +311,7 @@ impl Forwarding {
             cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
         };
-        let body = request_body::streaming(body, bounds, body_state.clone());
+        let body = request_body::streaming(body, version, bounds, body_state.clone());
         (Request::from_parts(head, body), Some(body_state))
     }
 
