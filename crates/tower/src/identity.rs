@@ -5,7 +5,7 @@ mod key_uses;
 pub(crate) mod members;
 pub(crate) mod named;
 pub(crate) mod required;
-mod shown;
+pub(crate) mod shown;
 mod spelling;
 
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::jwt::{InvalidToken, Tokens};
 use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
-use shown::{single, single_key};
+use shown::{header_value, single_key};
 
 /// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -229,7 +229,8 @@ impl Clients {
                     answer
                 }
                 ClientSource::UserId { header } if trusted => {
-                    let id = single(headers, header).and_then(|id| std::str::from_utf8(id).ok());
+                    let id =
+                        header_value(headers, header).and_then(|id| std::str::from_utf8(id).ok());
                     caller.by_user(id.map(|id| (id.into(), NamedPlan::Nothing)))
                 }
                 ClientSource::UserId { .. } => None,

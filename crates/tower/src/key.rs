@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use http::header::HOST;
-use http::{HeaderName, Method, Request};
+use http::{Method, Request};
 use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
 use self::spelling::folds_to;
 use crate::address;
+use crate::identity::shown::header_value;
 use crate::query::{is_split, names};
 use crate::{Caller, Client, Per, Policy, QueryValue, RequestContext, Rule};
 
@@ -114,7 +115,7 @@ impl Hasher {
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
                         Per::Host => parts.add("host", &host(request)),
-                        Per::Header(name) => match header_value(request, name) {
+                        Per::Header(name) => match header_value(request.headers(), name) {
                             Some(value) => parts.add_named("header", name.as_str(), value),
                             None => parts.add_client(&caller.ip),
                         },
@@ -228,13 +229,6 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
         Client::Ip(address) => Client::Ip(address::cut(*address, ipv6_prefix)),
         other => other.clone(),
     }
-}
-
-/// A header's value, if there is exactly one.
-pub fn header_value<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option<&'a [u8]> {
-    let mut values = request.headers().get_all(name).iter();
-    let value = values.next()?.as_bytes().trim_ascii();
-    (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
 /// A value of the query, if its name is there exactly once, in the eyes of all servers: some ignore case, and some also split at

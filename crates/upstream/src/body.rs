@@ -23,6 +23,16 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A body that somebody streams.
 pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
 
+/// Returns the size of a body behind bytes that were received before.
+pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(rest.lower() + bytes);
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper + bytes);
+    }
+    hint
+}
+
 /// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
 #[derive(Debug)]
 pub struct BodyState {

@@ -29,7 +29,7 @@ mod watched;
 
 pub use attempts::{Attempt, Attempts};
 pub use body::memory::{BufferMemory, Buffered};
-pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
+pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody, size_behind};
 pub use metrics::UpstreamMetrics;
 pub use options::{SendOptions, Timeouts};
 pub use pool::Upstream;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tidegate_telemetry::Cut;
-use tidegate_upstream::{BodyState, BoxError, BufferMemory, Buffered};
+use tidegate_upstream::{BodyState, BoxError, BufferMemory, Buffered, size_behind};
 use tokio::task::AbortHandle;
 
 use super::upstream::UpstreamBody;
@@ -209,13 +209,7 @@ impl Body for ReadAhead {
 
     fn size_hint(&self) -> SizeHint {
         let buffer = self.buffer.lock();
-        let bytes = buffer.bytes as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(buffer.rest.lower() + bytes);
-        if let Some(upper) = buffer.rest.upper() {
-            hint.set_upper(upper + bytes);
-        }
-        hint
+        size_behind(buffer.bytes as u64, &buffer.rest)
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::received::poll_received;
 use tidegate_net::headers;
 use tidegate_telemetry::Cut;
-use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report};
+use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report, size_behind};
 
 /// The error of a call of gRPC that ends without its result.
 const NO_TRAILERS: &str = "the answer has no trailers";
@@ -214,17 +214,9 @@ impl Body for UpstreamBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = self.inner.size_hint();
-        let Some(first) = self.first.as_ref().and_then(|first| first.data_ref()) else {
-            return rest;
-        };
-        let first = first.len() as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + first);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + first);
-        }
-        hint
+        let first = self.first.as_ref().and_then(|first| first.data_ref());
+        let first = first.map_or(0, |first| first.len() as u64);
+        size_behind(first, &self.inner.size_hint())
     }
 }
 

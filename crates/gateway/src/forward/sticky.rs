@@ -25,7 +25,7 @@ pub(super) fn affinity<B>(sticky: &Sticky, request: &Request<B>) -> Option<Affin
             Some(Affinity::of(&value))
         }
         Sticky::Hash(HashedPart::Header(name)) => {
-            let value = header_value(request, name)?;
+            let value = header_value(request.headers(), name)?;
             Some(Affinity::of(value))
         }
         Sticky::Hash(HashedPart::Client) => {

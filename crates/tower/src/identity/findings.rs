@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 
-use super::{ClientSource, Clients, single, single_key};
+use super::{ClientSource, Clients, header_value, single_key};
 use crate::api_keys::{self, UnknownKey};
 use crate::jwt::TokenFault;
 
@@ -85,7 +85,7 @@ impl ClientSource {
         if matches!(self, Self::UserId { .. }) && !trusted {
             return Some(Finding::Untrusted);
         }
-        let Some(value) = single(headers, header) else {
+        let Some(value) = header_value(headers, header) else {
             return Some(Finding::Empty);
         };
         match self {

@@ -84,16 +84,16 @@ impl Caller {
     }
 }
 
-/// A header's value, trimmed, if it is there exactly once and not empty.
-pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
+/// Returns a header's value, trimmed, if it is there exactly once and not empty.
+pub fn header_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// The API key in a header, as [`single`]; in `Authorization` without the scheme `Bearer`.
+/// The API key in a header, as [`header_value`]; in `Authorization` without the scheme `Bearer`.
 pub(super) fn single_key<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
-    let value = single(headers, name)?;
+    let value = header_value(headers, name)?;
     let behind = (name == AUTHORIZATION).then(|| bearer(value)).flatten();
     Some(behind.unwrap_or(value))
 }

@@ -14,7 +14,7 @@ use http::Request;
 use http_body::{Body, Frame, SizeHint};
 
 use super::memory::{BufferMemory, Buffered};
-use super::{BoxError, RequestBody, StreamingBody};
+use super::{BoxError, RequestBody, StreamingBody, size_behind};
 
 /// The most that is read, in bytes with [`PER_FRAME`], and the rest of the frame in which this bound lies.
 const MAX_FIRST: usize = 16 * 1024;
@@ -114,13 +114,6 @@ impl Body for FirstPart {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = self.rest.size_hint();
-        let first = self.bytes as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + first);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + first);
-        }
-        hint
+        size_behind(self.bytes as u64, &self.rest.size_hint())
     }
 }

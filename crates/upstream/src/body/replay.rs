@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::memory::{BufferMemory, Buffered};
-use super::{BoxError, RequestBody};
+use super::{BoxError, RequestBody, size_behind};
 
 /// The most that is kept of one body, in bytes, with [`PER_FRAME`].
 const MAX_KEPT: usize = 64 * 1024;
@@ -243,14 +243,7 @@ impl ReplayedBody {
             KeptFrame::Data(data) => data.len() as u64,
             KeptFrame::Trailers(_) => 0,
         });
-        let waiting: u64 = waiting.sum();
-        let rest = kept.rest.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + waiting);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + waiting);
-        }
-        hint
+        size_behind(waiting.sum(), &kept.rest.size_hint())
     }
 }
 

@@ -1,3 +1,4 @@
+use http::HeaderName;
 use http::HeaderValue;
 use http::header::COOKIE;
 
