@@ -6,7 +6,7 @@ use tidegate_telemetry::Forwarded;
 /// The facts of an answer.
 pub(crate) type Answered = tidegate_tower::Answered<ForwardOutcome>;
 
-/// What forwarding did with a request.
+/// The way of a request through forwarding.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ForwardOutcome {
     /// Nothing.

@@ -340,8 +340,8 @@ fn serve(
     let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
     let forward = Forward::new(route.forwarding.clone(), info);
-    // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
-    // let the request wait for its turn, answer 429 or 503, or settle by the answer and write the headers on it.
+    // Limits: before the upstream, because a refused request must not cost anything there. They name the client, ask the store,
+    // and let the request wait for its turn. They answer 429 or 503, or settle by the answer and write the headers on it.
     // Both are always ready: a request waits in its future.
     let answer = route.limits.layer(forward).call(request);
     async move {

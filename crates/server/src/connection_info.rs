@@ -64,7 +64,7 @@ impl Facts {
 }
 
 impl ConnectionInfo {
-    /// Returns the peer: that of the connection, or the one that a trusted proxy named for it.
+    /// Returns the peer of the connection, or the peer that a trusted proxy named for it.
     pub fn peer(&self) -> Peer {
         self.connection.peer
     }

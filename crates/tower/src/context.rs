@@ -1,4 +1,4 @@
-//! The facts of a request beside its head: those that the limits read, and those that they add.
+//! The facts of a request beside its head.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct RequestContext {
     pub client: Option<Client>,
     /// Records whether the request was forwarded, if the request holds something.
     ///
-    /// A service that forwards requests records when it sends the request, whether nothing was sent after all, and whether its answer stands
-    /// for an upstream that gave none. If the client leaves before anything was forwarded, the charge is returned. So is the reservation of
+    /// A service that forwards requests records that it sends the request, and that the request was not sent after all. It also records that
+    /// its answer stands in the place of an upstream's. If the client leaves before anything was forwarded, the charge is returned. So is the reservation of
     /// a cost that answers have, if the service answers without a record that it sent the request.
     pub transmission: Option<Transmission>,
 }

@@ -19,7 +19,7 @@ use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule, WaitQueues};
 use refusal::Refusal;
 
-/// What was decided about a request.
+/// The decision about a request, with the caller and the answer that follows.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// Who was calling.

@@ -13,10 +13,11 @@ use crate::body_costs::{BodyCost, BodyCosts};
 use crate::shares::Permit;
 use crate::{Client, Rule, WaitQueues};
 
-/// What a request holds while its answer's body passes: places, and reservations that the body settles.
-/// Whoever serves the answer keeps this until its body has ended. When the last clone is dropped, places are free again, and
-/// reservations are settled by what was [read](Self::read_step); [`Decided::settle_body`](crate::Decided::settle_body) does the same and says
-/// what came of it.
+/// The holds of a request while the body of its answer passes: places, and reservations that the body settles.
+///
+/// The server of the answer keeps this until the body has ended. When the last clone is dropped, places are free again, and
+/// reservations are settled by the parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) does the
+/// same and returns the costs.
 #[derive(Clone, Debug)]
 pub struct InFlight {
     held: Arc<Mutex<Held>>,

@@ -166,8 +166,8 @@ impl<S> Layer<S> for RateLimitLayer {
 /// Charges each request to its limits before the inner service sees it.
 ///
 /// A request must have a [`RequestContext`] in its extensions. The layer adds a [`Transmission`](crate::Transmission) to the context of a
-/// request that holds something. An answer has [`Answered`] in its extensions. If this has an [`InFlight`](crate::InFlight), the server
-/// of the answer keeps it until the body has ended, and gives it each part of the body to read. If [`Decided::action`] is
+/// request that holds something. An answer has [`Answered`] in its extensions. The server of the answer keeps
+/// [`Answered::in_flight`] until the body has ended, and gives it each part of the body to read. If [`Decided::action`] is
 /// [`Action::Drop`](crate::Action::Drop), the server closes the connection in place of an answer.
 ///
 /// A client that leaves while the store is asked may have been charged: the script cannot be called back. What it was given to

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A request has a [`RequestContext`] in its extensions, and an answer [`Answered`], for logs and counts. A refusal is a response, never an
-//! error. This crate knows neither YAML nor hyper nor fred.
+//! error. This crate uses neither YAML nor hyper nor fred.
 
 // The type of a future that asks Redis is about as deep as the default allows.
 #![recursion_limit = "256"]

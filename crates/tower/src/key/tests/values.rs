@@ -1,6 +1,5 @@
-use http::HeaderName;
-use http::HeaderValue;
 use http::header::COOKIE;
+use http::{HeaderName, HeaderValue};
 
 use super::*;
 
