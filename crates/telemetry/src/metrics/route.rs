@@ -216,7 +216,7 @@ impl RouteMetrics {
                 near.add(nearness);
             }
             // What is only observed speaks of requests that went on: what another limit refused, it need not.
-            if said.limit.is_observed() && decision.outcome != Outcome::Admitted {
+            if decision.outcome != Outcome::Admitted && said.limit.is_observed() {
                 continue;
             }
             match said.verdict {
