@@ -59,28 +59,27 @@ pub(crate) fn write(
     now: Micros,
     reset: Reset,
 ) {
-    let remaining = digits(verdict.remaining);
-    match headers.entry(X_RATELIMIT_REMAINING) {
+    let capacity = digits(limit.quota().capacity());
+    match headers.entry(X_RATELIMIT_LIMIT) {
         // Most APIs send none. A lookup before the insertion would hash the name twice.
         Entry::Vacant(vacant) => {
-            vacant.insert(remaining);
+            vacant.insert(capacity);
         }
-        Entry::Occupied(theirs) => {
-            let theirs = number(theirs.get());
-            let is_whole =
-                headers.contains_key(X_RATELIMIT_LIMIT) && headers.contains_key(X_RATELIMIT_RESET);
+        Entry::Occupied(_) => {
+            let theirs = headers.get(X_RATELIMIT_REMAINING).and_then(number);
+            let is_whole = headers.contains_key(X_RATELIMIT_RESET);
             if is_whole && theirs.is_some_and(|theirs| theirs < verdict.remaining) {
                 return;
             }
-            headers.insert(X_RATELIMIT_REMAINING, remaining);
+            headers.insert(X_RATELIMIT_LIMIT, capacity);
         }
     }
+    headers.insert(X_RATELIMIT_REMAINING, digits(verdict.remaining));
     let reset = match reset {
         Reset::Epoch => now + verdict.reset,
         Reset::Delta => verdict.reset,
     };
     let reset = reset.div_ceil(1_000_000);
-    headers.insert(X_RATELIMIT_LIMIT, digits(limit.quota().capacity()));
     if limit.quota().has_reset() {
         headers.insert(X_RATELIMIT_RESET, digits(reset));
     }
