@@ -40,8 +40,9 @@ end
 
 -- Nothing is charged to it now.
 local function keep(charge)
-  bound(charge.key, charge.matters)
   local own = charge.terms
+  local keeps = not charge.verdict.allowed and own.algorithm.keep or bound
+  keeps(charge.key, charge.matters)
   if charge.unsettled_key then reservations.bound(charge.unsettled_key, own.algorithm, own.quota, now, own.lease) end
 end
 
@@ -74,9 +75,7 @@ local function decide(key, last_key, told, word)
     local verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
-    local charge = { key = limit_key, terms = own, verdict = verdict }
-    -- Longer than until it is reset, if another plan counts more.
-    charge.matters = verdict.matters or verdict.reset
+    local charge = { key = limit_key, terms = own, verdict = verdict, matters = verdict.reset }
     local lease = own.lease
     if lease > 0 then
       charge.unsettled_key = KEYS[key]

@@ -1,7 +1,7 @@
 -- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/leaky_bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
-local leaky_bucket = { numbers = 4, commit = debt.commit, excess = debt.excess }
+local leaky_bucket = { numbers = 4, commit = debt.commit, excess = debt.excess, keep = debt.keep }
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)
@@ -16,7 +16,7 @@ function leaky_bucket.give_back(key, now, cost, quota, receipt)
   if now + verdict.reset == receipt then
     debt.give_back(key, now, cost, quota, receipt)
   else
-    bound(key, verdict.matters)
+    bound(key, verdict.reset)
   end
 end
 

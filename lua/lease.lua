@@ -16,11 +16,9 @@ local id, told = ARGV[position + 1], {}
 for n = 1, 8 do told[n] = tonumber(ARGV[position + 1 + n]) end
 local session, call, spent, unsettled, kept, known_lapse, wanted, term = unpack(told)
 
--- Charges what was spent at `at`, whether or not it still fits: it did when it was lent, or under another plan.
+-- Charges what was spent at `at`, whether or not it still fits: it did when it was lent.
 local function charge(units, at)
-  local verdict = algorithm.check(state, at, 1, quota)
-  verdict.is_within = true
-  algorithm.commit(state, at, units, quota, verdict)
+  algorithm.commit(state, at, units, quota, algorithm.check(state, at, 1, quota))
 end
 
 local function save(holder, slice)
@@ -130,7 +128,8 @@ else
   retry_after = math.max(1, fits_after(cost))
 end
 
-bound(state, verdict.matters or verdict.reset)
+local keeps = not admitted and algorithm.keep or bound
+keeps(state, verdict.reset)
 
 local lapse = now + lasts
 local slice

@@ -1,4 +1,4 @@
--- State that is a string of up to four whole numbers, or of eight. Within one call Redis is asked once for that of a key.
+-- State that is a string of up to three whole numbers. Within one call Redis is asked once for that of a key.
 
 -- So long is any such text at most. What is longer is none, and is not read whole.
 local LONGEST = 140
@@ -9,13 +9,9 @@ local known = {}
 local unwritten
 
 local function write(key, numbers, period)
-  local first, second, third, fourth, more = numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
+  local first, second, third = numbers[1], numbers[2], numbers[3]
   local text
-  if more then
-    text = string.format('%d %d %d %d %d %d %d %d', first, second, third, fourth, unpack(more))
-  elseif fourth then
-    text = string.format('%d %d %d %d', first, second, third, fourth)
-  elseif third then
+  if third then
     text = string.format('%d %d %d', first, second, third)
   elseif second then
     text = string.format('%d %d', first, second)
@@ -26,33 +22,26 @@ local function write(key, numbers, period)
   redis.call('SET', key, text, 'PX', math.ceil(period / 1000) + 1)
 end
 
--- The numbers under a key, which the pattern captures; nothing if there are none. With `longer`, a pattern of eight: the last
--- four of these are a table.
-local function recall(key, pattern, longer)
+-- The numbers under a key, which the pattern captures; nothing if there are none.
+local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
     local value = redis.call('GETRANGE', key, 0, LONGEST)
     numbers = false
     if value ~= '' then
       if #value > LONGEST then error('too long') end
-      local first, second, third, fourth = string.match(value, pattern)
-      local more
-      if not first and longer then
-        local fifth, sixth, seventh, eighth
-        first, second, third, fourth, fifth, sixth, seventh, eighth = string.match(value, longer)
-        more = { fifth + 0, sixth + 0, seventh + 0, eighth + 0 }
-      end
-      -- Whatever else stands there is an error, and not nothing; a fourth number may be missing.
-      numbers = { first + 0, second and second + 0, third and third + 0, fourth and tonumber(fourth), more }
+      local first, second, third = string.match(value, pattern)
+      -- Whatever else stands there is an error, and not nothing.
+      numbers = { first + 0, second and second + 0, third and third + 0 }
     end
     known[key] = numbers
   end
-  if numbers then return numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] end
+  if numbers then return numbers[1], numbers[2], numbers[3] end
 end
 
 -- `period` is how long it matters, in us.
-local function record(key, period, first, second, third, fourth, more)
-  local numbers = { first, second, third, fourth, more }
+local function record(key, period, first, second, third)
+  local numbers = { first, second, third }
   known[key] = numbers
   if unwritten then
     unwritten[key] = period

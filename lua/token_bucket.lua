@@ -6,6 +6,7 @@ algorithms.token_bucket = {
   check = debt.check,
   commit = debt.commit,
   excess = debt.excess,
+  keep = debt.keep,
   give_back = debt.give_back,
   counts = debt.counts,
   pace = debt.pace,

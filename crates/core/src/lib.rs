@@ -34,7 +34,7 @@ pub use block::Block;
 pub use calendar::Calendar;
 pub use concurrency_slots::ConcurrencySlots;
 pub use counter::{Counter, Counts};
-pub use debt::{Debt, Meter, Pace, WholeDebt};
+pub use debt::{Debt, Meter, Pace};
 pub use decide::{Slot, decide};
 pub use fixed_window::WindowCount;
 pub use hold::{Hold, HoldId, Receipt};

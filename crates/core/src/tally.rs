@@ -153,7 +153,7 @@ impl Tally {
     }
 
     /// Takes an answer of the store, at `now` by its clock. Returns the units of all gateways beyond the limit, and the part of these
-    /// that was counted after the previous answer. The first answer counts the units of this gateway only: another plan or configuration
+    /// that was counted after the previous answer. The first answer counts the units of this gateway only: another configuration
     /// may have allowed the rest.
     pub fn learn(&mut self, quota: &Quota, totals: TallyTotals, now: Micros) -> (u64, u64) {
         if totals.start > self.start {

@@ -44,8 +44,8 @@ pub(crate) struct Candidate<'p> {
     paths: Cache<PathKey<Box<[u8]>>, usize>,
     /// What is asked for callers.
     callers: HashMap<u64, Caller<'p>, RandomState>,
-    /// The numbers of the keys of each limit.
-    keys: Vec<HashMap<Key, u32, RandomState>>,
+    /// The numbers of the keys of each limit. Each plan with other numbers has keys of its own.
+    keys: Vec<HashMap<(Key, &'p str), u32, RandomState>>,
     /// How often each limit could not be computed, and why.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
@@ -270,7 +270,8 @@ impl<'p> Candidate<'p> {
         for (charge, limit) in charged.charges.iter().zip(&charged.limits) {
             let keys = &mut self.keys[usize::from(*limit)];
             let next = keys.len() as u32;
-            charged.keys.push(*keys.entry(charge.key).or_insert(next));
+            let key = (charge.key, charge.limit.id());
+            charged.keys.push(*keys.entry(key).or_insert(next));
         }
         Ok(charged)
     }

@@ -196,16 +196,12 @@ pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
     })
 }
 
-/// Whether what keys have used is all that matters: no limit holds anything while a request runs, and its keys are those of all plans.
+/// Whether what keys have used is all that matters: no limit holds anything while a request runs.
 fn is_used_alone(plan: &Plan) -> bool {
     let routes = plan.routes.iter().map(|route| &route.policy);
     let policies = std::iter::once(&plan.unmatched).chain(routes);
     let mut rules = policies.flat_map(|policy| policy.rules.iter());
-    rules.all(|rule| {
-        let kind = rule.limit.quota().kind();
-        let mut limits = rule.plans.iter().flatten().chain([&rule.limit]);
-        limits.all(|limit| limit.lease().is_none() && limit.quota().kind() == kind)
-    })
+    rules.all(|rule| rule.limit.lease().is_none())
 }
 
 fn tried<'p>(

@@ -28,6 +28,9 @@ pub struct Report {
     pub unlisted: Vec<Unlisted>,
     /// Limits that the client shares with others.
     pub shared: Vec<String>,
+    /// Limits that count clients of several plans under one key, where each plan has a budget of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_plan: Vec<String>,
     /// The client's listed API keys, the one used last first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeyUse>,

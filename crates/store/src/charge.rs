@@ -37,6 +37,8 @@ pub enum OnFailure {
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
+    // Whose budgets these are, as a part of the keys; empty for the limit's own.
+    budget: String,
     quota: Quota,
     on_failure: OnFailure,
     mode: Mode,
@@ -53,6 +55,7 @@ impl Limit {
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>, on_failure: OnFailure) -> Self {
         let limit = Self {
             name: name.into(),
+            budget: String::new(),
             quota: quota.into(),
             on_failure,
             mode: Mode::default(),
@@ -100,6 +103,20 @@ impl Limit {
         let mut limit = self.clone();
         limit.quota = quota.into();
         limit.made()
+    }
+
+    /// Gives the plan of this name budgets of its own: the name becomes a part of the keys.
+    #[must_use]
+    pub fn of_plan(mut self, plan: &str) -> Self {
+        self.budget = format!("@{plan}");
+        self.made()
+    }
+
+    /// Gives numbers that operators set for clients budgets of their own. No plan has the same keys.
+    #[must_use]
+    pub fn of_override(mut self) -> Self {
+        self.budget = "+set".to_owned();
+        self.made()
     }
 
     /// As one whose charges are reservations, which are settled when it is known what a request has come to. One that is
@@ -166,8 +183,8 @@ impl Limit {
         self.is_shared
     }
 
-    /// What identifies this limit's keys: its name, algorithm and window.
-    pub(crate) fn id(&self) -> &str {
+    /// What identifies this limit's keys: its name, the plan that has a budget of its own, the algorithm and the window.
+    pub fn id(&self) -> &str {
         &self.made.id
     }
 
@@ -183,7 +200,7 @@ impl Limit {
 
     /// Makes what is made of it once.
     fn made(mut self) -> Self {
-        let id = format!("{}:{}", self.name, self.quota.kind());
+        let id = format!("{}{}:{}", self.name, self.budget, self.quota.kind());
         self.made = Made {
             hash: SEED.hash_one(&id),
             words: words::of(&self),
@@ -196,7 +213,7 @@ impl Limit {
 /// What is made of a limit once.
 #[derive(Clone, Debug, Default)]
 struct Made {
-    // "name:kind", which identifies this limit's keys in either store.
+    // "name:kind" or "name@plan:kind", which identifies this limit's keys in either store.
     id: String,
     hash: u64,
     words: Arc<[Word]>,
@@ -329,8 +346,8 @@ impl<'a> Charge<'a> {
         keys.map(Word::from)
     }
 
-    /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users
-    /// name their limits (names hold no braces).
+    /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash; `limit@plan` for a plan with a budget of its own. Only the tag
+    /// stands in braces, since names hold none.
     pub fn redis_key(&self, prefix: &str) -> String {
         key_of(prefix, self.limit.id(), &self.key)
     }

@@ -374,7 +374,7 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
     if quota.expires(&own) <= now {
         return used;
     }
-    // One is not put in place of the other: what another plan has used is known to the own one alone.
+    // Neither replaces the other: each may have units that the other lacks.
     let [known, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
     let excess = |state: &State| quota.excess(state, now);
     let more = match kept.checked_sub(known) {

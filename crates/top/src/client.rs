@@ -97,6 +97,12 @@ pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
     if !report.shared.is_empty() {
         lines.push(format!("shared with others: {}", report.shared.join(", ")));
     }
+    if !report.per_plan.is_empty() {
+        lines.push(format!(
+            "one budget for each plan of the clients that they count together: {}",
+            report.per_plan.join(", ")
+        ));
+    }
     lines.extend(report.keys.iter().map(key_use));
     lines
 }
@@ -250,6 +256,7 @@ mod tests {
             unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: vec!["all\nothers".to_owned()],
+            per_plan: Vec::new(),
             keys: Vec::new(),
         };
         let text = client_table(&report, false);

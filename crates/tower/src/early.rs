@@ -41,9 +41,8 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
     };
     let is_by_address = rule.per.iter().any(of_address) && !rule.per.iter().any(of_caller);
     let is_same = |of_plan: &Option<Arc<Limit>>| {
-        of_plan
-            .as_ref()
-            .is_some_and(|it| it.quota() == rule.limit.quota())
+        let limit = of_plan.as_ref();
+        limit.is_some_and(|limit| Arc::ptr_eq(limit, &rule.limit))
     };
     // What Redis does not decide is not remembered of it.
     let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;

@@ -122,8 +122,8 @@ pub struct Rule {
     pub limit: Arc<Limit>,
     /// What it is counted per; empty: one budget for all.
     pub per: Arc<[Per]>,
-    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan without an entry
-    /// changes nothing.
+    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan with other numbers has
+    /// [budgets of its own](Limit::of_plan). A plan without an entry changes nothing.
     pub plans: Arc<[Option<Arc<Limit>>]>,
     /// What a request costs.
     pub cost: Cost,
@@ -165,6 +165,29 @@ impl Rule {
     /// Whether it counts something of the caller's own.
     pub fn is_callers(&self) -> bool {
         self.per.iter().any(Per::is_callers)
+    }
+
+    /// Returns the limit of each budget that a key may have: the limit itself, with the numbers of plans, and with numbers of overrides.
+    pub fn budgets(&self) -> impl Iterator<Item = Arc<Limit>> {
+        let by_override = Limit::clone(&self.limit).of_override();
+        let own = [self.limit.clone(), by_override.into()];
+        own.into_iter().chain(self.of_plans().cloned())
+    }
+
+    /// Returns whether clients of several plans may meet under one key, where each plan has a budget of its own.
+    pub fn is_per_plan(&self) -> bool {
+        !self.per.contains(&Per::Client) && self.of_plans().next().is_some()
+    }
+
+    /// Returns whether a plan gives the limit other numbers, so that the plan has a budget of its own.
+    pub fn has_budget_for(&self, plan: &ClientPlan) -> bool {
+        let limit = self.limit_for(Some(plan));
+        limit.is_some_and(|limit| !Arc::ptr_eq(limit, &self.limit))
+    }
+
+    fn of_plans(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        let limits = self.plans.iter().flatten();
+        limits.filter(|limit| !Arc::ptr_eq(limit, &self.limit))
     }
 
     /// Whether it refuses callers who are over the limit.

@@ -108,8 +108,10 @@ pub(crate) fn plans(
                 continue;
             };
             let Some(rule) = rule else { continue };
-            let limit = plan_quota(check, "a plan", scalar, written, rule, limits);
-            if let (Some(limit), Some(plan)) = (limit, &plan) {
+            let quota = plan_quota(check, "a plan", scalar, written, rule, limits);
+            if let (Some(quota), Some(plan)) = (quota, &plan) {
+                let with = |quota| rule.limit.with_quota(quota).of_plan(plan.name());
+                let limit = limit_with(rule, quota, with);
                 let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
                 changed.entry(name).or_insert_with(same)[plan.index()] = limit;
             }
@@ -201,7 +203,20 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// Returns a limit with the numbers of `what`, a plan or an override, or no limit if it is unlimited. Returns none if the numbers are refused.
+/// Returns a limit `with` this quota. Without other numbers it is the limit itself, and without a quota none.
+pub(crate) fn limit_with(
+    rule: &Rule,
+    quota: Option<Quota>,
+    with: impl FnOnce(Quota) -> Limit,
+) -> Option<Arc<Limit>> {
+    let quota = quota?;
+    Some(match quota == *rule.limit.quota() {
+        true => rule.limit.clone(),
+        false => Arc::new(with(quota)),
+    })
+}
+
+/// Returns the quota of `what`, a plan or an override, or no quota if it is unlimited. Returns none if the numbers are refused.
 pub(crate) fn plan_quota(
     check: &mut Check<'_>,
     what: &str,
@@ -209,7 +224,7 @@ pub(crate) fn plan_quota(
     written: &WrittenQuota,
     rule: &Rule,
     limits: Option<&Named<WrittenLimit>>,
-) -> Option<Option<Arc<Limit>>> {
+) -> Option<Option<Quota>> {
     let block = match written {
         SingleOr::Single(word) => return check.read(word).map(|Unlimited| None),
         SingleOr::Block(block) => block,
@@ -227,7 +242,7 @@ pub(crate) fn plan_quota(
         let quota = no_more(check, what, numbers, quota, rule)?;
         let place = written.iter().find_map(|numbers| numbers.capacity_place());
         fits(check, &rule.cost, &quota, place);
-        return Some(Some(Arc::new(rule.limit.with_quota(quota))));
+        return Some(Some(quota));
     }
     let is_fixed = |quota: &Quota| !quota.is_gradual() && quota.lease().is_none();
     let same_algorithm = quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
@@ -241,7 +256,7 @@ pub(crate) fn plan_quota(
         place,
         format!("{what} can change numbers, but not the {other}"),
     );
-    let mut problem = problem.note("a client keeps what it has used when its plan changes");
+    let mut problem = problem.note("a limit has one algorithm and window under all plans");
     let mut limits = limits.into_iter().flat_map(|limits| &limits.0);
     let itself = limits.find(|(limit, _)| limit.raw == name.raw);
     if let Some(place) = itself.and_then(|(limit, _)| limit.place) {

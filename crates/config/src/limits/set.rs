@@ -8,7 +8,7 @@ use tidegate_yaml::{Problem, Source};
 
 use crate::check::Check;
 use crate::limits::Rules;
-use crate::limits::plans::{WrittenQuota, plan_quota};
+use crate::limits::plans::{WrittenQuota, limit_with, plan_quota};
 use crate::value::Scalar;
 
 /// Returns the reader of numbers for the limits of a configuration.
@@ -45,8 +45,10 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     // The environment belongs to the configuration.
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);
-    let limit = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);
-    limit
+    let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);
+    let with = |quota| rule.limit.with_quota(quota).of_override();
+    quota
         .filter(|_| check.problems.is_empty())
+        .map(|quota| limit_with(rule, quota, with))
         .ok_or(check.problems)
 }

@@ -99,23 +99,24 @@ proptest! {
         prop_assert_eq!(quota.excess(&key.state, key.now), used.saturating_sub(capacity));
     }
 
-    /// A smaller quota, or another rate, does not forgive what a cost made beyond the capacity, and forgives the rest down
-    /// to its own capacity.
+    /// A smaller quota, or another rate, forgives nothing of a debt.
     #[test]
-    fn a_debt_beyond_the_capacity_is_kept_under_other_numbers(
-        old in bucket(), new in bucket(), now in start(), more in 1..=50_u64,
+    fn a_debt_is_kept_in_units_under_other_numbers(
+        old in bucket(), new in bucket(), now in start(), more in 0..=50_u64,
     ) {
         let (_, rate) = new;
         let [old, new] = [old, new].map(|(capacity, rate)| bucket_of(false, capacity, rate));
-        let beyond = old.capacity() * more;
         let mut key = Key::new(old, now);
         key.charge_all();
-        old.charge(&mut key.state, beyond, now);
+        old.charge(&mut key.state, old.capacity() * more, now);
         prop_assume!(key.ask(1).reset < 28 * YEAR);
-        let owed = old.capacity().min(new.capacity()) + beyond;
+        let owed = old.capacity() * (more + 1);
         let pays = u128::from(owed) * u128::from(rate.per) / u128::from(rate.count);
         prop_assume!(pays < u128::from(28 * YEAR) && owed < 900 * new.capacity());
         prop_assert_eq!(new.excess(&key.state, now), owed.saturating_sub(new.capacity()));
+        let refused = new.check(&mut key.state.clone(), 1, now);
+        prop_assert!(u128::from(refused.reset) >= pays, "{refused:?}, not {pays}");
+        prop_assert_eq!(new.expires(&key.state), now + refused.reset);
     }
 
     /// Whatever is told, and however often, integers stay below 2^53. A bucket may owe a thousand times its capacity, or what takes
@@ -132,7 +133,7 @@ proptest! {
                 unreachable!()
             };
             let [_, weight, pay, _] = bucket.meter().numbers();
-            prop_assert!(debt.owed + pay <= MAX_EXACT && debt.beyond <= debt.owed);
+            prop_assert!(debt.owed + pay <= MAX_EXACT);
             let verdict = key.ask(1);
             prop_assert!(key.now + verdict.reset < MAX_EXACT && verdict.reset <= MAX_SPAN);
             prop_assert!(verdict.retry_after <= verdict.reset);

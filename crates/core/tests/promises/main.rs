@@ -12,7 +12,6 @@
 //! - `given_back`: charges that are taken back
 //! - `places`: requests under way at a time, and leases that lapse
 //! - `reservations`: what is charged for good once it is known
-//! - `plans`: quotas of several plans that decide about one key
 //! - `traffic`: quotas and traffic to try them on
 
 #![expect(
@@ -29,7 +28,6 @@ mod clock;
 mod debts;
 mod given_back;
 mod places;
-mod plans;
 mod reservations;
 mod traffic;
 mod verdicts;

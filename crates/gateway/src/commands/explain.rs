@@ -231,7 +231,7 @@ pub(super) fn explain(
             limit.name(),
             limit.quota().algorithm(),
             limit.quota().capacity(),
-            per_list(&rule.per),
+            per_list(rule),
             costs(rule, cost, limit.quota().capacity()),
             does(rule),
             quota(rule, limit, caller.plan.as_ref()),
@@ -343,8 +343,11 @@ fn does(rule: &Rule) -> String {
     }
 }
 
-fn per_list(per: &[Per]) -> String {
-    let names: Vec<String> = per.iter().map(Per::to_string).collect();
+fn per_list(rule: &Rule) -> String {
+    let mut names: Vec<String> = rule.per.iter().map(Per::to_string).collect();
+    if rule.is_per_plan() {
+        names.push("plan".to_owned());
+    }
     match names.as_slice() {
         [] => "nothing: one budget for all".to_owned(),
         names => names.join(" and "),

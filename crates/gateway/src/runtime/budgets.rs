@@ -43,9 +43,12 @@ struct Found<'a> {
     plan_by_token: bool,
     overridden: Option<Overridden>,
     own: Vec<Own<'a>>,
+    /// What a reset forgets: the budgets of the same keys under all plans.
+    all: Vec<(Arc<Limit>, Key)>,
     unlimited: Vec<String>,
     unlisted: Vec<Unlisted>,
     shared: Vec<String>,
+    per_plan: Vec<String>,
 }
 
 struct Own<'a> {
@@ -56,12 +59,10 @@ struct Own<'a> {
 }
 
 impl Budgets {
-    /// All limits that requests are charged to, under every plan.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
+    /// All limits that requests are charged to, under every plan and override.
+    pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
-        let limits =
-            rules.flat_map(|rule| std::iter::once(&rule.limit).chain(rule.plans.iter().flatten()));
-        limits.map(|limit| &**limit)
+        rules.flat_map(Rule::budgets).collect()
     }
 
     /// How the client called `name` stands now; charges nothing.
@@ -70,10 +71,16 @@ impl Budgets {
         Ok(self.report(found).await)
     }
 
-    /// Lets all listed budgets of the client called `name` begin anew, and shows them.
+    /// Lets all listed budgets of the client called `name` begin anew, under all plans, and shows those of its present plan.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
-        self.store.reset(&found.charges()).await?;
+        let all = found.all.iter().map(|(limit, key)| Charge {
+            limit,
+            key: *key,
+            cost: 1,
+            origin: None,
+        });
+        self.store.reset(&all.collect::<Vec<_>>()).await?;
         Ok(self.report(found).await)
     }
 
@@ -138,6 +145,7 @@ impl Budgets {
             unlimited: found.unlimited,
             unlisted: found.unlisted,
             shared: found.shared,
+            per_plan: found.per_plan,
             keys: self.keys(&found.client),
         }
     }
@@ -171,9 +179,11 @@ impl Budgets {
                 does: action.to_string(),
             }),
             own: Vec::new(),
+            all: Vec::new(),
             unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: Vec::new(),
+            per_plan: Vec::new(),
         };
         let mut seen = HashSet::new();
         for policy in &self.policies {
@@ -185,6 +195,13 @@ impl Budgets {
                     continue;
                 }
                 let name = rule.limit.name().to_owned();
+                if rule.is_per_plan() && !found.per_plan.contains(&name) {
+                    found.per_plan.push(name.clone());
+                }
+                if budget == Budget::Own {
+                    let key = self.key(rule, policy, &caller);
+                    found.all.extend(rule.budgets().map(|limit| (limit, key)));
+                }
                 let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
                     if !found.unlimited.contains(&name) {
                         found.unlimited.push(name);

@@ -85,9 +85,6 @@ impl Runtime {
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
         let policies: Vec<Policy> = std::iter::once(unmatched.clone()).chain(routes).collect();
-        let rules = policies.iter().flat_map(|policy| policy.rules.iter());
-        let limits: HashSet<&str> = rules.map(|rule| rule.limit.name()).collect();
-        self.store.memory().divide(limits.len());
         let budgets = Budgets {
             policies,
             clients: enforcement.clients.clone(),
@@ -95,6 +92,9 @@ impl Runtime {
             store: self.store.clone(),
             overrides,
         };
+        let limits = budgets.limits();
+        let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
+        self.store.memory().divide(limits.len());
         let stack = Stack {
             routes: Routes::new(&plan.routes, make),
             unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),

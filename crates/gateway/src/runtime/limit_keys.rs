@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_tower::{Per, Policy, Rule};
+use tidegate_tower::{ClientPlan, Per, Policy, Rule};
 
 use tidegate_config::Plan;
 
@@ -23,6 +23,9 @@ pub(crate) struct LimitKeys {
     ipv6_prefix: Option<u8>,
     /// The routes that list the limit, for a limit that is counted per route.
     routes: Vec<String>,
+    /// The plans that give the limit other numbers, each with budgets of its own.
+    #[serde(default)]
+    plans: Vec<String>,
 }
 
 /// A limit that starts anew, and why.
@@ -54,21 +57,28 @@ impl LimitKeys {
                 let known = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
                 match known {
                     Some(keys) => keys.add_route(rule, policy),
-                    None => all.push(Self::new(rule, policy, plan.clients.ipv6_prefix)),
+                    None => all.push(Self::new(rule, policy, plan)),
                 }
             }
         }
         all
     }
 
-    fn new(rule: &Rule, policy: &Policy, ipv6_prefix: u8) -> Self {
+    fn new(rule: &Rule, policy: &Policy, plan: &Plan) -> Self {
         let has_address = |per: &Per| matches!(per, Per::Client | Per::Ip);
+        let has_budget = |plan: &&ClientPlan| rule.has_budget_for(plan);
+        let of_plans = plan.plans.iter().filter(has_budget);
         let mut keys = Self {
             limit: rule.limit.name().to_owned(),
             kind: rule.limit.quota().kind(),
             per: rule.per.iter().map(Per::to_string).collect(),
-            ipv6_prefix: rule.per.iter().any(has_address).then_some(ipv6_prefix),
+            ipv6_prefix: rule
+                .per
+                .iter()
+                .any(has_address)
+                .then_some(plan.clients.ipv6_prefix),
             routes: Vec::new(),
+            plans: of_plans.map(|plan| plan.name().to_owned()).collect(),
         };
         keys.add_route(rule, policy);
         keys
@@ -101,8 +111,16 @@ impl LimitKeys {
             missing(&self.routes, &before.routes),
         ) {
             (Some(old), Some(new)) => Some(format!("route `{old}` is replaced by `{new}`")),
-            _ => None,
+            _ => self.differs_for_a_plan(before),
         }
+    }
+
+    fn differs_for_a_plan(&self, before: &Self) -> Option<String> {
+        if let Some(plan) = missing(&self.plans, &before.plans) {
+            return Some(format!("the plan `{plan}` has numbers of its own now"));
+        }
+        let plan = missing(&before.plans, &self.plans)?;
+        Some(format!("the plan `{plan}` has no numbers of its own now"))
     }
 }
 
@@ -147,6 +165,7 @@ mod tests {
             per: texts(per),
             ipv6_prefix: per.contains(&"client").then_some(64),
             routes: texts(routes),
+            plans: Vec::new(),
         }
     }
 
@@ -182,6 +201,17 @@ mod tests {
             why(&before, &wider).unwrap(),
             "IPv6 clients count by /56 and not by /64"
         );
+    }
+
+    #[test]
+    fn a_plan_that_gets_or_loses_numbers_is_reported() {
+        let before = keys("token_bucket", &["client"], &[]);
+        let mut after = before.clone();
+        after.plans.push("gold".to_owned());
+        let why = [why(&before, &after), why(&after, &before)].map(Option::unwrap);
+        assert_eq!(why[0], "the plan `gold` has numbers of its own now");
+        assert_eq!(why[1], "the plan `gold` has no numbers of its own now");
+        assert_eq!(super::changes(&[after.clone()], &[after]), []);
     }
 
     #[test]

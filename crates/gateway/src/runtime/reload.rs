@@ -127,7 +127,9 @@ impl Parts {
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
         // Before another mode decides, Redis has to count all that slices have spent.
-        if !self.runtime.store.keep_leased(next.budgets.limits()).await {
+        let limits = next.budgets.limits();
+        let limits = limits.iter().map(|limit| &**limit);
+        if !self.runtime.store.keep_leased(limits).await {
             tracing::warn!(
                 "Redis did not take back within a second the slices of limits that leave `mode: leased`; units of slices that \
                  it does not take back within 5 s do not count under the new mode"

@@ -49,7 +49,7 @@ pub(super) struct DecisionCache {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     key: LimitKey,
-    // A key has a decision for each plan: what one refuses another may admit. Its numbers are the capacity and the period.
+    // By other numbers, as after a reload, it tells nothing. The numbers are the capacity and the period.
     capacity: u64,
     period: Micros,
     cost: u64,
@@ -118,10 +118,8 @@ impl DecisionCache {
         let mut row = self.rows.at(index);
         // It may have been refused for the sake of what was given back.
         seen.holds = !self.given_back.concerns(call.sent, index);
-        let own = row.iter().position(|known| match known {
-            Some(known) => known.is_of(&seen.key, charge),
-            None => false,
-        });
+        let is_own = |known: &Option<Seen>| known.is_some_and(|known| known.key == seen.key);
+        let own = row.iter().position(is_own);
         let place = own.or_else(|| {
             let ages = row.iter().enumerate();
             ages.min_by_key(|(_, known)| known.map(|known| known.received))
@@ -135,8 +133,10 @@ impl DecisionCache {
         {
             return;
         }
-        let refusal = place.as_mut().filter(|known| !known.verdict.allowed);
-        if let Some(known) = refusal.filter(|_| own.is_some() && !verdict.allowed) {
+        let refusal = place
+            .as_mut()
+            .filter(|known| !known.verdict.allowed && known.is_of(&seen.key, charge));
+        if let Some(known) = refusal.filter(|_| !verdict.allowed) {
             if known.adds(charge, &seen) {
                 return;
             }
@@ -195,16 +195,15 @@ impl DecisionCache {
         })
     }
 
-    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. All plans of a key share a block, so
-    /// the last decision on the key tells, whatever its plan.
+    /// Returns until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. A block outlasts other
+    /// numbers.
     pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
         let Some(block) = charge.limit.block() else {
             return 0;
         };
         let key = charge.limit_key();
         let row = self.rows.lock(&key);
-        let of_key = row.iter().flatten().filter(|known| known.key == key);
-        let last = of_key.max_by_key(|known| known.received);
+        let last = row.iter().flatten().find(|known| known.key == key);
         let Some(refused) = last.filter(|known| !known.verdict.allowed) else {
             return 0;
         };
@@ -228,9 +227,10 @@ impl DecisionCache {
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         let key = charge.limit_key();
-        for place in self.rows.lock(&key).iter_mut() {
-            let _ = place.take_if(|known| known.key == key);
-        }
+        let mut row = self.rows.lock(&key);
+        let _ = row
+            .iter_mut()
+            .find_map(|place| place.take_if(|known| known.key == key));
     }
 
     /// Lets no refusal of these clients be given again.

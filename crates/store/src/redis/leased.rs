@@ -5,9 +5,6 @@
 //! gateway asks in the background. When a slice has lasted for a while, the gateway settles what was spent and returns what was not
 //! needed. A key that is seldom used has no slice: Redis decides each of its requests, as it does for exact limits.
 //!
-//! Clients of several plans may share a key. Each plan has a slice of its own, which is lent by the plan's numbers. If Redis
-//! refuses one plan, a slice that another plan does not use is returned first, once a second at most.
-//!
 //! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`held`]: both put to work
 //! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
 //! - [`clock`]: by what slices end
@@ -89,13 +86,7 @@ impl Leased {
         charge: &Charge<'_>,
         until: Instant,
     ) -> Result<Taken, StoreError> {
-        let taken = answer(until, || self.held.take(charge, until)).await?;
-        let is_refused = taken.asked && !taken.verdict.allowed;
-        if is_refused && self.held.has_other_plans(charge) {
-            // What Redis lacks may be out to another plan here.
-            return answer(until, || self.held.take(charge, until)).await;
-        }
-        Ok(taken)
+        answer(until, || self.held.take(charge, until)).await
     }
 
     /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
@@ -137,10 +128,8 @@ impl Leased {
         charge: &Charge<'_>,
         until: Instant,
     ) -> Result<(), StoreError> {
-        for key in self.held.plans(charge) {
-            answer(until, || self.held.end(&key, charge, until)).await?;
-        }
-        Ok(())
+        let settled = answer(until, || self.held.end(charge, until)).await;
+        settled.map(drop)
     }
 
     /// Settles and returns all slices of these clients once, in the background. Requests may borrow others meanwhile.

@@ -7,7 +7,7 @@
 //! - `expiry`: keys whose time to live was taken away
 //! - `keys`: what stands in Redis: names, and how long
 //! - `laws`: what no limit may admit, whoever keeps it
-//! - `leases`, `leases_fleet`, `_plans`, `_random`, `_script`, `_trouble`: limits that gateways borrow slices of
+//! - `leases`, `leases_fleet`, `_random`, `_script`, `_trouble`: limits that gateways borrow slices of
 //! - `late`: a Redis that is hung or slow, and what it then must not charge
 //! - `logs`: what a sliding window log costs
 //! - `memory`: the memory store's bound, and who makes place for whom
@@ -46,7 +46,6 @@ mod late;
 mod laws;
 mod leases;
 mod leases_fleet;
-mod leases_plans;
 mod leases_random;
 mod leases_script;
 mod leases_trouble;

@@ -7,7 +7,7 @@ use tidegate_store::{Charge, Limit, Mode, OnFailure, Outcome, RedisStore, Store,
 
 use tidegate_testkit::Reply;
 
-use crate::case::{Ask, Then, What};
+use crate::case::{Ask, PLAN, Then, What, budget_key};
 use crate::history::{Look, Return};
 use crate::law::{Kind, Numbers};
 use crate::machine::{Trial, key_of, now};
@@ -116,19 +116,19 @@ async fn until_it_decides(store: &RedisStore) {
     }
 }
 
-/// The numbers and the limit of the most generous plan that a limit has, or had.
-fn most_generous(trial: &Trial, limit: usize) -> (Numbers, Limit) {
+/// The largest numbers that a plan has, or had, and the limit with these.
+fn most_generous(trial: &Trial, limit: usize, plan: usize) -> (Numbers, Limit) {
     let case = &trial.case.limits[limit];
     let requests = trial.log.requests.lock().unwrap();
     let charges = requests.iter().flat_map(|request| &request.charges);
     let asked = charges
-        .filter(|charge| charge.limit == limit)
+        .filter(|charge| charge.limit == limit && charge.key / PLAN == plan as u64)
         .map(|charge| charge.numbers);
     let numbers = asked
-        .chain(case.plans.iter().copied())
+        .chain([case.plans[plan]])
         .max_by_key(|numbers| numbers.limit);
     let numbers = numbers.unwrap();
-    let (_, own) = trial.limit(0, limit, 0);
+    let (_, own) = trial.limit(0, limit, plan);
     (
         numbers,
         own.with_quota(numbers.quota(case.kind, case.window)),
@@ -136,11 +136,14 @@ fn most_generous(trial: &Trial, limit: usize) -> (Numbers, Limit) {
 }
 
 async fn look(trial: &Trial, auditor: &Store) {
-    for limit in 0..trial.case.limits.len() {
+    let limits = trial.case.limits.iter().enumerate();
+    let plans =
+        limits.flat_map(|(limit, case)| (0..case.plans.len()).map(move |plan| (limit, plan)));
+    for (limit, plan) in plans {
         if trial.case.limits[limit].mode == Mode::Local && !trial.case.in_memory {
             continue;
         }
-        let (numbers, own) = most_generous(trial, limit);
+        let (numbers, own) = most_generous(trial, limit, plan);
         for key in [Some(0), Some(1), None] {
             let charge = Charge {
                 limit: &own,
@@ -155,7 +158,7 @@ async fn look(trial: &Trial, auditor: &Store) {
             };
             let look = Look {
                 limit,
-                key,
+                key: key.map(|key| budget_key(key, plan)),
                 numbers,
                 at: outlook.now,
                 remaining: outlook.verdict.remaining,
@@ -272,7 +275,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
         if case.kind == Kind::Concurrency || case.mode != Mode::Exact {
             continue;
         }
-        let (_, own) = most_generous(trial, limit);
+        let (_, own) = most_generous(trial, limit, 0);
         let charge = Charge {
             limit: &own,
             key: key_of(0),

@@ -91,7 +91,7 @@ pub(crate) enum What {
         charges: Vec<Ask>,
         then: Then,
     },
-    /// What was used under a key is forgotten.
+    /// What was used under a key is forgotten, under all plans.
     Reset { limit: usize, key: u64 },
     /// A plan has other numbers from now on, in all gateways.
     Reload {
@@ -145,6 +145,21 @@ pub(crate) struct Fault {
     /// At which gateway, if it concerns one.
     pub(crate) gateway: usize,
     pub(crate) what: Mishap,
+}
+
+/// Keys of a history are those of clients, and so much more for each plan: every plan has a budget of its own.
+pub(crate) const PLAN: u64 = 10;
+
+/// The key of a history for the budget that a client's key has under a plan.
+pub(crate) const fn budget_key(key: u64, plan: usize) -> u64 {
+    key + PLAN * plan as u64
+}
+
+impl Ask {
+    /// The key of its budget in a history.
+    pub(crate) const fn budget(&self) -> u64 {
+        budget_key(self.key, self.plan)
+    }
 }
 
 impl Extra {

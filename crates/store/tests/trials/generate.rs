@@ -1,5 +1,5 @@
 //! What follows from a seed. A theme makes some choices more likely, since some things happen only together: the places of
-//! long requests, plans on one key, settlements, outages.
+//! long requests, plans of one client, settlements, outages.
 
 mod extras;
 mod mishaps;

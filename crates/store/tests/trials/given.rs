@@ -4,10 +4,10 @@
 use tidegate_core::Micros;
 use tidegate_store::{Charge, MemoryStore, Outcome};
 
-use crate::case::{Ask, Case, Change, What};
+use crate::case::{Ask, Case, Change, What, budget_key};
 use crate::history::{self, History, Request, Reset, Said, Span};
 use crate::law::{Kind, Numbers};
-use crate::machine::key_of;
+use crate::machine::{key_of, limit_of};
 use tidegate_testkit::trials::{self, Dice, Name};
 
 /// A trial's clock begins here: with a window of any length.
@@ -48,19 +48,21 @@ pub(crate) fn run(case: &Case) -> History {
             Doing::Ask(asks) => history.requests.push(ask(case, &plans, &store, &asks, now)),
             Doing::Reload(limit, plan, numbers) => plans[limit][plan] = numbers,
             Doing::Reset(limit, key) => {
-                let own = crate::machine::limit_of(limit, &case.limits[limit], plans[limit][0]);
-                store.reset(&[Charge {
-                    limit: &own,
-                    key: key_of(key),
-                    cost: 1,
-                    origin: None,
-                }]);
-                history.resets.push(Reset {
-                    limit,
-                    key,
-                    span: Span::at(now),
-                    done: true,
-                });
+                for (plan, numbers) in plans[limit].iter().enumerate() {
+                    let own = limit_of(limit, &case.limits[limit], plan, *numbers);
+                    store.reset(&[Charge {
+                        limit: &own,
+                        key: key_of(key),
+                        cost: 1,
+                        origin: None,
+                    }]);
+                    history.resets.push(Reset {
+                        limit,
+                        key: budget_key(key, plan),
+                        span: Span::at(now),
+                        done: true,
+                    });
+                }
             }
         }
     }
@@ -132,10 +134,8 @@ fn ask(
         .iter()
         .map(|ask| {
             let numbers = plans[ask.limit][ask.plan];
-            (
-                numbers,
-                crate::machine::limit_of(ask.limit, &case.limits[ask.limit], numbers),
-            )
+            let limit = limit_of(ask.limit, &case.limits[ask.limit], ask.plan, numbers);
+            (numbers, limit)
         })
         .collect();
     let charges: Vec<Charge<'_>> = limits
@@ -152,7 +152,7 @@ fn ask(
     let charges = limits.iter().zip(asks).zip(&decision.verdicts);
     let charges = charges.map(|(((numbers, _), ask), verdict)| history::Charge {
         limit: ask.limit,
-        key: ask.key,
+        key: ask.budget(),
         numbers: *numbers,
         cost: ask.cost,
         verdict: *verdict,

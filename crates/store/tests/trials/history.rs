@@ -6,7 +6,7 @@ mod clock;
 use tidegate_core::{Block, Micros, Verdict};
 use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
-use crate::case::LimitCase;
+use crate::case::{LimitCase, PLAN};
 use crate::law::{Kind, Numbers};
 
 /// How far a replica may be behind its primary.
@@ -80,7 +80,7 @@ pub(crate) struct Leeway {
     pub(crate) stands: bool,
 }
 
-/// A limit, with what does not change by a reload or a plan.
+/// A limit, with what is the same for all plans and after reloads.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) kind: Kind,
@@ -140,6 +140,7 @@ pub(crate) struct Request {
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) limit: usize,
+    /// The key of the budget: that of the client, and of the plan.
     pub(crate) key: u64,
     pub(crate) numbers: Numbers,
     pub(crate) cost: u64,
@@ -297,7 +298,7 @@ impl History {
 
     /// Whether the keys of a request are at several slots: they are checked first, then charged one after the other.
     pub(crate) fn is_split(&self, request: &Request) -> bool {
-        let mut keys = request.charges.iter().map(|charge| charge.key);
+        let mut keys = request.charges.iter().map(|charge| charge.key % PLAN);
         let first = keys.next();
         self.in_cluster && keys.any(|key| Some(key) != first)
     }

@@ -9,7 +9,7 @@ pub(crate) const TRIALS: &[&str] = &[
     // Calls without an answer that Redis had charged.
     "26-w0.2.3-f0.2",
     "125-e0",
-    // Plans on one key.
+    // Several plans of one client.
     "101",
     "118-l0.1-w0.1.3-f0.1",
     // Places of requests that run on.
@@ -17,7 +17,7 @@ pub(crate) const TRIALS: &[&str] = &[
     "141",
     // A block that began in an outage, by what Redis had said before.
     "770212-l1.2-w0.4-f0-e1",
-    // A reservation of one plan, paid off by the charges of a faster one, and then given back.
+    // Reservations under several plans, given back.
     "8003030",
     // A charge that an observed limit had not made, given back in an outage.
     "8003696",

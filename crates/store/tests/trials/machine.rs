@@ -68,8 +68,8 @@ struct Configured {
 
 impl Configured {
     fn of(nth: usize, case: &LimitCase) -> Self {
-        let plans = case.plans.iter();
-        let limits = plans.map(|numbers| (*numbers, limit_of(nth, case, *numbers)));
+        let plans = case.plans.iter().enumerate();
+        let limits = plans.map(|(plan, numbers)| (*numbers, limit_of(nth, case, plan, *numbers)));
         Self {
             limits: limits.collect(),
             case: case.clone(),
@@ -309,9 +309,13 @@ impl Trial {
     }
 }
 
-pub(crate) fn limit_of(nth: usize, case: &LimitCase, numbers: Numbers) -> Arc<Limit> {
+/// A limit by the numbers of one of its plans. The first plan has the limit's own budget.
+pub(crate) fn limit_of(nth: usize, case: &LimitCase, plan: usize, numbers: Numbers) -> Arc<Limit> {
     let quota = numbers.quota(case.kind, case.window);
     let mut limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
+    if plan > 0 {
+        limit = limit.of_plan(&format!("p{plan}"));
+    }
     if let Some(lease) = case.reserves {
         limit = limit.reserving(lease);
     }

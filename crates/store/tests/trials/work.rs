@@ -9,7 +9,7 @@ use tidegate_store::{Charge, Decision, Holds, Limit, Mode, Outcome, Via};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use crate::case::{Ask, Change, Then, What, Work};
+use crate::case::{Ask, Change, Then, What, Work, budget_key};
 use crate::gateway::{Gateway, Life};
 use crate::history::{self, Request, Reset, Said, Span};
 use crate::law::Numbers;
@@ -71,24 +71,31 @@ async fn asked(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
 }
 
 async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
-    let (_, own) = trial.limit(gateway, limit, 0);
+    let plans = 0..trial.case.limits[limit].plans.len();
+    let own = plans
+        .clone()
+        .map(|plan| trial.limit(gateway, limit, plan).1);
+    let own: Vec<_> = own.collect();
     let gateway = trial.gateway(gateway);
-    let charge = Charge {
-        limit: &own,
-        key: key_of(key),
-        cost: 1,
-        origin: None,
-    };
+    let charges: Vec<_> = own
+        .iter()
+        .map(|own| Charge {
+            limit: own,
+            key: key_of(key),
+            cost: 1,
+            origin: None,
+        })
+        .collect();
     let begin = now();
-    let done = gateway.store.reset(&[charge]).await.is_ok();
+    let done = gateway.store.reset(&charges).await.is_ok();
     let span = Span { begin, end: now() };
-    let reset = Reset {
+    let resets = plans.map(|plan| Reset {
         limit,
-        key,
+        key: budget_key(key, plan),
         span,
         done,
-    };
-    trial.log.resets.lock().unwrap().push(reset);
+    });
+    trial.log.resets.lock().unwrap().extend(resets);
 }
 
 /// What a request is charged to.
@@ -327,7 +334,7 @@ fn noted(
         };
         history::Charge {
             limit: asked.ask.limit,
-            key: asked.ask.key,
+            key: asked.ask.budget(),
             numbers: asked.numbers,
             cost: asked.ask.cost,
             verdict: verdict.filter(|_| {

@@ -41,7 +41,7 @@ fn quota(random: &mut Random, algorithm: u64, window: Micros) -> Quota {
     }
 }
 
-/// A limit, and the same for a plan.
+/// A limit, and the same with other numbers.
 fn limit(random: &mut Random, name: &str) -> [Arc<Limit>; 2] {
     let algorithm = random.below(5);
     let window = (1 + random.below(20)) * SECOND;
@@ -54,8 +54,8 @@ fn limit(random: &mut Random, name: &str) -> [Arc<Limit>; 2] {
             extend: random.below(2) == 0,
         });
     }
-    let of_plan = limit.with_quota(quota(random, algorithm, window));
-    [limit, of_plan].map(Arc::new)
+    let changed = limit.with_quota(quota(random, algorithm, window));
+    [limit, changed].map(Arc::new)
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn it_decides_as_the_memory_store_does() {
                 _ => random.below(SECOND),
             };
             let client = random.below(3) as u8;
-            let plan = random.below(8) / 7;
+            let changed = random.below(8) / 7;
             // Not every request is charged to every limit.
             let first = random.below(count as u64) as usize;
             let charges = (first..count).map(|index| RuleCharge {
                 index,
                 rule: &rules[index],
-                limit: &limits[index][plan as usize],
+                limit: &limits[index][changed as usize],
                 key: Key {
                     tag: [client; 16],
                     rest: [0; 16],

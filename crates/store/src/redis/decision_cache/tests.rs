@@ -222,23 +222,38 @@ fn the_table_is_bounded_and_the_oldest_make_place() {
     assert!(holds(0..many) <= ROWS * KEYS);
 }
 
-/// Two plans on one key: a refusal under the smaller quota says nothing of the larger one, and a reset forgets both.
+/// A reload may change the limit or the refill alone. The refusal by other numbers tells nothing, and the next answer replaces it.
 #[test]
-fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
-    let (cache, free, now) = (DecisionCache::default(), limit(5), Instant::now());
-    let gold = free.with_quota(FixedWindow::new(50, 3_600_000_000).unwrap());
-    let (by_free, by_gold) = (charge(&free, 1, 1), charge(&gold, 1, 1));
-    let soon = now + Duration::from_millis(3);
-    cache.note(&by_free, &refused(300_000), call(now));
-    assert!(refusal(&cache, &by_free, soon).is_some());
-    assert_eq!(refusal(&cache, &by_gold, soon), None);
-    cache.note(&by_gold, &refused(200_000), call(now));
-    for (charge, left) in [(&by_free, 299_000), (&by_gold, 199_000)] {
-        let (verdict, _) = refusal(&cache, charge, soon).unwrap();
-        assert_eq!(verdict.retry_after, left);
+fn a_refusal_by_other_numbers_is_not_given_again() {
+    let bucket = |capacity, count| {
+        let per = 60_000_000;
+        TokenBucket::new(capacity, Rate { count, per }).unwrap()
+    };
+    let old = Limit::new("limit", bucket(20, 20), OnFailure::Local);
+    for new in [bucket(50, 20), bucket(20, 2_000)] {
+        let (cache, now) = (DecisionCache::default(), Instant::now());
+        let new = old.with_quota(new);
+        let (old, new) = (charge(&old, 1, 1), charge(&new, 1, 1));
+        cache.note(&old, &refused(300_000), call(now));
+        assert!(refusal(&cache, &old, now).is_some());
+        assert_eq!(cache.of(&new, now), Known::Nothing);
+        cache.note(&new, &refused(30_000), call(now));
+        assert!(refusal(&cache, &new, now).is_some());
+        assert_eq!(cache.of(&old, now), Known::Nothing);
     }
+}
+
+/// Each plan has refusals of its own.
+#[test]
+fn a_refusal_of_one_plan_is_none_of_another() {
+    let (cache, free, now) = (DecisionCache::default(), limit(5), Instant::now());
+    let gold = free.clone().of_plan("gold");
+    let (by_free, by_gold) = (charge(&free, 1, 1), charge(&gold, 1, 1));
+    cache.note(&by_free, &refused(300_000), call(now));
+    assert_eq!(cache.of(&by_gold, now), Known::Nothing);
+    cache.note(&by_gold, &refused(200_000), call(now));
     cache.forget(&by_gold);
-    assert_eq!(refusal(&cache, &by_free, soon), None);
+    assert!(refusal(&cache, &by_free, now).is_some());
 }
 
 /// A refusal may have been for the sake of what was given back since: no call that was sent before that is believed.
@@ -283,30 +298,6 @@ fn what_was_seen_of_a_large_limit_is_a_small_state() {
         let length = format!("{state:?}").len();
         assert!(length < 300, "{length} characters say what it is");
     }
-}
-
-/// Plans may differ in the refill alone: a refusal under the slower one is none under the faster one.
-#[test]
-fn plans_of_equal_capacity_do_not_share_a_refusal() {
-    let (cache, now) = (DecisionCache::default(), Instant::now());
-    let bucket = |count| {
-        let per = 60_000_000;
-        let rate = Rate { count, per };
-        TokenBucket::new(20, rate).unwrap()
-    };
-    let slow = Limit::new("limit", bucket(20), OnFailure::Local);
-    let fast = slow.with_quota(bucket(2_000));
-    let (slow, fast) = (charge(&slow, 1, 1), charge(&fast, 1, 1));
-    cache.note(&slow, &refused(3_000_000), call(now));
-    assert!(refusal(&cache, &slow, now).is_some());
-    assert_eq!(cache.of(&fast, now), Known::Nothing);
-    cache.note(&fast, &refused(30_000), call(now));
-    for (charge, retry_after) in [(slow, 3_000_000), (fast, 30_000)] {
-        let (verdict, _) = refusal(&cache, &charge, now).unwrap();
-        assert_eq!(verdict.retry_after, retry_after);
-    }
-    cache.forget(&slow);
-    assert_eq!(cache.of(&fast, now), Known::Nothing);
 }
 
 /// A log of 9 units. Its refusals leave open when a larger cost fits.

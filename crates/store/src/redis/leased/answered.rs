@@ -100,11 +100,6 @@ impl Answered {
         })
     }
 
-    /// Forgets that requests are refused: something comes back.
-    pub(super) const fn stop_refusing(&mut self, now: Instant) {
-        self.refusing = Some(now);
-    }
-
     /// What a request is told whose cost has just been spent: with the rest of the slice, and all of it that is not settled.
     pub(super) fn spent(&self, quota: &Quota, rest: u64, unsettled: u64, now: Instant) -> Verdict {
         let reset = self.lent.reset.saturating_sub(self.since(now));

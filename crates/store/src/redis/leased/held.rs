@@ -14,9 +14,10 @@ use tokio::task::JoinHandle;
 use super::super::decision_cache::{Known, RefusedBy};
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
-use super::table::{AnswerWatch, Entry, PlanKey, Table, position};
+use super::table::{AnswerWatch, Entry, Table};
 use super::{ChargedIn, Taken, clock};
-use crate::{Charge, PerCharge, Recall, StoreError};
+use crate::charge::LimitKey;
+use crate::{Charge, Recall, StoreError};
 
 /// How often it is looked for slices that have to be settled.
 const ROUND: Duration = Duration::from_millis(100);
@@ -59,7 +60,7 @@ impl Held {
 
     /// Spends, asks or waits.
     pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
-        let key = Table::key(charge);
+        let key = charge.limit_key();
         let Some(mut entry) = self.entry(&key, charge) else {
             return self.without_slice(charge, until);
         };
@@ -78,117 +79,56 @@ impl Held {
                     charged: Some(ChargedIn::Slice(spent)),
                 })
             }
-            Step::Refused(verdict) => {
-                drop(entry);
-                self.recall(&key, verdict, until)
-            }
-            Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until).1),
+            Step::Refused(verdict) => Next::Done(Taken::refusal(verdict)),
+            Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until)),
             Step::Wait => Next::Wait(entry.answer.clone()),
         }
     }
 
     /// Returns the verdict on a charge by its slice, as [`Slice::look`]. Spends no unit.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
-        let mut entry = self.table.known(&Table::key(charge))?;
+        let mut entry = self.current(charge)?;
         let quota = charge.limit.quota();
         entry.slice.look(quota, charge.cost, clock::now())
     }
 
     /// What is left of the charge's slice, if it has one.
     pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
-        let entry = self.table.known(&Table::key(charge))?;
+        let entry = self.current(charge)?;
         Some(entry.slice.rest(clock::now()))
+    }
+
+    /// The entry of a charge, if it was lent by the charge's numbers.
+    fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
+        let entry = self.table.known(&charge.limit_key())?;
+        (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
     /// As [`Slice::give_back`].
     pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Receipt> {
-        let key = Table::key(charge);
-        self.table.known(&key)?.slice.give_back(charge.cost, spent)
-    }
-
-    /// A refusal, unless another plan holds something of this key here: then that is returned, and Redis asked again.
-    fn recall(self: &Arc<Self>, key: &PlanKey, refusal: Verdict, until: Instant) -> Next {
-        let refused = Next::Done(Taken::refusal(refusal));
-        let Some(mut entries) = self.table.all(&key.key).filter(|all| all.len() > 1) else {
-            return refused;
-        };
-        let now = clock::now();
-        let holds = |entry: &Entry| {
-            let is_other = entry.budget.limit.quota() != &key.quota;
-            is_other && !entry.slice.is_asking() && entry.slice.rest(now) > 0
-        };
-        let (Some(other), Some(own)) = (
-            entries.iter().position(holds),
-            position(&entries, &key.quota),
-        ) else {
-            return refused;
-        };
-        if !entries[own].slice.recalls(now) {
-            return refused;
-        }
-        let entry = MappedMutexGuard::map(entries, |entries| &mut entries[other]);
-        let quota = *entry.budget.limit.quota();
-        Next::Wait(self.end_entry(PlanKey { quota, ..*key }, entry, until).0)
-    }
-
-    /// Whether slices of other plans may be out of this charge's key.
-    pub(super) fn has_other_plans(&self, charge: &Charge<'_>) -> bool {
-        let entries = self.table.all(&Table::key(charge).key);
-        entries.is_some_and(|entries| entries.len() > 1)
-    }
-
-    /// This key under each plan of which something is known here, and under the charge's own.
-    pub(super) fn plans(&self, charge: &Charge<'_>) -> PerCharge<PlanKey> {
-        let own = Table::key(charge);
-        let mut plans = PerCharge::from_slice(&[own]);
-        for entry in self.table.all(&own.key).iter().flat_map(|all| all.iter()) {
-            let quota = *entry.budget.limit.quota();
-            if quota != own.quota {
-                plans.push(PlanKey { quota, ..own });
-            }
-        }
-        plans
+        let mut entry = self.table.known(&charge.limit_key())?;
+        entry.slice.give_back(charge.cost, spent)
     }
 
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        if let Some(mut entries) = self.table.all(&Table::key(charge).key) {
-            for entry in entries.iter_mut() {
-                entry.slice.forget();
-            }
+        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+            entry.slice.forget();
         }
     }
 
-    /// Settles one key under a plan, and returns all of its slice.
-    pub(super) fn end(
-        self: &Arc<Self>,
-        key: &PlanKey,
-        charge: &Charge<'_>,
-        until: Instant,
-    ) -> Next {
+    /// Settles one key, and returns all of its slice.
+    pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
-        let entry = match key.quota == *charge.limit.quota() {
-            true => self.entry(key, charge),
-            false => self.table.known(key),
-        };
-        let Some(entry) = entry else {
+        let key = charge.limit_key();
+        let Some(mut entry) = self.entry(&key, charge) else {
             return Next::Asking(self.ask_once(&nothing, until));
         };
         if entry.slice.is_asking() {
             return Next::Wait(entry.answer.clone());
         }
-        Next::Asking(self.end_entry(*key, entry, until).1)
-    }
-
-    /// Settles an entry and returns all of its slice.
-    fn end_entry(
-        self: &Arc<Self>,
-        key: PlanKey,
-        mut entry: MappedMutexGuard<'_, Entry>,
-        until: Instant,
-    ) -> (AnswerWatch, JoinHandle<Result<Taken, StoreError>>) {
         let ask = entry.slice.end(self.number());
-        self.begin(key, entry, ask, until)
+        Next::Asking(self.begin(key, entry, ask, until))
     }
 
     /// Settles and returns everything; while Redis does not answer it goes on trying.
@@ -203,14 +143,14 @@ impl Held {
         self.end_where(|key| !self.is_leased(key)).await;
     }
 
-    fn is_leased(&self, key: &PlanKey) -> bool {
+    fn is_leased(&self, key: &LimitKey) -> bool {
         let leased = self.leased.read();
         leased
             .as_ref()
-            .is_none_or(|leased| leased.contains(&key.key.limit))
+            .is_none_or(|leased| leased.contains(&key.limit))
     }
 
-    async fn end_where(self: &Arc<Self>, ends: impl Fn(&PlanKey) -> bool) {
+    async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
         loop {
             let now = clock::now();
             let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
@@ -230,7 +170,7 @@ impl Held {
     pub(super) async fn return_of(self: &Arc<Self>, recall: &Recall) {
         let now = clock::now();
         let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
-        keys.retain(|key| recall.concerns(&key.key.key));
+        keys.retain(|key| recall.concerns(&key.key));
         let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
         self.settle(&keys, end).await;
     }
@@ -238,7 +178,7 @@ impl Held {
     /// Asks about many keys, a few at a time.
     async fn settle(
         self: &Arc<Self>,
-        keys: &[PlanKey],
+        keys: &[LimitKey],
         mut ask: impl FnMut(&mut Slice, &Quota) -> Ask,
     ) {
         for keys in keys.chunks(AT_ONCE) {
@@ -253,7 +193,7 @@ impl Held {
                 let budget = entry.budget.clone();
                 let ask = ask(&mut entry.slice, budget.limit.quota());
                 let until = Instant::now() + self.lender.access.timeout;
-                asking.push(self.begin(*key, entry, ask, until).1);
+                asking.push(self.begin(*key, entry, ask, until));
             }
             for asking in asking {
                 // What went wrong stays out, and is tried again or lapses.
@@ -262,32 +202,36 @@ impl Held {
         }
     }
 
-    /// The entry of a charge, if it has or finds a place.
-    fn entry(&self, key: &PlanKey, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
-        let begin = || {
-            let budget = Arc::new(self.lender.budget(charge));
-            Entry::new(budget, Slice::new(self.number()))
-        };
-        self.table.entry(key, begin)
+    /// The entry of a charge, if it has or finds a place. Units that were lent by other numbers, before a reload, are not spent any
+    /// more: they are returned when Redis is asked next.
+    fn entry(&self, key: &LimitKey, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
+        let budget = || Arc::new(self.lender.budget(charge));
+        let begin = || Entry::new(budget(), Slice::new(self.number()));
+        let mut entry = self.table.entry(key, begin)?;
+        if entry.budget.limit.quota() != charge.limit.quota() {
+            entry.budget = budget();
+            entry.slice.forget();
+        }
+        Some(entry)
     }
 
-    /// Asks what the slice of this entry says, in a task of its own: what others wait for, and the task.
+    /// Asks for the slice of this entry, in a task of its own. Others wait for the entry's answer.
     fn begin(
         self: &Arc<Self>,
-        key: PlanKey,
+        key: LimitKey,
         mut entry: MappedMutexGuard<'_, Entry>,
         mut ask: Ask,
         until: Instant,
-    ) -> (AnswerWatch, JoinHandle<Result<Taken, StoreError>>) {
+    ) -> JoinHandle<Result<Taken, StoreError>> {
         if !self.is_leased(&key) {
             ask.wanted = 0;
         }
         let (sender, watch) = watch::channel(None);
-        entry.answer = watch.clone();
+        entry.answer = watch;
         let (held, budget) = (self.clone(), entry.budget.clone());
         drop(entry);
         let sent = clock::now();
-        let asking = tokio::spawn(async move {
+        tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
             held.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&ask, &answer.content));
@@ -295,12 +239,11 @@ impl Held {
             // Nobody may be waiting.
             let _ = sender.send(Some(said));
             answer
-        });
-        (watch, asking)
+        })
     }
 
     /// Tells the slice what was answered.
-    fn note(&self, key: &PlanKey, sent: Instant, answer: &Result<Answer<Lent>, StoreError>) {
+    fn note(&self, key: &LimitKey, sent: Instant, answer: &Result<Answer<Lent>, StoreError>) {
         let Some(mut entry) = self.table.known(key) else {
             return;
         };
@@ -353,7 +296,7 @@ impl Held {
 
     #[cfg(test)]
     pub(super) fn knows(&self, charge: &Charge<'_>) -> bool {
-        self.table.known(&Table::key(charge)).is_some()
+        self.table.known(&charge.limit_key()).is_some()
     }
 
     fn number(&self) -> u64 {

@@ -33,8 +33,6 @@ pub(super) struct Budget {
     key: Key,
     // The limit's own state, and who holds what of it.
     keys: [Word; 2],
-    // Which of this gateway's slices it is: each plan has one of its own.
-    plan: String,
 }
 
 /// What a gateway tells of its slice, and what it asks for. Units are counted from the beginning of a session.
@@ -82,13 +80,10 @@ impl Lender {
     pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
         let key = charge.redis_key(&self.access.caller.key_prefix);
         let slices = format!("{key}:slices");
-        let quota = charge.limit.quota();
-        let (capacity, period) = (quota.capacity(), quota.period());
         Budget {
             limit: charge.limit.clone(),
             key: charge.key,
             keys: [key.into(), slices.into()],
-            plan: format!("{capacity}:{period}"),
         }
     }
 
@@ -148,7 +143,7 @@ impl Lender {
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
         let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
-        words.push(format!("{}:{}", self.identity.get(), budget.plan).into());
+        words.push(self.identity.get().to_string().into());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
             session,

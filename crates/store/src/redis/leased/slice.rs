@@ -13,9 +13,6 @@ const SUPPLY: Duration = Duration::from_secs(3);
 /// Of such a part of a quota less is little.
 const LITTLE: u64 = 64;
 
-/// How long nothing is returned for another plan once it was.
-const BETWEEN_RECALLS: Duration = Duration::from_secs(1);
-
 /// How long nothing is asked in the background after a call that failed.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -43,8 +40,6 @@ pub(super) struct Slice {
     last: Option<Answered>,
     // When something may be asked in the background again.
     not_before: Option<Instant>,
-    // When other plans' slices were last returned for it.
-    recalled: Option<Instant>,
 }
 
 /// By what something that was spent is known again.
@@ -86,7 +81,6 @@ impl Slice {
             tellings: 0,
             last: None,
             not_before: None,
-            recalled: None,
         }
     }
 
@@ -206,20 +200,6 @@ impl Slice {
         }
         let kept = self.rest(now).min(self.size);
         self.ask_for(kept, 0, kept, number)
-    }
-
-    /// Whether others' slices of this key may be returned for what was refused here; once in a while, since they will be asked
-    /// for again. Then it asks again.
-    pub(super) fn recalls(&mut self, now: Instant) -> bool {
-        let is_recent = |time: Instant| now < time + BETWEEN_RECALLS;
-        if self.asked.is_some() || self.recalled.is_some_and(is_recent) {
-            return false;
-        }
-        self.recalled = Some(now);
-        if let Some(last) = &mut self.last {
-            last.stop_refusing(now);
-        }
-        true
     }
 
     /// Settles, and gives back all.

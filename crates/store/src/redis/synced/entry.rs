@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) tally: Tally,
     /// The numbers that it was asked for with last.
     pub(super) quota: Quota,
-    // The most generous plan that asked since the last call was sent, and the one before that call.
+    // The largest numbers since the last call was sent, and those before that call: a reload changes them.
     widest: Quota,
     told_by: Quota,
     /// The last exchange failed.

@@ -10,7 +10,7 @@ const RETAINED: u64 = 6;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) state: State,
-    /// From when on Redis may have dropped it: what one plan has paid off, another one would count. When it has is not known:
+    /// From when on Redis may have dropped it: what one quota has paid off, another one would count. When it has is not known:
     /// Redis counts in milliseconds, and the time of a script is not that by which it drops keys.
     pub(super) drops: Micros,
     pub(super) blocked_until: u64,
@@ -91,10 +91,11 @@ pub(super) fn decide_here(
     let admitted = decide(&mut slots, now, &mut verdicts);
     for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
         let drops = slot.quota.expires(&slot.state);
-        if admitted && verdict.allowed {
+        // A bucket is kept for as long as the quota that refuses needs it.
+        if admitted && verdict.allowed || slot.quota.is_paced() && !verdict.allowed {
             key.drops = drops;
         } else if key.state != slot.state {
-            // Moved, as the clock stepped back: kept for as long as any plan may need it.
+            // Moved, as the clock stepped back.
             key.drops = key.drops.min(drops);
         }
         key.state = slot.state;

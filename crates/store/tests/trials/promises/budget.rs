@@ -92,7 +92,7 @@ pub(super) fn admitted(
     weighed
 }
 
-/// The numbers of the most generous plan that asked for this key.
+/// The largest numbers by which this key was asked for: a reload changes them.
 pub(super) fn most_generous(history: &History, limit: usize, key: u64) -> Option<Numbers> {
     let numbers = history.of(limit, key).map(|(_, charge)| charge.numbers);
     numbers.reduce(Numbers::most)

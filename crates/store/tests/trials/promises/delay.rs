@@ -24,7 +24,7 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
     let numbers = most_generous(history, limit, key)?;
     let mut asked = history.of(limit, key).map(|(_, charge)| charge.numbers);
     if asked.any(|other| other != numbers) {
-        // Plans have queues of their own: who drains faster, or counts less of a longer queue, may overtake.
+        // After a reload the queue drains faster or slower: requests may overtake earlier ones.
         return None;
     }
     let mut released: Vec<(Micros, Micros, u64)> = history

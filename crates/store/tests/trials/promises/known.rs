@@ -74,11 +74,6 @@ fn scope(history: &History, request: &Request, charge: &Charge) -> Option<Scope>
     if limit.is_observed || limit.kind == Kind::Concurrency || limit.becomes.is_some() {
         return None;
     }
-    let is_other = |(_, own): (&Request, &Charge)| own.numbers != charge.numbers;
-    if limit.kind.is_bucket() && history.of(charge.limit, charge.key).any(is_other) {
-        // A use beyond one plan's capacity may be paid off in another plan's time.
-        return None;
-    }
     let (begin, gateway) = (request.asked.begin, request.gateway);
     let is_named = charge.verdict.is_some_and(|verdict| !verdict.allowed);
     if history.in_memory {
@@ -127,10 +122,10 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
         return None;
     }
     let Some((answered, last, is_hidden)) = last_answer(history, request, charge) else {
-        // It asks once a second for all plans of a key.
+        // It asks once a second about a key, whatever the numbers.
         let mut own = history.of(charge.limit, charge.key);
-        let has_plans = own.any(|(_, own)| own.numbers != charge.numbers);
-        return (is_mixed && !has_plans).then_some(begin);
+        let is_changed = own.any(|(_, own)| own.numbers != charge.numbers);
+        return (is_mixed && !is_changed).then_some(begin);
     };
     if is_hidden || answered.asked.end > begin {
         // It is not known which of them came first.

@@ -120,7 +120,7 @@ fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
     Some(breach(LOCAL.name, limit, key, &excess))
 }
 
-/// Lets what gateways admitted by themselves count for no more than all that they may by the plan that asked.
+/// Lets what gateways admitted by themselves count for no more than all that they may by the numbers of the request.
 fn cap(charges: &mut [Weighed], most: impl Fn(Numbers, usize) -> u64) {
     for charge in charges
         .iter_mut()

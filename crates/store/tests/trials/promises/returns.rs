@@ -46,7 +46,8 @@ fn is_early(history: &History, again: &Return) -> bool {
     is_synced && troubles.any(|trouble| trouble.span.meets(begin, again.refused))
 }
 
-/// Whether another gateway or plan charged the key, or extended its block, after the answer that its gateway remembered.
+/// Whether another gateway charged the key, or extended its block, after the answer that its gateway remembered. A charge by other
+/// numbers, before a reload, counts as one of another gateway.
 fn is_outdated(history: &History, again: &Return) -> bool {
     let refused = history
         .of(again.limit, again.key)
@@ -59,8 +60,8 @@ fn is_outdated(history: &History, again: &Return) -> bool {
     is_charged_elsewhere(history, request, charge, Micros::MAX)
 }
 
-/// Whether a gateway may have refused from memory, and another gateway or plan charged the key, or extended its block, between the
-/// answer and this time.
+/// Whether a gateway may have refused from memory, and another gateway charged the key, or extended its block, between the answer and
+/// this time.
 fn is_charged_elsewhere(
     history: &History,
     request: &Request,

@@ -305,9 +305,6 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
         _ => one,
     });
     let rate = rate.unwrap_or(question.numbers);
-    // What a plan of a smaller capacity did not count is paid off from the last charge on, where another plan counted less as well.
-    let charges = || history.of(question.limit, question.key);
-    let is_mixed = charges().any(|(_, charge)| charge.numbers != question.numbers);
     let time = |part: &Part| {
         if least {
             part.at.begin
@@ -325,10 +322,6 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
         owed = (owed - rate.paid(now - since)).max(0.0);
         owed += if least { part.least } else { part.most } as f64;
         since = now;
-    }
-    let all: u64 = parts.iter().map(|part| part.most).sum();
-    if !least && is_mixed && all > question.numbers.limit {
-        owed = owed.max(question.numbers.limit as f64);
     }
     // Since it was written last it is paid off as whoever asks pays.
     let (now, rate) = if least {

@@ -40,7 +40,7 @@ fn a_true_window_of_the_counter() {
 }
 
 #[test]
-fn the_most_generous_plan_counts_and_no_more() {
+fn the_largest_numbers_count_and_no_more() {
     let mut history = ten(exact(Kind::TokenBucket));
     let mut small = admitted(0);
     small.charges[0].numbers.limit = 2;
