@@ -85,24 +85,25 @@ impl Budgets {
     }
 
     /// How much of each limit is used that all clients share, from 0 to 1. For a limit per route, it is the use on the route where
-    /// it is most.
+    /// it is most, and of the budgets of several plans that of the plan where it is most.
     pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());
         };
-        let mut shared: HashMap<_, (&Rule, Key)> = HashMap::new();
+        let mut shared: HashMap<_, (Arc<Limit>, Key)> = HashMap::new();
         for policy in &self.policies {
             let rules = policy.rules.iter();
             for rule in rules.filter(|it| it.budget_of(&nobody.client) == Budget::Shared) {
                 let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
-                let budget = shared.entry((rule.limit.name(), route));
-                budget.or_insert_with(|| (rule, self.key(rule, policy, &nobody)));
+                let key = self.key(rule, policy, &nobody);
+                let budgets = rule.budgets();
+                shared.extend(budgets.map(|limit| ((limit.id().to_owned(), route), (limit, key))));
             }
         }
         let charges: Vec<_> = shared
             .values()
-            .map(|(rule, key)| Charge {
-                limit: &rule.limit,
+            .map(|(limit, key)| Charge {
+                limit,
                 key: *key,
                 cost: 1,
                 origin: None,

@@ -278,10 +278,14 @@ clients:
 limits:
   burst: {{ token_bucket: {{ capacity: 20, refill: 10/s }} }}
   daily: {{ fixed_window: {{ limit: 60, window: 1d }} }}
+  guard: {{ fixed_window: {{ limit: 5, window: 1d }}, per: [ip] }}
 plans:
-  gold: {{ burst: {{ token_bucket: {{ capacity: 200, refill: 100/s }} }}, daily: unlimited }}
+  gold:
+    burst: {{ token_bucket: {{ capacity: 200, refill: 100/s }} }}
+    daily: unlimited
+    guard: {{ fixed_window: {{ limit: 50, window: 1d }} }}
 routes:
-  - {{ path: /**, upstream: http://127.0.0.1:9000, limits: [burst, daily] }}
+  - {{ path: /**, upstream: http://127.0.0.1:9000, limits: [burst, daily, guard] }}
 ",
         listed("alpha").replace(" }", ", plan: gold }")
     ));
@@ -298,8 +302,14 @@ routes:
         "limit:    burst, a token_bucket of 200, per client",
         "  quota:  capacity 200, refill 100/s; of the plan gold",
         "limit:    daily, unlimited under this plan",
+        "limit:    guard, a fixed_window of 50, per ip and plan",
+        "  quota:  limit 50, window 1d; of the plan gold",
     ];
     assert_eq!(gold, expected);
+    let keys = asked.explain(&["GET", "/", "-H", "X-API-Key: alpha-key"]);
+    for key in ["}:burst@gold:token_bucket", "}:guard@gold:fixed_window/"] {
+        assert!(keys.iter().any(|line| line.contains(key)), "{keys:?}");
+    }
     let bearer = |plan: &str| {
         let claims = serde_json::json!({ "sub": "rider-9", "exp": FAR, "tier": plan });
         let token = token("the tokens' secret", &claims);
@@ -311,6 +321,8 @@ routes:
         "  quota:  capacity 20, refill 10/s",
         "limit:    daily, a fixed_window of 60, per client",
         "  quota:  limit 60, window 1d",
+        "limit:    guard, a fixed_window of 5, per ip and plan",
+        "  quota:  limit 5, window 1d",
     ];
     assert_eq!(lines(&[]), own);
     let unknown = bearer("platinum");

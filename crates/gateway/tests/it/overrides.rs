@@ -97,7 +97,7 @@ routes:
 }
 
 #[tokio::test]
-async fn a_client_gets_what_an_override_says_and_what_it_used_stays_used() {
+async fn a_client_gets_what_an_override_says_and_then_finds_its_budget_again() {
     on_both_stores(async |store| {
         let bench = Bench::start(&limited(store)).await;
         let admin = bench.gateway.admin;
@@ -119,7 +119,7 @@ async fn a_client_gets_what_an_override_says_and_what_it_used_stays_used() {
                 (&set_up["plan"], &set_up["action"]),
                 (&json!("gold"), &json!("plan"))
             );
-            assert_eq!(next().await, shown(200, 9, 5), "{name}");
+            assert_eq!(next().await, shown(200, 9, 8), "{name}");
             set(admin, name, exempt()).await;
             for _ in 0..7 {
                 assert_eq!(next().await, (200, None, None), "{name}");
@@ -518,7 +518,7 @@ async fn a_client_with_an_unlisted_key_has_an_override_at_once() {
             assert_eq!(next().await, shown(429, 3, 0));
         }
         set(bench.gateway.admin, &name, plan("gold")).await;
-        assert_eq!(next().await, shown(200, 9, 5));
+        assert_eq!(next().await, shown(200, 9, 8));
         bench.stop().await;
     })
     .await;

@@ -9,6 +9,7 @@ use tidegate_testkit::{Client, Upstream};
 
 use crate::callers::{FAR, TRUST, ask, listed, token};
 use crate::kit::{Bench, LONG, on_both_stores, page, send, shown, told};
+use crate::overrides::{clear, set};
 use crate::support::GatewayProcess;
 
 const SECRET: &str = "hunter2 and 25 more characters";
@@ -108,9 +109,9 @@ async fn what_is_unlimited_is_neither_charged_nor_told() {
     .await;
 }
 
-/// The plan is no part of the key: what was used counts under every plan, at once.
+/// Each plan with other numbers has a budget of its own.
 #[tokio::test]
-async fn who_gets_another_plan_keeps_what_they_have_used() {
+async fn a_client_begins_with_the_budget_of_its_plan_and_finds_it_again() {
     on_both_stores(async |store| {
         let secret = secret_file();
         let bench = Bench::start(&configuration(store, &secret)).await;
@@ -121,24 +122,52 @@ async fn who_gets_another_plan_keeps_what_they_have_used() {
         for left in [4, 3, 2, 1] {
             assert_eq!(as_told(json!("silver")).await, shown(200, 5, left));
         }
-        assert_eq!(as_told(Value::Null).await, shown(429, 3, 0));
+        assert_eq!(as_told(Value::Null).await, shown(200, 3, 2));
         assert_eq!(as_told(json!("silver")).await, shown(200, 5, 0));
         assert_eq!(as_told(json!("silver")).await, shown(429, 5, 0));
+        assert_eq!(as_told(Value::Null).await, shown(200, 3, 1));
         bench.stop().await;
     })
     .await;
 }
 
-/// On a budget that all share, what refuses one plan does not keep the other from its own numbers.
+/// A reset is about the client, whatever its plan was before.
 #[tokio::test]
-async fn plans_differ_on_a_shared_budget() {
+async fn a_reset_forgets_what_was_used_under_all_plans() {
+    on_both_stores(async |store| {
+        let secret = secret_file();
+        let bench = Bench::start(&configuration(store, &secret)).await;
+        let (admin, user) = (bench.gateway.admin, "user_id:42");
+        let next = async |plan| {
+            let bearer = bearer("42", plan);
+            told(&ask(&bench.client, "/month", &[("authorization", &bearer)]).await)
+        };
+        let nine = json!({ "limits": { "month": "limit: 9, window: 31d" }, "for": "1h" });
+        for _ in 0..2 {
+            assert_eq!(next(json!("silver")).await, shown(200, 5, 4));
+            assert_eq!(next(Value::Null).await, shown(200, 3, 2));
+            set(admin, user, nine.clone()).await;
+            assert_eq!(next(json!("silver")).await, shown(200, 9, 8));
+            clear(admin, user).await;
+            let path = format!("/clients/{user}/reset");
+            let answer = send(&Client::fresh(admin), Method::POST, &path, &[]).await;
+            assert_eq!(answer.status, 200);
+        }
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// Under a key that all share, each plan has a budget of its own.
+#[tokio::test]
+async fn plans_that_meet_under_one_key_have_a_budget_each() {
     on_both_stores(async |store| {
         let secret = secret_file();
         let bench = Bench::start(&configuration(store, &secret)).await;
         for _ in 0..20 {
             assert_eq!(ask(&bench.client, "/all", &[PLAIN]).await.status, 200);
         }
-        for _ in 0..10 {
+        for _ in 0..30 {
             let refused = ask(&bench.client, "/all", &[PLAIN]).await;
             assert_eq!(told(&refused), shown(429, 20, 0));
             assert_eq!(ask(&bench.client, "/all", &[GOLD]).await.status, 200);
@@ -235,6 +264,7 @@ async fn operators_are_told_a_clients_plan() {
             (&json!("burst"), &json!(12), &json!(8))
         );
         assert_eq!(gold["limits"].as_array().unwrap().len(), 1);
+        assert_eq!(gold["per_plan"], json!(["all"]));
         let gold = show(Method::POST, "api_key:gold/reset").await;
         assert_eq!(gold["limits"][0]["remaining"], 12);
 

@@ -29,7 +29,7 @@ fn several(store: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_has_the_numbers_at_once_and_what_it_used_stays_used() {
+async fn a_client_has_the_numbers_at_once_with_a_budget_of_their_own() {
     on_both_stores(async |store| {
         let bench = Bench::start(&limited(store)).await;
         let admin = bench.gateway.admin;
@@ -50,12 +50,13 @@ async fn a_client_has_the_numbers_at_once_and_what_it_used_stays_used() {
                 (&json!("set"), &json!({ "it": NINE }))
             );
             // The next request has the numbers, also if a refusal was remembered.
-            assert_eq!(next().await, shown(200, 9, 5), "{name}");
+            assert_eq!(next().await, shown(200, 9, 8), "{name}");
             // One override per name: each replaces the other.
             set(admin, name, plan("gold")).await;
-            assert_eq!(next().await, shown(200, 9, 4), "{name}");
+            assert_eq!(next().await, shown(200, 9, 8), "{name}");
+            // Other numbers meet what was used by numbers of overrides before.
             set(admin, name, numbers("it", "window: 31d, limit: 7")).await;
-            assert_eq!(next().await, shown(200, 7, 1), "{name}");
+            assert_eq!(next().await, shown(200, 7, 5), "{name}");
             set(admin, name, numbers("it", "unlimited")).await;
             assert_eq!(next().await, (200, None, None), "{name}");
             clear(admin, name).await;
@@ -108,14 +109,14 @@ async fn numbers_are_laid_over_the_plan_of_the_client() {
             json!({ "limits": { "it": NINE, "guard": "limit: 8, window: 31d" }, "for": "1h" });
         set(admin, "user_id:42", both).await;
         let user = ("x-user-id", "42");
-        assert_eq!(next(user).await, shown(200, 8, 5));
+        assert_eq!(next(user).await, shown(200, 8, 7));
         let (limits, of_user) = report("user_id:42").await;
         assert_eq!(
             limits,
             [(json!("it"), json!(9)), (json!("more"), json!(50))]
         );
         assert_eq!(of_user["plan"], Value::Null);
-        // The address of both has used three of 100.
+        // Others of the address have its own budget.
         assert_eq!(next(("x-user-id", "43")).await, shown(200, 3, 2));
         bench.stop().await;
     })
@@ -358,13 +359,13 @@ routes: [{{ path: /**, upstream: UPSTREAM }}]
         for _ in 0..2 {
             assert_eq!(next(&other).await, shown(429, 3, 0));
         }
-        assert_eq!(next(&one).await, shown(200, 9, 5));
+        assert_eq!(next(&one).await, shown(200, 9, 8));
         bench.stop().await;
     })
     .await;
 }
 
-/// In `mode: leased` the client gets all that the new numbers leave of the count, with slices of the former numbers out.
+/// In `mode: leased` the client gets all of the new numbers, with slices of the former numbers out, and then the rest of those.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_hold_for_a_leased_limit() {
     let redis = RedisServer::start().await;
@@ -393,8 +394,8 @@ async fn numbers_hold_for_a_leased_limit() {
         numbers("it", "limit: 500, window: 31d"),
     )
     .await;
-    assert_eq!(used().await, 400);
+    assert_eq!(used().await, 500);
     clear(gateway.admin, "user_id:42").await;
-    assert_eq!(used().await, 0);
+    assert_eq!(used().await, 200);
     gateway.stop().await;
 }
