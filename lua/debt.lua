@@ -41,7 +41,7 @@ local function time_to_pay(weight, at, now, pay)
   return at - now + math.ceil(weight / pay)
 end
 
--- Writes a debt for as long as it matters.
+-- Writes a debt, which expires when it is paid off.
 local function save(key, now, quota, owed, at)
   record(key, time_to_pay(owed, at, now, quota[3]), owed, at, quota[2])
 end
@@ -50,7 +50,7 @@ function debt.counts(at, now, quota)
   return at + quota[4] - now
 end
 
--- Returns beside the numbers of every check what is owed, and from when on it is paid off.
+-- Returns the numbers of every check, the debt, and the time from which it is paid off.
 function debt.check(key, now, cost, quota)
   local capacity, weight, pay, full = quota[1], quota[2], quota[3], quota[4]
   local full_debt = capacity * weight
@@ -59,7 +59,7 @@ function debt.check(key, now, cost, quota)
   if old_owed then
     owed = weighed(old_owed, old_weight, weight, most_owed(full_debt, pay))
     if old_at > now + full then
-      -- A stamp more than a period ahead is a clock that stepped back: it is moved, what is owed is kept.
+      -- The clock stepped back by more than a period: the stamp is moved, and the debt is kept.
       old_at = now
       record(key, time_to_pay(owed, now, now, pay), old_owed, now, old_weight)
     end
@@ -135,7 +135,7 @@ function debt.bounded(receipt, paces, cost, quota, charged, now)
   return math.min(receipt, now + 1 + math.floor(unpaid / pay))
 end
 
--- The cost may be one that does not fit, and be known afterwards.
+-- A cost from an answer may exceed the room.
 function debt.commit(key, now, cost, quota, verdict)
   local weight, pay = quota[2], quota[3]
   -- A sum that is not exact is beyond the most as well.

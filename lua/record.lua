@@ -1,4 +1,4 @@
--- State that is a string of up to three whole numbers. Within one call Redis is asked once for that of a key.
+-- State that is a string of up to three whole numbers. A call reads the string of a key once.
 
 -- So long is any such text at most. What is longer is none, and is not read whole.
 local LONGEST = 140
@@ -22,7 +22,7 @@ local function write(key, numbers, period)
   redis.call('SET', key, text, 'PX', math.ceil(period / 1000) + 1)
 end
 
--- The numbers under a key, which the pattern captures; nothing if there are none.
+-- Returns the numbers that the pattern captures under a key, or none if the key is missing.
 local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
@@ -31,7 +31,7 @@ local function recall(key, pattern)
     if value ~= '' then
       if #value > LONGEST then error('too long') end
       local first, second, third = string.match(value, pattern)
-      -- Whatever else stands there is an error, and not nothing.
+      -- Other content is an error here.
       numbers = { first + 0, second and second + 0, third and third + 0 }
     end
     known[key] = numbers

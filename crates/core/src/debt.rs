@@ -162,7 +162,7 @@ impl Meter {
         exact.min(longest).max(self.capacity * self.weight)
     }
 
-    /// Returns what is owed at `now`, and the time from which it is paid off: `now`, or a stamp ahead of it.
+    /// Returns the debt at `now`, and the time from which it is paid off: `now`, or a stamp ahead of `now`.
     fn owed(&self, debt: &Debt, now: Micros) -> (u64, Micros) {
         let owed = self.weighed(debt);
         let elapsed = now.saturating_sub(debt.at);
@@ -170,7 +170,7 @@ impl Meter {
         (owed.saturating_sub(paid), debt.at.max(now))
     }
 
-    /// Returns what was owed when a debt was written, in this meter's weights, rounded up.
+    /// Returns the whole debt as it was written, in this meter's weights, rounded up.
     fn weighed(&self, debt: &Debt) -> u64 {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }

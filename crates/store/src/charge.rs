@@ -37,7 +37,7 @@ pub enum OnFailure {
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
-    // Whose budgets these are, as a part of the keys; empty for the limit's own.
+    // The plan with these budgets, as a part of the keys. Empty for the limit's own budgets.
     budget: String,
     quota: Quota,
     on_failure: OnFailure,
@@ -183,7 +183,7 @@ impl Limit {
         self.is_shared
     }
 
-    /// What identifies this limit's keys: its name, the plan that has a budget of its own, the algorithm and the window.
+    /// Returns the part of the keys that identifies the limit: its name, a plan with its own budget, the algorithm and the window.
     pub fn id(&self) -> &str {
         &self.made.id
     }

@@ -123,7 +123,7 @@ pub struct Rule {
     /// What it is counted per; empty: one budget for all.
     pub per: Arc<[Per]>,
     /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan with other numbers has
-    /// [budgets of its own](Limit::of_plan). A plan without an entry changes nothing.
+    /// [budgets of its own](Limit::of_plan). A plan without an entry has the limit's own numbers.
     pub plans: Arc<[Option<Arc<Limit>>]>,
     /// What a request costs.
     pub cost: Cost,

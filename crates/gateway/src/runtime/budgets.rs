@@ -43,7 +43,7 @@ struct Found<'a> {
     plan_by_token: bool,
     overridden: Option<Overridden>,
     own: Vec<Own<'a>>,
-    /// What a reset forgets: the budgets of the same keys under all plans.
+    /// The budgets that a reset drops: those of the same keys under all plans.
     all: Vec<(Arc<Limit>, Key)>,
     unlimited: Vec<String>,
     unlisted: Vec<Unlisted>,
@@ -71,7 +71,7 @@ impl Budgets {
         Ok(self.report(found).await)
     }
 
-    /// Lets all listed budgets of the client called `name` begin anew, under all plans, and shows those of its present plan.
+    /// Resets the listed budgets of the client called `name` under all plans. Shows the budgets of its present plan.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
         let all = found.all.iter().map(|(limit, key)| Charge {
@@ -84,8 +84,8 @@ impl Budgets {
         Ok(self.report(found).await)
     }
 
-    /// How much of each limit is used that all clients share, from 0 to 1. For a limit per route, it is the use on the route where
-    /// it is most, and of the budgets of several plans that of the plan where it is most.
+    /// Returns the used share of each limit that all clients share, from 0 to 1. Several routes or plans may have a budget each: then
+    /// the largest share counts.
     pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());

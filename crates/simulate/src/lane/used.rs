@@ -77,7 +77,7 @@ impl UsedKeys {
         for ((slot, verdict), (limit, key)) in slots.into_iter().zip(&verdicts).zip(places()) {
             let used = self.used(limit, key);
             let expires = slot.quota.expires(&slot.state).max(slot.blocked_until);
-            // A refusal by other numbers, after a reload, shortens nothing.
+            // A refusal by other numbers, after a reload, keeps the expiry.
             used.expires = match admitted && verdict.allowed {
                 true => expires,
                 false => used.expires.max(expires),

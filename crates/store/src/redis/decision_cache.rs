@@ -49,7 +49,7 @@ pub(super) struct DecisionCache {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     key: LimitKey,
-    // By other numbers, as after a reload, it tells nothing. The numbers are the capacity and the period.
+    // The numbers of the decision. It holds for no others, as after a reload.
     capacity: u64,
     period: Micros,
     cost: u64,

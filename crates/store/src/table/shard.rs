@@ -127,7 +127,7 @@ impl Entry {
             self.expires = expires;
             self.used = share_used(quota, verdict);
         } else {
-            // A refusal by other numbers, after a reload, shortens nothing.
+            // A refusal by other numbers, after a reload, keeps the expiry.
             self.expires = self.expires.max(expires);
         }
         self.keep_blocked();

@@ -202,8 +202,8 @@ impl Held {
         }
     }
 
-    /// The entry of a charge, if it has or finds a place. Units that were lent by other numbers, before a reload, are not spent any
-    /// more: they are returned when Redis is asked next.
+    /// Returns the entry of a charge, if it has or finds a place. A reload may have changed the numbers: then the units of the slice
+    /// are spent no more, and the next call returns them.
     fn entry(&self, key: &LimitKey, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let budget = || Arc::new(self.lender.budget(charge));
         let begin = || Entry::new(budget(), Slice::new(self.number()));
