@@ -251,7 +251,7 @@ impl<'p> Lane<'p> {
             let used = asked.used(charge);
             self.store
                 .end_at((&charge.charge(), index), decision, used, self.now);
-            let key = QueueKey::of(asked.charged.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], asked.charged.keys[index]);
             let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
             if waits {
                 self.events.push(self.now, Event::Wake(key));

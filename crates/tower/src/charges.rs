@@ -50,7 +50,7 @@ impl<'a> RuleCharge<'a> {
 
     pub(crate) fn wait_key(&self) -> QueueKey {
         QueueKey {
-            limit: self.limit.name().into(),
+            limit: self.limit.id().into(),
             key: self.key,
             is_queue: false,
         }

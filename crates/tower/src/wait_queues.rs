@@ -75,7 +75,7 @@ impl From<IpAddr> for Sender {
 /// Identifies a wait queue: one limit and one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
-    /// The limit's name.
+    /// The limit's ID: each plan with a budget of its own has a queue.
     pub(crate) limit: Box<str>,
     /// The key that is counted.
     pub(crate) key: Key,

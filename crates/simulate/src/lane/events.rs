@@ -4,19 +4,19 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use tidegate_core::Micros;
-use tidegate_store::{Decision, Key};
+use tidegate_store::Decision;
 
 use crate::asked::Asked;
 
-/// A wait queue, by its limit and key.
+/// A wait queue, by the numbers of its limit and key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct QueueKey {
     limit: u16,
-    key: Key,
+    key: u32,
 }
 
 impl QueueKey {
-    pub(super) const fn of(limit: u16, key: Key) -> Self {
+    pub(super) const fn of(limit: u16, key: u32) -> Self {
         Self { limit, key }
     }
 

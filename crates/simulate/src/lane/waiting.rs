@@ -56,7 +56,7 @@ impl<'p> Lane<'p> {
             if !charge.rule.may_wait() {
                 continue;
             }
-            let key = QueueKey::of(asked.charged.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], asked.charged.keys[index]);
             if let Some(queue) = self.queues.get(&key) {
                 let (verdict, at) = queue.last;
                 let left = verdict.retry_after.saturating_sub(now - at);
@@ -94,7 +94,10 @@ impl<'p> Lane<'p> {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         };
         let charge = waiting.asked.charged.charges[index];
-        let key = QueueKey::of(waiting.asked.charged.limits[index], charge.key);
+        let key = QueueKey::of(
+            waiting.asked.charged.limits[index],
+            waiting.asked.charged.keys[index],
+        );
         let units = self.queues.get(&key).map_or(0, |queue| queue.units);
         let first = micros_of(until);
         let longest = micros(charge.max_wait());
@@ -162,7 +165,7 @@ impl<'p> Lane<'p> {
             Some((index, verdict, until))
                 if QueueKey::of(
                     head.asked.charged.limits[index],
-                    head.asked.charged.charges[index].key,
+                    head.asked.charged.keys[index],
                 ) == *key =>
             {
                 let queue = self.queues.get_mut(key);

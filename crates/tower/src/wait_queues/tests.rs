@@ -1,4 +1,8 @@
+use tidegate_core::FixedWindow;
+use tidegate_store::{Limit, OnFailure};
+
 use super::*;
+use crate::{Per, Rule, RuleCharge};
 
 const HOME: IpAddr = address(1);
 
@@ -216,4 +220,27 @@ fn what_was_heard_is_told_with_what_is_left_of_it() {
     assert!(now >= last_refusal.now + 1_000_000);
     let (verdict, _) = last_refusal.refusal(Duration::ZERO);
     assert_eq!(verdict.retry_after, 1, "a refusal has a time to come back");
+}
+
+/// Requests of one plan do not wait for the budget of another plan.
+#[test]
+fn each_plan_has_a_queue() {
+    let quota = |limit| FixedWindow::new(limit, 1_000_000).unwrap();
+    let free = Arc::new(Limit::new("a", quota(1), OnFailure::Local));
+    let changed = Arc::new(free.with_quota(quota(2)));
+    let gold = Arc::new(changed.as_ref().clone().of_plan("gold"));
+    let rule = Rule::new(free.clone(), [Per::Ip]);
+    let queue = |limit| {
+        let charge = RuleCharge {
+            index: 0,
+            rule: &rule,
+            limit,
+            key: key("a", 1).key,
+            cost: 1,
+            origin: None,
+        };
+        charge.wait_key()
+    };
+    assert!(queue(&free) == queue(&changed));
+    assert!(queue(&free) != queue(&gold));
 }
