@@ -6,11 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::Request;
-
 use crate::client_list::{ClientList, ListEntry, NetworkFile};
 use crate::identity::required::Required;
-use crate::{Caller, Credentials, RequestContext};
+use crate::{Caller, Credentials};
 
 /// What the whole gateway, or one route, says of callers.
 #[derive(Clone, Debug, Default)]
@@ -183,16 +181,15 @@ impl Access {
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 
-    /// What becomes of a caller whose address is not denied.
-    pub(crate) fn judge<B>(
+    /// Returns the verdict on a caller whose address is not denied. `is_preflight` reads the request, which costs a lookup.
+    pub(crate) fn judge(
         &self,
         caller: &mut Caller,
-        request: &Request<B>,
+        is_preflight: impl Fn() -> bool,
     ) -> Option<Box<AccessVerdict>> {
         if let Some(entry) = self.denies_name(caller) {
             return Some(Box::new(AccessVerdict::Denied(entry.clone())));
         }
-        let is_preflight = || RequestContext::of(request).is_preflight;
         if let Some(required) = self.require
             && caller.refused.is_none()
             && !required.is_shown_by(caller)

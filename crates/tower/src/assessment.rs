@@ -76,7 +76,8 @@ fn assess_caller<B>(
     // The names that the caller has shown, also if they are not what is required.
     let blocked = overrides.and_then(|overrides| overrides.table.blocks_name(&caller));
     let access = policy.access.as_ref();
-    let mut access = access.and_then(|access| access.judge(&mut caller, request));
+    let mut access = access
+        .and_then(|access| access.judge(&mut caller, || RequestContext::of(request).is_preflight));
     if let Some(overrides) = overrides {
         let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
         match blocked {
