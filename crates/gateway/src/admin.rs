@@ -29,7 +29,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::outcome::Answered;
 use crate::request::health::readiness;
 use crate::status::LiveStatus;
 use access::{Access, Asker};
@@ -45,6 +44,7 @@ use tidegate_overrides::port::Asked;
 use tidegate_server::{AdminConnection, AdminConnections};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
+use tidegate_tower::Answered;
 
 /// How long a head may take, and how long a connection may ask nothing.
 const HEADER: Duration = Duration::from_secs(5);
@@ -144,9 +144,8 @@ impl Admin {
         let answer = self.respond(request, peer, connection, ends).await;
         let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
         if refusals.contains(&answer.status())
-            && let Some(Answered {
-                error: Some(error), ..
-            }) = answer.extensions().get()
+            && let Some(answered) = answer.extensions().get::<Answered>()
+            && let Some(error) = answered.error
         {
             let snapshot = self.status.current.load();
             snapshot.stack.metrics.admin().refused(error);

@@ -14,6 +14,7 @@ use http::{Method, Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
 
+use crate::answered::respond;
 use crate::assessment::{Assessment, assess_admitted};
 use crate::early::{Early, early_rules};
 use crate::exchange::{AnswerBody, Exchange};
@@ -274,14 +275,7 @@ impl Enforced {
 
     /// The answer to a request that does not go on.
     fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
-        let refusal = decided.refusal(&self.policy.answers)?;
-        let mut response = refusal.response.map(R::from);
-        let answered = Answered::<R::Forwarded> {
-            error: refusal.error,
-            ..Answered::default()
-        };
-        response.extensions_mut().insert(answered);
-        Some(response)
+        decided.refusal(&self.policy.answers).map(respond)
     }
 
     /// Sends on a request that holds something.

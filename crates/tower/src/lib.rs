@@ -48,7 +48,7 @@ mod waiting;
 pub use accept_encoding::accept_readable;
 pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
 pub use address::{AddressFrom, TrustedProxies};
-pub use answered::Answered;
+pub use answered::{Answered, problem};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};
 pub use body_costs::BodyCost;
@@ -62,7 +62,6 @@ pub use cost::{Cost, Missing};
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
-pub use decided::refusal::problem;
 pub use decided::{Decided, LimitVerdict, Oversized};
 pub use exchange::AnswerBody;
 pub use identity::findings::Finding;

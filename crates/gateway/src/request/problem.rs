@@ -6,7 +6,6 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::body::Body;
-use crate::outcome::Answered;
 
 /// A refusal that is no limit's: its status, a word for programs and a sentence for people.
 #[derive(Clone, Debug)]
@@ -64,11 +63,6 @@ impl Problem {
             let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
-        let answered = Answered {
-            error: Some(self.error),
-            ..Answered::default()
-        };
-        response.extensions_mut().insert(answered);
-        response.map(Body::from)
+        response
     }
 }

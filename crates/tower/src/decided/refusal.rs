@@ -41,10 +41,9 @@ enum Member<'a> {
     List(&'a [&'a str]),
 }
 
-/// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
-/// `detail` for people. Never cached.
-pub fn problem(status: StatusCode, error: &'static str, detail: &str) -> Response<Bytes> {
-    respond(&Problem::of(status, error, detail)).response
+/// A refusal with this status and problem details.
+pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> Refusal {
+    respond(&Problem::of(status, error, detail))
 }
 
 /// 429, or what `reject` makes of it: a limit was exceeded.
@@ -93,7 +92,7 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
         Credentials::Ambiguous => {
             let detail = "A header with credentials was sent more than once.";
             let status = StatusCode::BAD_REQUEST;
-            return respond(&Problem::of(status, "ambiguous_credentials", detail));
+            return problem(status, "ambiguous_credentials", detail);
         }
         Credentials::ApiKey => (
             "invalid_api_key",
@@ -107,7 +106,7 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
         ),
         Credentials::Missing(required) => missing(required),
     };
-    let mut refusal = respond(&Problem::of(StatusCode::UNAUTHORIZED, error, detail));
+    let mut refusal = problem(StatusCode::UNAUTHORIZED, error, detail);
     let challenge = HeaderValue::from_static(challenge);
     let headers = refusal.response.headers_mut();
     headers.insert(WWW_AUTHENTICATE, challenge);
@@ -130,7 +129,7 @@ const fn missing(required: Required) -> (&'static str, &'static str, &'static st
 /// 403: the client is listed under `deny`.
 pub(crate) fn denied() -> Refusal {
     let detail = "This client is denied access.";
-    respond(&Problem::of(StatusCode::FORBIDDEN, "denied", detail))
+    problem(StatusCode::FORBIDDEN, "denied", detail)
 }
 
 /// 503: a limit that stays closed without a store has none at the moment.

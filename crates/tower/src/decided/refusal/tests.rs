@@ -76,7 +76,7 @@ fn a_503_says_that_the_store_is_away() {
 
 #[test]
 fn any_other_problem_has_the_same_form() {
-    let response = problem(StatusCode::NOT_FOUND, "no_route", "Nothing is served here.");
+    let response = problem(StatusCode::NOT_FOUND, "no_route", "Nothing is served here.").response;
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
     assert!(!response.headers().contains_key(RETRY_AFTER));
     assert_eq!(
