@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
-use super::*;
 use http::Request;
 
+use super::*;
 use crate::ListedClient;
 use crate::networks::NetworkTable;
 use crate::{AddressFrom, Client, ClientSource, Clients, Peer, TrustedProxies};
