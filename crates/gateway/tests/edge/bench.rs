@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -18,9 +18,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 
 use crate::support::TestGateway;
-
-/// For what ends by itself: no machine is so busy that this is not enough.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) use crate::support::asking::{LONG, sample, sample_becomes};
 
 pub(crate) const BOTH: [&str; 2] = ["h2", "http/1.1"];
 pub(crate) const HTTP1: [&str; 1] = ["http/1.1"];
@@ -139,29 +137,6 @@ pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
 /// A certificate as it is shown.
 pub(crate) fn der(certificate: &Certificate) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(certificate.pem.as_bytes()).unwrap()
-}
-
-/// The value of one line of the metrics, by what the line begins with.
-pub(crate) async fn metric(gateway: &TestGateway, line: &str) -> u64 {
-    let page = Client::fresh(gateway.admin).get("/metrics").await;
-    let found = page.text().lines().find_map(|found| {
-        let value = found.strip_prefix(line)?.strip_prefix(' ')?;
-        value.parse().ok()
-    });
-    found.unwrap_or_else(|| panic!("no {line} in\n{}", page.text()))
-}
-
-/// Waits until a metric has this value.
-pub(crate) async fn becomes(gateway: &TestGateway, line: &str, value: u64) {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let found = metric(gateway, line).await;
-        if found == value {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{line} is {found}, not {value}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// The line of handshakes that failed for a reason.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use http::Request;
-use tidegate_testkit::{Answer, Certificate, Client, RedisServer, Upstream, body};
+use http::Method;
+use tidegate_testkit::{Certificate, Client, RedisServer, Upstream};
 
 use crate::bench::{HTTP1, Papers};
 use crate::support::TestGateway;
+use crate::support::asking::send;
 
 /// A gateway whose listener believes the authority, and whose clients have these sources before their address.
 async fn gateway(papers: &Papers, upstream: &Upstream, head: &str, sources: &str) -> TestGateway {
@@ -41,17 +42,9 @@ fn client(papers: &Papers, gateway: &TestGateway, shown: Option<&Certificate>) -
         .knows("www-authenticate")
 }
 
-async fn ask(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut request = Request::get(path);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    client.request(request.body(body::empty()).unwrap()).await
-}
-
 /// What is left after a request that is admitted, and whom the upstream was told to answer.
 async fn left(client: &Client, upstream: &Upstream, path: &str) -> (u64, String) {
-    let answer = ask(client, path, &[]).await;
+    let answer = send(client, Method::GET, path, &[]).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let left = answer.header("x-ratelimit-remaining").unwrap();
     let arrival = upstream.requests().pop().unwrap();
@@ -126,17 +119,6 @@ async fn counted(store: &str) {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn each_name_has_a_budget() {
-    counted("").await;
-    let redis = RedisServer::start().await;
-    let url = redis.url();
-    counted(&format!(
-        "store: {{ redis: {{ url: \"{url}\", timeout: 5s, on_failure: closed }} }}"
-    ))
-    .await;
-}
-
 /// Nobody is called by a name that others wrote into a header.
 #[tokio::test]
 async fn a_header_is_no_certificate() {
@@ -149,7 +131,10 @@ async fn a_header_is_no_certificate() {
         ("x-forwarded-client-cert", "Subject=\"CN=billing\""),
         ("client-cert", ":MIIB:"),
     ];
-    assert_eq!(ask(&client, "/own", &headers).await.status, 200);
+    assert_eq!(
+        send(&client, Method::GET, "/own", &headers).await.status,
+        200
+    );
     let arrival = upstream.requests().pop().unwrap();
     assert_eq!(arrival.header("x-client-id"), Some("ip:127.0.0.1"));
     gateway.stop().await;
@@ -165,7 +150,10 @@ async fn a_certificate_stands_beside_other_sources() {
     let shown = papers.authority.issue_client("billing", &[], &[]);
     let client = Arc::new(client(&papers, &gateway, Some(&shown)));
     let told = async |headers: &[(&str, &str)]| {
-        let status = ask(&client, "/shown", headers).await.status.as_u16();
+        let status = send(&client, Method::GET, "/shown", headers)
+            .await
+            .status
+            .as_u16();
         let arrival = upstream.requests().pop().unwrap();
         (
             status,
@@ -176,7 +164,7 @@ async fn a_certificate_stands_beside_other_sources() {
     assert_eq!(told(&[]).await, named("client_cert:billing"));
     let acme = told(&[("x-api-key", "demo-key")]).await;
     assert_eq!(acme, named("api_key:acme"));
-    let answer = ask(&client, "/shown", &[]).await;
+    let answer = send(&client, Method::GET, "/shown", &[]).await;
     let left = answer.header("x-ratelimit-remaining");
     assert_eq!(
         left,
@@ -184,7 +172,7 @@ async fn a_certificate_stands_beside_other_sources() {
         "per: [client_cert] counts the certificate, whatever the key"
     );
     assert_eq!(
-        ask(&client, "/shown", &[("x-api-key", "made-up")])
+        send(&client, Method::GET, "/shown", &[("x-api-key", "made-up")])
             .await
             .status,
         401
@@ -199,21 +187,10 @@ async fn of_lists(store: &str) {
         "client_ca: \"{}\", client_cert: optional",
         papers.path("ca.pem")
     );
-    let key = |name: &str, hash: &str| format!("{{ name: {name}, hash: \"sha256:{hash}\" }}");
     let keys = [
-        key(
-            "demo",
-            "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c",
-        ),
-        key(
-            "monitor",
-            "762c08fc17a1cc5f00d248f8b50f2f2f4d17ff2934ac31e64deacb3f5bb3f2ec",
-        ),
+        "{ name: demo, hash: \"sha256:c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c\" }",
+        "{ name: monitor, hash: \"sha256:762c08fc17a1cc5f00d248f8b50f2f2f4d17ff2934ac31e64deacb3f5bb3f2ec\" }",
     ];
-    let (demo, monitor) = (
-        Some(("x-api-key", "demo-key")),
-        Some(("x-api-key", "old-key")),
-    );
     let by_certificate = "client_cert: { name: san_dns }".to_owned();
     let by_key = format!("api_key: {{ keys: [{}] }}", keys.join(", "));
     for certificate_first in [true, false] {
@@ -243,94 +220,60 @@ routes:
 "
         );
         let gateway = papers.gateway(upstream.url(), &more, &yaml).await;
-        // The limit that a client has, by a certificate that names it, or by its key.
-        for (what, path, name, key, of_certificate, of_key) in [
-            ("denied", "/", "lost", None, Err(403), Err(403)),
-            (
-                "denied, and an exempt key",
-                "/",
-                "lost",
-                monitor,
-                Err(403),
-                Err(403),
-            ),
-            ("exempt", "/", "probe", None, Ok(None), Ok(None)),
-            (
-                "exempt, and a key",
-                "/",
-                "probe",
-                demo,
-                Ok(None),
-                Ok(Some("20")),
-            ),
-            (
-                "an exempt key",
-                "/",
-                "billing",
-                monitor,
-                Ok(Some("10")),
-                Ok(None),
-            ),
-            (
-                "a member",
-                "/",
-                "gold",
-                None,
-                Ok(Some("30")),
-                Ok(Some("30")),
-            ),
-            (
-                "two members",
-                "/",
-                "gold",
-                demo,
-                Ok(Some("30")),
-                Ok(Some("20")),
-            ),
-            (
-                "a key with a plan",
-                "/",
-                "reports",
-                demo,
-                Ok(Some("10")),
-                Ok(Some("20")),
-            ),
-            (
-                "verified",
-                "/verified",
-                "shop",
-                None,
-                Ok(Some("10")),
-                Ok(Some("10")),
-            ),
+        // The case, the path, the certificate's name, the key; and the limit, where the certificate comes first and where the key does.
+        for row in [
+            "denied | / | lost | - | 403 | 403",
+            "denied, and an exempt key | / | lost | old-key | 403 | 403",
+            "exempt | / | probe | - | exempt | exempt",
+            "exempt, and a key | / | probe | demo-key | exempt | 20",
+            "an exempt key | / | billing | old-key | 10 | exempt",
+            "a member | / | gold | - | 30 | 30",
+            "two members | / | gold | demo-key | 30 | 20",
+            "a key with a plan | / | reports | demo-key | 10 | 20",
+            "verified | /verified | shop | - | 10 | 10",
         ] {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let (path, name, key) = (cells[1], cells[2], ("x-api-key", cells[3]));
+            let key = Some(key).filter(|(_, key)| *key != "-");
             let shown = papers.authority.issue_client("any", &[name], &[]);
             let client = client(&papers, &gateway, Some(&shown));
-            let answer = ask(&client, path, key.as_slice()).await;
+            let answer = send(&client, Method::GET, path, key.as_slice()).await;
             let found = match answer.status.as_u16() {
-                200 => Ok(answer.header("x-ratelimit-limit")),
-                other => Err(other),
+                200 => answer
+                    .header("x-ratelimit-limit")
+                    .unwrap_or("exempt")
+                    .to_owned(),
+                other => other.to_string(),
             };
-            let expected = if certificate_first {
-                of_certificate
-            } else {
-                of_key
-            };
-            assert_eq!(found, expected, "{what}, first: {first}");
+            let expected = cells[if certificate_first { 4 } else { 5 }];
+            assert_eq!(found, expected, "{row}, first: {first}");
         }
         let nobody = client(&papers, &gateway, None);
-        assert_eq!(ask(&nobody, "/verified", &[]).await.status, 401);
+        assert_eq!(
+            send(&nobody, Method::GET, "/verified", &[]).await.status,
+            401
+        );
         gateway.stop().await;
     }
 }
 
-#[tokio::test]
-async fn lists_name_clients_by_their_certificates() {
-    of_lists("").await;
+/// Runs a case on the memory store and on a Redis of its own.
+async fn on_both_stores(case: impl AsyncFn(&str)) {
+    case("").await;
     let redis = RedisServer::start().await;
     let url = redis.url();
-    of_lists(&format!(
+    case(&format!(
         "store: {{ redis: {{ url: \"{url}\", timeout: 5s, on_failure: closed }} }}"
     ))
     .await;
+}
+
+#[tokio::test]
+async fn each_name_has_a_budget() {
+    on_both_stores(counted).await;
+}
+
+#[tokio::test]
+async fn lists_name_clients_by_their_certificates() {
+    on_both_stores(of_lists).await;
 }

@@ -7,7 +7,7 @@ use tidegate_testkit::{Authority, Certificate, Client, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion, version};
 
-use crate::bench::{ALL, BOTH, HTTP1, LONG, Papers, becomes, failed, handshake};
+use crate::bench::{ALL, BOTH, HTTP1, LONG, Papers, failed, handshake, sample_becomes};
 use crate::support::TestGateway;
 
 /// Sessions are resumed in another way in each.
@@ -35,14 +35,14 @@ async fn a_required_certificate_must_be_of_the_authority() {
     let known = papers.authority.client_showing(&mine, &BOTH);
     assert_eq!(status(&gateway, known).await, Some(200));
     assert_eq!(status(&gateway, papers.authority.client(&BOTH)).await, None);
-    becomes(&gateway, &failed("no_certificate"), 1).await;
+    sample_becomes(gateway.admin, &failed("no_certificate"), 1).await;
     let strangers = Authority::new().issue(&["me"]);
     let strange = papers.authority.client_showing(&strangers, &BOTH);
     assert_eq!(status(&gateway, strange).await, None);
     let expired = papers.authority.issue_expired(&["me"]);
     let expired = papers.authority.client_showing(&expired, &BOTH);
     assert_eq!(status(&gateway, expired).await, None);
-    becomes(&gateway, &failed("bad_certificate"), 2).await;
+    sample_becomes(gateway.admin, &failed("bad_certificate"), 2).await;
     assert_eq!(upstream.count(), 1);
 }
 
@@ -86,7 +86,7 @@ async fn a_certificate_of_version_1_is_told_from_a_wrong_one() {
     let gateway = gateway(&papers, &upstream, "").await;
     let showing = papers.authority.client_showing(&old, &BOTH);
     assert_eq!(status(&gateway, showing).await, None);
-    becomes(&gateway, &failed("unsupported_certificate"), 1).await;
+    sample_becomes(gateway.admin, &failed("unsupported_certificate"), 1).await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn an_optional_one_may_be_missing_but_not_wrong() {
     let strangers = Authority::new().issue(&["me"]);
     let strange = papers.authority.client_showing(&strangers, &BOTH);
     assert_eq!(status(&gateway, strange).await, None);
-    becomes(&gateway, &failed("bad_certificate"), 1).await;
+    sample_becomes(gateway.admin, &failed("bad_certificate"), 1).await;
 }
 
 /// No client can tell an upstream of a certificate that it never showed.
@@ -209,6 +209,6 @@ async fn a_certificate_that_has_ended_opens_nothing_and_keeps_nothing_open() {
             assert!(read.unwrap().is_err(), "an ended certificate gets in");
         }
     }
-    becomes(&gateway, &failed("bad_certificate"), open.len() as u64).await;
+    sample_becomes(gateway.admin, &failed("bad_certificate"), open.len() as u64).await;
     assert_eq!(upstream.count(), served);
 }

@@ -7,7 +7,7 @@ use tidegate_testkit::{Client, End, RawClient, Upstream, body};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::bench::{ALL, BOTH, LONG, Papers, becomes, metric};
+use crate::bench::{ALL, BOTH, LONG, Papers, sample, sample_becomes};
 
 const REFUSED: &str = "tidegate_connections_refused_total{reason=\"deny\"}";
 const DENIED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"denied\",status=\"4xx\"}";
@@ -23,10 +23,10 @@ async fn a_denied_address_gets_no_handshake() {
         let (read, end) = denied.read_to_close(LONG).await;
         assert!(read.is_empty(), "{read:?}");
         assert_ne!(end, End::Deadline);
-        becomes(&gateway, REFUSED, number).await;
+        sample_becomes(gateway.admin, REFUSED, number).await;
     }
     assert_eq!(papers.http2(&gateway).get("/").await.status, 200);
-    assert_eq!(metric(&gateway, DENIED).await, 0);
+    assert_eq!(sample(gateway.admin, DENIED).await, 0);
 }
 
 /// A reload denies the next request of a connection that is open, and every new connection.
@@ -46,7 +46,7 @@ async fn an_open_connection_is_told_why() {
     assert_eq!(client.connections(), 1);
     let request = Request::get("/").body(body::empty()).unwrap();
     assert!(papers.http2(&gateway).try_request(request).await.is_err());
-    becomes(&gateway, REFUSED, 1).await;
+    sample_becomes(gateway.admin, REFUSED, 1).await;
 }
 
 /// A network that an override blocks gets no handshake either, until the override is cleared.
@@ -65,7 +65,7 @@ async fn a_blocked_address_gets_no_handshake() {
     change(Request::builder().method("PUT"), block).await;
     let request = Request::get("/").body(body::empty()).unwrap();
     assert!(papers.http2(&gateway).try_request(request).await.is_err());
-    becomes(&gateway, REFUSED, 1).await;
+    sample_becomes(gateway.admin, REFUSED, 1).await;
     change(Request::builder().method("DELETE"), body::empty()).await;
     assert_eq!(papers.http2(&gateway).get("/").await.status, 200);
 }
@@ -82,7 +82,7 @@ async fn a_trusted_proxy_is_served_whoever_it_speaks_for() {
         let answer = client.request(request.body(body::empty()).unwrap()).await;
         assert_eq!(answer.status, status, "{address}");
     }
-    assert_eq!(metric(&gateway, REFUSED).await, 0);
+    assert_eq!(sample(gateway.admin, REFUSED).await, 0);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_client_that_a_proxy_header_names_gets_no_handshake() {
             .await
     };
     assert!(begin("192.0.2.7").await.is_err());
-    becomes(&gateway, REFUSED, 1).await;
+    sample_becomes(gateway.admin, REFUSED, 1).await;
     assert!(begin("198.51.100.7").await.is_ok());
 }
 
@@ -115,6 +115,6 @@ async fn a_denied_address_is_answered_where_no_tls_is_spoken() {
     let gateway = crate::bench::gateway(upstream.url(), &yaml).await;
     let denied = Client::new(gateway.address).from_ip([127, 0, 0, 2]);
     assert_eq!(denied.get("/").await.status, 403);
-    assert_eq!(metric(&gateway, DENIED).await, 1);
-    assert_eq!(metric(&gateway, REFUSED).await, 0);
+    assert_eq!(sample(gateway.admin, DENIED).await, 1);
+    assert_eq!(sample(gateway.admin, REFUSED).await, 0);
 }

@@ -1,31 +1,18 @@
 //! A gateway that runs out of file descriptors: clients are refused before upstreams are, and no server is blamed for it.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use http::{Request, Response};
-use tidegate_testkit::{Client, RawClient, Upstream, body};
-use tokio::sync::watch;
+use tidegate_testkit::{Client, RawClient, Upstream};
 use tokio::task::JoinSet;
 
-use crate::bench::LONG;
+use crate::bench::{LONG, sample};
 use crate::support::GatewayProcess;
+use crate::support::asking::until;
+use crate::support::commands::written;
+use crate::support::held::held;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const DESCRIPTORS: &str = "-n 128";
-
-/// An upstream that answers when it is told to.
-fn held() -> (Upstream, watch::Sender<bool>) {
-    let (release, released) = watch::channel(false);
-    let upstream = Upstream::start(move |_| {
-        let mut released = released.clone();
-        async move {
-            released.wait_for(|released| *released).await.unwrap();
-            Response::new(body::full("ok"))
-        }
-    });
-    (upstream, release)
-}
 
 /// One failure is enough to be left out.
 fn yaml(upstream: &Upstream) -> String {
@@ -34,18 +21,6 @@ fn yaml(upstream: &Upstream) -> String {
          routes: [{{ path: /**, upstream: it }}]\n",
         upstream.url()
     )
-}
-
-async fn metric(gateway: &GatewayProcess, line: &str) -> u64 {
-    let page = Client::fresh(gateway.admin).get("/metrics").await;
-    let found = page
-        .text()
-        .lines()
-        .find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
-    found
-        .unwrap_or_else(|| panic!("no {line} in\n{}", page.text()))
-        .parse()
-        .unwrap()
 }
 
 const FAILED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"failed\",status=\"5xx\"}";
@@ -64,15 +39,10 @@ async fn clients_leave_enough_of_them_to_upstreams() {
             client.response(LONG).await.map(|answer| answer.status())
         });
     }
-    let deadline = Instant::now() + LONG;
-    while metric(&gateway, REFUSED).await as usize + upstream.count() < 116 {
-        assert!(
-            Instant::now() < deadline,
-            "{} reached the upstream",
-            upstream.count()
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("each is refused or has reached the upstream", async || {
+        sample(gateway.admin, REFUSED).await as usize + upstream.count() == 116
+    })
+    .await;
     // Probes are answered meanwhile.
     assert_eq!(
         Client::fresh(gateway.admin).get("/healthz").await.status,
@@ -90,12 +60,12 @@ async fn clients_leave_enough_of_them_to_upstreams() {
         .count();
     assert_eq!(served + refused, 116, "{statuses:?}");
     assert!(served >= 20, "{statuses:?}");
-    assert_eq!(metric(&gateway, FAILED).await, 0);
+    assert_eq!(sample(gateway.admin, FAILED).await, 0);
     // All have left.
     assert_eq!(Client::fresh(gateway.address).get("/").await.status, 200);
     assert_eq!(
-        metric(
-            &gateway,
+        sample(
+            gateway.admin,
             "tidegate_upstream_ejections_total{upstream=\"it\"}"
         )
         .await,
@@ -116,20 +86,14 @@ async fn requests_that_find_none_left_blame_no_server() {
     for n in 0..180 {
         let client = clients[n % 2].clone();
         requests.spawn(async move {
-            let request = Request::get("/").body(body::empty()).unwrap();
-            let answer = client.request(request).await;
+            let answer = client.get("/").await;
             (answer.status.as_u16(), answer.text().to_owned())
         });
     }
-    let deadline = Instant::now() + LONG;
-    while (metric(&gateway, FAILED).await as usize) + upstream.count() < 180 {
-        assert!(
-            Instant::now() < deadline,
-            "{} reached the upstream",
-            upstream.count()
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("each is refused or has reached the upstream", async || {
+        sample(gateway.admin, FAILED).await as usize + upstream.count() == 180
+    })
+    .await;
     release.send(true).unwrap();
     let answers = requests.join_all().await;
     let served = answers.iter().filter(|(status, _)| *status == 200).count();
@@ -141,8 +105,8 @@ async fn requests_that_find_none_left_blame_no_server() {
         );
     }
     assert_eq!(
-        metric(
-            &gateway,
+        sample(
+            gateway.admin,
             "tidegate_upstream_ejections_total{upstream=\"it\"}"
         )
         .await,
@@ -166,11 +130,9 @@ async fn the_soft_limit_is_raised() {
 
 #[test]
 fn check_says_what_does_not_fit() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
     let routes = "routes: [{ path: /**, upstream: \"http://127.0.0.1:1\" }]\n";
     let check = |yaml: &str| {
-        std::fs::write(&file, format!("{yaml}{routes}")).unwrap();
+        let (_folder, file) = written(&format!("{yaml}{routes}"));
         let mut command = Command::new("sh");
         command
             .arg("-c")

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::bench::{LONG, becomes};
+use crate::bench::{LONG, sample_becomes};
 use crate::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
     frame, headers,
@@ -157,9 +157,14 @@ async fn an_answer_whose_window_opens_by_a_byte_is_given_up() {
     }
     assert!((1..2_000).contains(&dripped), "{dripped}");
     assert!(flowed > 10_000, "{flowed}");
-    becomes(&gateway, "tidegate_slow_clients_total{part=\"answer\"}", 1).await;
+    sample_becomes(
+        gateway.admin,
+        "tidegate_slow_clients_total{part=\"answer\"}",
+        1,
+    )
+    .await;
     let slow = "tidegate_requests_total{route=\"all\",outcome=\"slow\",status=\"2xx\"}";
-    becomes(&gateway, slow, 1).await;
+    sample_becomes(gateway.admin, slow, 1).await;
     windows.abort();
 }
 

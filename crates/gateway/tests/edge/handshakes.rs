@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use tidegate_testkit::{End, RawClient, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::bench::{ALL, HTTP1, LONG, Papers, becomes, failed, handshake, metric};
+use crate::bench::{ALL, HTTP1, LONG, Papers, failed, handshake, sample, sample_becomes};
 
 /// The first bytes of a handshake: a record that says that 512 bytes follow.
 const BEGUN: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
@@ -33,7 +33,7 @@ async fn a_handshake_has_the_time_of_a_head_and_keeps_nobody_waiting() {
         let (_, end) = client.read_to_close(LONG).await;
         assert_ne!(end, End::Deadline);
     }
-    assert_eq!(metric(&gateway, &failed("timeout")).await, 100);
+    assert_eq!(sample(gateway.admin, &failed("timeout")).await, 100);
     assert_eq!(good.get("/").await.status, 200);
     assert_eq!(good.connections(), 1);
 }
@@ -49,17 +49,17 @@ async fn unfinished_handshakes_of_one_address_are_bounded() {
     for _ in 0..300 {
         stuck.push(RawClient::connect_from(from, gateway.address).await);
     }
-    becomes(&gateway, &failed("too_many"), 44).await;
+    sample_becomes(gateway.admin, &failed("too_many"), 44).await;
     // Those that came last were closed.
     let (_, end) = stuck.pop().unwrap().read_to_close(LONG).await;
     assert_ne!(end, End::Deadline);
     assert_eq!(papers.http2(&gateway).get("/").await.status, 200);
     // One that leaves makes room for another.
     drop(stuck);
-    becomes(&gateway, &failed("closed"), 256).await;
+    sample_becomes(gateway.admin, &failed("closed"), 256).await;
     drop(RawClient::connect_from(from, gateway.address).await);
-    becomes(&gateway, &failed("closed"), 257).await;
-    assert_eq!(metric(&gateway, &failed("too_many")).await, 44);
+    sample_becomes(gateway.admin, &failed("closed"), 257).await;
+    assert_eq!(sample(gateway.admin, &failed("too_many")).await, 44);
 }
 
 /// The time is that of handshake and head together.
@@ -88,9 +88,9 @@ async fn plain_http_on_a_port_of_tls_is_refused_and_counted() {
     // An alert, which is no HTTP.
     assert!(answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
     assert_ne!(end, End::Deadline);
-    becomes(&gateway, &failed("not_tls"), 1).await;
+    sample_becomes(gateway.admin, &failed("not_tls"), 1).await;
     drop(RawClient::connect(gateway.address).await);
-    becomes(&gateway, &failed("closed"), 1).await;
+    sample_becomes(gateway.admin, &failed("closed"), 1).await;
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn a_client_that_does_not_believe_us_is_counted() {
     let suspicious = Papers::new().authority.client(&HTTP1);
     let error = handshake(gateway.address, suspicious, "localhost").await;
     assert!(error.is_err());
-    becomes(&gateway, &failed("refused_by_client"), 1).await;
+    sample_becomes(gateway.admin, &failed("refused_by_client"), 1).await;
 }
 
 /// A client that stops reading costs its answer, not the gateway's patience.
@@ -124,7 +124,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let ended = "tidegate_requests_total{route=\"/**\",outcome=\"slow\",status=\"2xx\"}";
-    becomes(&gateway, ended, 1).await;
+    sample_becomes(gateway.admin, ended, 1).await;
     drop(stream);
 }
 

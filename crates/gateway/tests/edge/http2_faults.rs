@@ -10,7 +10,7 @@ use http::{Request, Response};
 use tidegate_testkit::Client;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::bench::{ALL, LONG, gateway, metric, through};
+use crate::bench::{ALL, LONG, gateway, sample, through};
 use crate::frames::{END_HEADERS, END_STREAM, HEADERS, frame};
 use crate::raw_h2c::{RawH2c, STATUS_200};
 
@@ -221,7 +221,11 @@ async fn a_health_check_that_meets_a_broken_connection_does_not_fail() {
     let gateway = through(&strange.url, health).await;
     let checks = async |outcome| {
         let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
-        metric(&gateway, &format!("tidegate_upstream_checks_total{labels}")).await
+        sample(
+            gateway.admin,
+            &format!("tidegate_upstream_checks_total{labels}"),
+        )
+        .await
     };
     while checks("passed").await < 6 {
         tokio::task::yield_now().await;
@@ -243,7 +247,11 @@ async fn a_health_check_without_an_answer_retires_its_connection() {
     let gateway = through(&strange.url, health).await;
     let checks = async |outcome| {
         let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
-        metric(&gateway, &format!("tidegate_upstream_checks_total{labels}")).await
+        sample(
+            gateway.admin,
+            &format!("tidegate_upstream_checks_total{labels}"),
+        )
+        .await
     };
     let pass = async {
         while checks("passed").await < 3 {

@@ -75,69 +75,32 @@ impl Scene {
     }
 }
 
+/// Attacks a gateway until the time is over. Returns it, the KiB that it has grown by, and how long the longest attack took.
+async fn figures(name: &str, attack: impl AsyncFn(&Target)) -> (Target, u64, Duration) {
+    let scene = Scene::new().await;
+    let (times, longest) = scene.attacked(attack).await;
+    let grown = scene.grown();
+    let what = format!("{name}: {times} connections ended, each in {longest:.1?} at most");
+    (scene.end(&what).await, grown, longest)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
-async fn h1_figures() {
-    let scene = Scene::new().await;
-    let attack = async |target: &Target| {
-        target.rapid_resets().await;
-    };
-    let (times, _) = scene.attacked(attack).await;
-    assert!(scene.grown() < 20 * MIB, "{} KiB", scene.grown());
-    let target = scene.end(&format!("H1: {times} connections ended")).await;
+async fn h1_to_h5_figures() {
+    let (target, grown, _) = figures("H1", async |it| drop(it.rapid_resets().await)).await;
+    assert!(grown < 20 * MIB, "{grown} KiB");
     let (seen, charged) = (target.upstream.count(), target.charged().await);
     println!("H1: {seen} requests seen upstream, {charged} charged");
     assert!(charged >= seen);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures"]
-async fn h2_figures() {
-    let scene = Scene::new().await;
-    let attack = async |target: &Target| {
-        target.late_frames().await;
-    };
-    let (times, _) = scene.attacked(attack).await;
-    scene.end(&format!("H2: {times} connections ended")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures"]
-async fn h3_figures() {
-    let scene = Scene::new().await;
-    let attack = async |target: &Target| {
-        target.made_resets().await;
-    };
-    let (times, _) = scene.attacked(attack).await;
-    let most = scene.target.most.load(Ordering::Relaxed);
-    let what = format!("H3: {times} connections ended, {most} requests at once upstream");
-    scene.end(&what).await;
+    figures("H2", async |it| drop(it.late_frames().await)).await;
+    let (target, ..) = figures("H3", async |it| drop(it.made_resets().await)).await;
+    let most = target.most.load(Ordering::Relaxed);
+    println!("H3: {most} requests at once upstream");
     // Of the attacker 100, and 4 of the good client.
     assert!(most <= 104, "{most}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures"]
-async fn h4_figures() {
-    let scene = Scene::new().await;
-    let attack = async |target: &Target| {
-        target.endless_head().await;
-    };
-    let (times, longest) = scene.attacked(attack).await;
-    let what = format!("H4: {times} connections ended, each in {longest:.1?} at most");
-    scene.end(&what).await;
+    let (.., longest) = figures("H4", async |it| drop(it.endless_head().await)).await;
     assert!(longest < Duration::from_secs(1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures"]
-async fn h5_figures() {
-    let scene = Scene::new().await;
-    let attack = async |target: &Target| {
-        target.empty_body().await;
-    };
-    let (times, _) = scene.attacked(attack).await;
-    scene.end(&format!("H5: {times} connections ended")).await;
+    figures("H5", async |it| drop(it.empty_body().await)).await;
 }
 
 /// Ten connections of a hundred streams each, for as long as they are let.

@@ -1,7 +1,5 @@
 //! Upstreams of HTTP/2: many requests on one connection, none of which is in another's way.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, Request, Response, Version};
 use http_body_util::BodyExt as _;
 use tidegate_testkit::{Client, Speaks, Upstream, body};
@@ -10,18 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::bench::{ALL, LONG, gateway};
-
-/// An upstream that answers nobody before `open` has places.
-fn held(open: &Arc<Semaphore>) -> Upstream {
-    let door = open.clone();
-    Upstream::speaking(Speaks::Http2, move |request: Request<_>| {
-        let door = door.clone();
-        async move {
-            door.acquire().await.unwrap().forget();
-            Response::new(body::full(request.uri().path().to_owned()))
-        }
-    })
-}
+use crate::support::held::held_one_by_one;
 
 async fn ask(upstream: &Upstream, open: &Semaphore, number: usize) -> usize {
     let gateway = gateway(upstream.url(), ALL).await;
@@ -48,8 +35,7 @@ async fn ask(upstream: &Upstream, open: &Semaphore, number: usize) -> usize {
 #[tokio::test]
 async fn requests_share_a_connection_up_to_its_bound() {
     for (number, connections) in [(100, 1), (150, 2)] {
-        let open = Arc::new(Semaphore::new(0));
-        let upstream = held(&open);
+        let (upstream, open) = held_one_by_one(Speaks::Http2);
         assert_eq!(ask(&upstream, &open, number).await, number);
         assert_eq!(upstream.connections(), connections);
     }
@@ -146,8 +132,7 @@ async fn slow_clients_keep_nobody_waiting() {
 /// A client that leaves costs its own request, and its place is free again.
 #[tokio::test]
 async fn a_client_that_leaves_takes_nobody_along() {
-    let open = Arc::new(Semaphore::new(0));
-    let upstream = held(&open);
+    let (upstream, open) = held_one_by_one(Speaks::Http2);
     let gateway = gateway(upstream.url(), ALL).await;
     for _ in 0..3 {
         let mut leaving = JoinSet::new();

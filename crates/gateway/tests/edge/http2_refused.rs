@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Client, Upstream};
 
-use crate::bench::{LONG, becomes, gateway, metric};
+use crate::bench::{LONG, gateway, sample, sample_becomes};
 use crate::frames::{
     DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING, frame, headers,
 };
@@ -57,20 +57,20 @@ async fn heads_that_become_no_request_are_charged() {
         .send(&[malformed(1), oversize(3), malformed(5)])
         .await
         .unwrap();
-    becomes(&gateway, REFUSED, 3).await;
-    assert_eq!(metric(&gateway, REJECTED).await, 3);
+    sample_becomes(gateway.admin, REFUSED, 3).await;
+    assert_eq!(sample(gateway.admin, REJECTED).await, 3);
     // Requests on the same connection go on, until the limit is used up.
     client
         .send(&[frame(HEADERS, WHOLE, 7, &headers("GET", "/", &[]))])
         .await
         .unwrap();
-    becomes(&gateway, FORWARDED, 1).await;
+    sample_becomes(gateway.admin, FORWARDED, 1).await;
     client.send(&[malformed(9), malformed(11)]).await.unwrap();
     let heard = client.heard(LONG).await;
     // The request, the head that was too large; and nothing after the limit.
     assert_eq!(heard.answers, 2, "{heard:?}");
-    assert_eq!(metric(&gateway, REJECTED).await, 4);
-    assert_eq!(metric(&gateway, LIMITED).await, 1);
+    assert_eq!(sample(gateway.admin, REJECTED).await, 4);
+    assert_eq!(sample(gateway.admin, LIMITED).await, 1);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn what_ends_the_connection_is_charged_once() {
         _ = client.send(&[frame(DATA, 0, 0, b"garbage")]).await;
         let heard = client.heard(LONG).await;
         assert!(heard.goaway.is_some(), "{heard:?}");
-        becomes(&gateway, REFUSED, n).await;
+        sample_becomes(gateway.admin, REFUSED, n).await;
     }
     // Two of the five are left.
     let client = Client::h2(gateway.address);
@@ -102,9 +102,9 @@ async fn floods_of_control_frames_are_charged() {
         _ = client.send(&vec![frame(PING, 0, 0, &[0; 8]); 5_000]).await;
         let heard = client.heard(LONG).await;
         assert_eq!(heard.goaway, Some(ENHANCE_YOUR_CALM), "{heard:?}");
-        becomes(&gateway, FLOODS, n).await;
+        sample_becomes(gateway.admin, FLOODS, n).await;
     }
-    assert_eq!(metric(&gateway, REJECTED).await, 5);
+    assert_eq!(sample(gateway.admin, REJECTED).await, 5);
     assert_eq!(Client::h2(gateway.address).get("/").await.status, 429);
 }
 
@@ -117,5 +117,5 @@ async fn good_clients_are_charged_for_their_requests_alone() {
         assert_eq!(client.get("/").await.status, 200);
     }
     assert_eq!(client.get("/").await.status, 429);
-    assert_eq!(metric(&gateway, REFUSED).await, 0);
+    assert_eq!(sample(gateway.admin, REFUSED).await, 0);
 }

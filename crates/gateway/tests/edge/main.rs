@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "each binary uses its own part")]
 mod support;
 
 /// What all subjects need: certificates on disk, gateways that show them, metrics as numbers.

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use tidegate_testkit::{Answer, Client, End, RawClient, Upstream, body};
 use tokio::sync::watch;
 
-use crate::bench::LONG;
+use crate::bench::{LONG, sample};
 use crate::frames::{END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
 use crate::support::GatewayProcess;
 
@@ -60,13 +60,7 @@ impl Bench {
     }
 
     async fn metric(&self, line: &str) -> u64 {
-        let page = self.admin("/metrics").await;
-        let mut lines = page.text().lines();
-        let value = lines.find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
-        value
-            .unwrap_or_else(|| panic!("no {line}"))
-            .parse()
-            .unwrap()
+        sample(self.gateway.admin, line).await
     }
 
     /// Whether requests are shed after this time.

@@ -1,12 +1,13 @@
 //! Certificates that are renewed on disk.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_testkit::{Client, Upstream};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use crate::bench::{ALL, BOTH, LONG, Papers, becomes, der, handshake, metric, shown};
+use crate::bench::{ALL, BOTH, Papers, der, handshake, sample, sample_becomes, shown};
 use crate::support::TestGateway;
+use crate::support::asking::until;
 
 const TAKEN: &str = "tidegate_certificate_reads_total{outcome=\"taken\"}";
 const REFUSED: &str = "tidegate_certificate_reads_total{outcome=\"refused\"}";
@@ -18,11 +19,10 @@ async fn seen(papers: &Papers, gateway: &TestGateway) -> CertificateDer<'static>
 }
 
 async fn shows(papers: &Papers, gateway: &TestGateway, expected: &CertificateDer<'static>) {
-    let deadline = Instant::now() + LONG;
-    while seen(papers, gateway).await != *expected {
-        assert!(Instant::now() < deadline, "another certificate is shown");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("the certificate is shown", async || {
+        seen(papers, gateway).await == *expected
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn the_next_handshake_sees_a_new_certificate_and_open_connections_go_on() 
     shows(&papers, &gateway, &der(&renewed)).await;
     assert_eq!(open.get("/").await.status, 200);
     assert_eq!(open.connections(), 1);
-    assert!(metric(&gateway, TAKEN).await >= 1);
+    assert!(sample(gateway.admin, TAKEN).await >= 1);
 }
 
 /// A reload names other files, and the listener is the same.
@@ -67,15 +67,15 @@ async fn a_broken_file_leaves_the_old_certificate_in_force() {
     let gateway = papers.gateway("http://127.0.0.1:1", "", ALL).await;
     let before = seen(&papers, &gateway).await;
     std::fs::write(papers.path("own.pem"), "no certificate").unwrap();
-    becomes(&gateway, REFUSED, 1).await;
+    sample_becomes(gateway.admin, REFUSED, 1).await;
     assert_eq!(seen(&papers, &gateway).await, before);
     // A key that is another certificate's.
     let other = papers.authority.issue(&["localhost"]);
     std::fs::write(papers.path("own.pem"), &other.pem).unwrap();
-    becomes(&gateway, REFUSED, 2).await;
+    sample_becomes(gateway.admin, REFUSED, 2).await;
     assert_eq!(seen(&papers, &gateway).await, before);
     std::fs::write(papers.path("own.key"), &other.key).unwrap();
-    becomes(&gateway, TAKEN, 1).await;
+    sample_becomes(gateway.admin, TAKEN, 1).await;
     assert_eq!(seen(&papers, &gateway).await, der(&other));
 }
 
@@ -93,9 +93,9 @@ async fn the_metrics_tell_when_certificates_end() {
     };
     until("own", &["LocalHost", "other.test"], IN_2040);
     let gateway = papers.gateway("http://127.0.0.1:1", "", ALL).await;
-    assert_eq!(metric(&gateway, &ends("localhost")).await, IN_2040);
+    assert_eq!(sample(gateway.admin, &ends("localhost")).await, IN_2040);
     until("own", &["localhost"], IN_2040 + 1);
-    becomes(&gateway, &ends("localhost"), IN_2040 + 1).await;
+    sample_becomes(gateway.admin, &ends("localhost"), IN_2040 + 1).await;
 
     // Of two with one name it is the first to end; one for an address has no name. What is between a certificate and its
     // authority counts as well.
@@ -119,8 +119,11 @@ async fn the_metrics_tell_when_certificates_end() {
     let yaml = ALL.replace("UPSTREAM", "\"http://127.0.0.1:1\"");
     gateway.reload_listening(&listen, &yaml).await.unwrap();
     let there = |name: &str| ends(name).replace("127.0.0.1:0", "[::1]:0");
-    assert_eq!(metric(&gateway, &there("localhost")).await, IN_2040 + 1);
-    assert_eq!(metric(&gateway, &there("")).await, 9);
+    assert_eq!(
+        sample(gateway.admin, &there("localhost")).await,
+        IN_2040 + 1
+    );
+    assert_eq!(sample(gateway.admin, &there("")).await, 9);
     let page = Client::fresh(gateway.admin).get("/metrics").await;
     let samples = page
         .text()

@@ -6,7 +6,6 @@ use http::Response;
 use tidegate_testkit::{RawClient, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::bench::{
@@ -16,6 +15,7 @@ use crate::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, headers,
 };
 use crate::support::TestGateway;
+use crate::support::held::{held, held_with};
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
 /// All that could end a silent connection is far away.
@@ -75,78 +75,45 @@ fn get(stream: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_http2_client_that_acknowledges_nothing() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let mut client = Silent::connect(&gateway, &[get(1)]).await;
-    client.next(DATA).await.unwrap();
-    stops(gateway, client).await;
+async fn clients_of_http_2_that_say_nothing_more() {
+    let half_frame = frame(PING, 0, 0, &[0; 8])[..12].to_vec();
+    let half_head = frame(HEADERS, END_STREAM, 1, &headers("GET", "/", &[]));
+    for (frames, answered) in [
+        (vec![], false),
+        (vec![half_frame], false),
+        (vec![half_head], false),
+        // It acknowledges nothing.
+        (vec![get(1)], true),
+    ] {
+        let upstream = Upstream::ok();
+        let gateway = patient(&upstream).await;
+        let mut client = Silent::connect(&gateway, &frames).await;
+        if answered {
+            client.next(DATA).await.unwrap();
+        }
+        stops(gateway, client).await;
+    }
 }
 
+/// Halves of a preface of HTTP/2, and of heads. An answered client does not close its side either.
 #[tokio::test]
-async fn an_http2_client_that_asks_for_nothing() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let client = Silent::connect(&gateway, &[]).await;
-    stops(gateway, client).await;
-}
-
-#[tokio::test]
-async fn half_of_an_http2_preface() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let mut client = TcpStream::connect(gateway.address).await.unwrap();
-    client.write_all(&PREFACE[..20]).await.unwrap();
-    stops(gateway, client).await;
-}
-
-#[tokio::test]
-async fn half_of_a_frame() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let half = frame(PING, 0, 0, &[0; 8])[..12].to_vec();
-    let client = Silent::connect(&gateway, &[half]).await;
-    stops(gateway, client).await;
-}
-
-#[tokio::test]
-async fn half_of_an_http2_head() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let half = frame(HEADERS, END_STREAM, 1, &headers("GET", "/", &[]));
-    let client = Silent::connect(&gateway, &[half]).await;
-    stops(gateway, client).await;
-}
-
-#[tokio::test]
-async fn half_of_a_first_head() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let mut client = RawClient::connect(gateway.address).await;
-    client.send(&GET[..20]).await.unwrap();
-    stops(gateway, client).await;
-}
-
-#[tokio::test]
-async fn half_of_a_second_head() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let mut client = RawClient::connect(gateway.address).await;
-    client.send(GET).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
-    client.send(&GET[..20]).await.unwrap();
-    stops(gateway, client).await;
-}
-
-/// It does not close its side either.
-#[tokio::test]
-async fn an_http1_client_that_was_answered() {
-    let upstream = Upstream::ok();
-    let gateway = patient(&upstream).await;
-    let mut client = RawClient::connect(gateway.address).await;
-    client.send(GET).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
-    stops(gateway, client).await;
+async fn clients_of_http_1_that_say_nothing_more() {
+    for (asked, rest) in [
+        (0, &PREFACE[..20]),
+        (0, &GET.as_bytes()[..20]),
+        (1, &GET.as_bytes()[..20]),
+        (1, b""),
+    ] {
+        let upstream = Upstream::ok();
+        let gateway = patient(&upstream).await;
+        let mut client = RawClient::connect(gateway.address).await;
+        for _ in 0..asked {
+            client.send(GET).await.unwrap();
+            assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+        }
+        client.send(rest).await.unwrap();
+        stops(gateway, client).await;
+    }
 }
 
 #[tokio::test]
@@ -194,19 +161,6 @@ async fn a_stream_of_the_admin_port() {
     stops(gateway, client).await;
 }
 
-/// An upstream that answers when it is told to.
-fn held() -> (Upstream, watch::Sender<bool>) {
-    let (release, released) = watch::channel(false);
-    let upstream = Upstream::start(move |_| {
-        let mut released = released.clone();
-        async move {
-            released.wait_for(|released| *released).await.unwrap();
-            Response::new(body::full(vec![b'x'; 100_000]))
-        }
-    });
-    (upstream, release)
-}
-
 /// The last stream that a GOAWAY frame names.
 fn last(goaway: &[u8]) -> u32 {
     u32::from_be_bytes(goaway[..4].try_into().unwrap())
@@ -215,7 +169,8 @@ fn last(goaway: &[u8]) -> u32 {
 /// Its client reads no more than the first window of the answer before it is told that the connection ends.
 #[tokio::test]
 async fn a_request_in_flight_is_answered_though_nothing_is_acknowledged() {
-    let (upstream, release) = held();
+    let large = |_: &_| Response::new(body::full(vec![b'x'; 100_000]));
+    let (upstream, release) = held_with(large);
     let gateway = patient(&upstream).await;
     let mut client = Silent::connect(&gateway, &[get(1)]).await;
     upstream.wait_for(1, LONG).await;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::bench::{ALL, BOTH, HTTP1, Papers, becomes, der, handshake, shown};
+use crate::bench::{ALL, BOTH, HTTP1, Papers, der, handshake, sample_becomes, shown};
 use crate::support::{TestGateway, pass};
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_connection_that_rests_is_as_protected_as_before() {
     for _ in 0..3 {
         assert_eq!(client.get("/").await.status.as_u16(), 200);
         pass(Duration::from_millis(2_100)).await;
-        becomes(&gateway, "tidegate_connections_resting", 1).await;
+        sample_becomes(gateway.admin, "tidegate_connections_resting", 1).await;
     }
     assert_eq!(client.connections(), 1);
     for request in upstream.requests() {

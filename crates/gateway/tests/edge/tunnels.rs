@@ -5,7 +5,7 @@ use tidegate_testkit::{Client, Message, RawClient, RawUpstream, Speaks, body};
 use tokio::net::TcpStream;
 
 use crate::bench::{
-    BOTH, HTTP1, LONG, Papers, SWITCH, becomes, echoes, gateway, handshake, metric, switch,
+    BOTH, HTTP1, LONG, Papers, SWITCH, echoes, gateway, handshake, sample, sample_becomes, switch,
     tunnelling,
 };
 
@@ -31,7 +31,7 @@ async fn a_tunnel_may_be_silent_for_longer_than_a_request() {
 async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
     let upstream = tunnelling(Speaks::Http1);
     let gateway = gateway(upstream.url(), TUNNELS).await;
-    assert_eq!(metric(&gateway, OPEN).await, 0);
+    assert_eq!(sample(gateway.admin, OPEN).await, 0);
     let mut client = TcpStream::connect(gateway.address).await.unwrap();
     // Some clients do not wait for the answer.
     let head = switch(&mut client, "").await;
@@ -54,7 +54,7 @@ async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
     for words in ["one", "two", &"x".repeat(300_000)] {
         echoes(&mut client, words).await;
     }
-    assert_eq!(metric(&gateway, OPEN).await, 1);
+    assert_eq!(sample(gateway.admin, OPEN).await, 1);
     let seen = upstream.requests().remove(0);
     for (name, value) in [
         ("connection", "Upgrade"),
@@ -66,9 +66,9 @@ async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
         assert_eq!(seen.header(name), Some(value), "{name}");
     }
     drop(client);
-    becomes(&gateway, OPEN, 0).await;
-    becomes(
-        &gateway,
+    sample_becomes(gateway.admin, OPEN, 0).await;
+    sample_becomes(
+        gateway.admin,
         "tidegate_requests_total{route=\"ws\",outcome=\"forwarded\",status=\"1xx\"}",
         1,
     )

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::bench::{LONG, becomes, echoes, gateway, metric, switch, tunnelling};
+use crate::bench::{LONG, echoes, gateway, sample, sample_becomes, switch, tunnelling};
 use crate::support::GatewayProcess;
 
 const TUNNELS: &str = "routes: [{ name: ws, path: /**, upstream: UPSTREAM, upgrade: [websocket] }]";
@@ -44,7 +44,7 @@ async fn a_side_that_closes_is_answered_to_the_end() {
     let read = timeout(LONG, client.read_to_string(&mut heard)).await;
     read.unwrap().unwrap();
     assert_eq!(heard, "last words");
-    becomes(&gateway, OPEN, 0).await;
+    sample_becomes(gateway.admin, OPEN, 0).await;
 }
 
 /// An upstream that has said all may still be listening, however slowly.
@@ -104,10 +104,10 @@ async fn silence_ends_a_tunnel_and_an_open_one_holds_a_place() {
     let status = other.map_or(503, |answer| answer.status.as_u16());
     assert_eq!(status, 503, "there is a second place");
     let refused = "tidegate_connections_refused_total{reason=\"max_connections\"}";
-    assert_eq!(metric(&gateway, refused).await, 1);
+    assert_eq!(sample(gateway.admin, refused).await, 1);
     closes(&mut client).await;
     drop(client);
-    becomes(&gateway, OPEN, 0).await;
+    sample_becomes(gateway.admin, OPEN, 0).await;
     let mut next = TcpStream::connect(gateway.address).await.unwrap();
     let head = switch(&mut next, "").await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
@@ -124,7 +124,7 @@ async fn an_upstream_that_is_gone_takes_its_clients_along() {
     // The tunnel's other end lives in the upstream's own task, which ends with the client's words.
     client.shutdown().await.unwrap();
     closes(&mut client).await;
-    becomes(&gateway, OPEN, 0).await;
+    sample_becomes(gateway.admin, OPEN, 0).await;
 }
 
 /// Opens this many tunnels through so many gateways, stops all of these, and sees each tunnel closed.

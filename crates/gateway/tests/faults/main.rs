@@ -12,7 +12,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
+#[allow(dead_code, reason = "each binary uses its own part")]
 mod support;
 
 /// Gateways, the load on them, and what came of it in figures.

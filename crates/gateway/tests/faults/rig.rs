@@ -88,11 +88,7 @@ limits:
     /// Waits until all of them are ready.
     pub(crate) async fn ready(&self) {
         for gateway in &self.gateways {
-            let deadline = Instant::now() + LONG;
-            while Client::fresh(gateway.admin).get("/readyz").await.status != 200 {
-                assert!(Instant::now() < deadline, "not ready");
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            crate::support::asking::ready(gateway.admin, 200).await;
         }
     }
 

@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{Method, Request};
-use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
+use tidegate_testkit::{Answer, Client, RedisServer, Upstream};
 use tokio::task::JoinHandle;
 
 use crate::support::TestGateway;
-
-/// Long enough for anything that must happen on a busy machine, short enough to be waited for when it does not.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) use crate::support::asking::{
+    LONG, get, json_of, page, page_json, raw_status, ready, sample, sample_becomes, sample_if_any,
+    send, send_body, send_get, until,
+};
+pub(crate) use crate::support::held::{as_asked, held, held_with};
 
 pub(crate) const HOUR: u64 = 3_600_000_000;
 /// The longest window; no test runs long enough to see more than one of its ends.
@@ -75,24 +76,18 @@ routes:
     }
 }
 
-/// Sends a request without a body.
-pub(crate) async fn send(
-    client: &Client,
-    method: Method,
-    target: &str,
-    headers: &[(&str, &str)],
-) -> Answer {
-    let mut request = Request::builder().method(method).uri(target);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    client.request(request.body(body::empty()).unwrap()).await
+/// A configuration of one limit, `it`, on everything, for gateways that share a store.
+pub(crate) fn one_limit(store: &str, limit: &str, upstream: &Upstream) -> String {
+    limit_named(store, "it", limit, upstream)
 }
 
-/// The status of a GET with these headers.
-pub(crate) async fn get(client: &Client, target: &str, headers: &[(&str, &str)]) -> u16 {
-    let answer = send(client, Method::GET, target, headers).await;
-    answer.status.as_u16()
+/// As [`one_limit`], with a limit of this name, which has a state of its own.
+pub(crate) fn limit_named(store: &str, name: &str, limit: &str, upstream: &Upstream) -> String {
+    let url = upstream.url();
+    format!(
+        "{store}secret: the same\nlimits: {{ {name}: {{ {limit} }} }}\n\
+         routes: [{{ path: /**, upstream: \"{url}\", limits: [{name}] }}]\n"
+    )
 }
 
 /// A header that is a number.
@@ -172,59 +167,14 @@ pub(crate) fn epoch() -> u64 {
     since.as_micros().try_into().unwrap()
 }
 
-/// What a page of the admin port says, and its status.
-pub(crate) async fn page(admin: SocketAddr, path: &str) -> (u16, String) {
-    let answer = Client::fresh(admin).get(path).await;
-    (answer.status.as_u16(), answer.text().to_owned())
-}
-
-/// Waits until `/readyz` answers so; gives back what it says.
-pub(crate) async fn ready(admin: SocketAddr, status: u16) -> String {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let (found, text) = page(admin, "/readyz").await;
-        if found == status {
-            return text;
-        }
-        assert!(Instant::now() < deadline, "/readyz stays {found}: {text}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// A sample of the gateway's metrics, by its name and labels as they are written there.
-pub(crate) async fn sample(admin: SocketAddr, name: &str) -> u64 {
-    let (_, metrics) = page(admin, "/metrics").await;
-    let value = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let value = value.unwrap_or_else(|| panic!("no {name}\n{metrics}"));
-    value
-        .parse()
-        .unwrap_or_else(|_| panic!("{name} is {value}"))
-}
-
-/// Asks again and again until the answer is yes.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 /// Waits until so many requests wait in a gateway.
 pub(crate) async fn waiting(admin: SocketAddr, count: u64) {
-    until(&format!("{count} requests wait"), async || {
-        sample(admin, "tidegate_waiting_requests").await == count
-    })
-    .await;
+    sample_becomes(admin, "tidegate_waiting_requests", count).await;
 }
 
 /// What is left of the first limit that the client at 127.0.0.1 has to itself.
 pub(crate) async fn left(admin: SocketAddr) -> u64 {
-    let (status, report) = page(admin, "/clients/ip:127.0.0.1").await;
-    assert_eq!(status, 200, "{report}");
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let report = page_json(admin, "/clients/ip:127.0.0.1").await;
     report["limits"][0]["remaining"].as_u64().unwrap()
 }
 

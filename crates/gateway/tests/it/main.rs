@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "each binary uses its own part")]
 mod support;
 
 /// What several subjects need: both stores, requests in one line, answers as numbers.

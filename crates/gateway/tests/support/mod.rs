@@ -1,4 +1,12 @@
-//! A gateway for a test: started from YAML on free ports, in this process or as the real binary, ended by its guard.
+//! What tests of all subjects need: a gateway, started from YAML on free ports, in this process or as the real binary, ended by
+//! its guard; requests and pages in one line; upstreams that wait; commands.
+
+/// Requests, pages of the admin port, and waiting.
+pub(crate) mod asking;
+/// `tidegate` as a command.
+pub(crate) mod commands;
+/// Upstreams that answer when they are let.
+pub(crate) mod held;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,10 +24,8 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
-    #[allow(dead_code, reason = "not all tests have listeners of their own")]
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
-    #[allow(dead_code, reason = "not all tests reload")]
     reloader: Reloader,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
@@ -37,7 +43,6 @@ impl TestGateway {
     }
 
     /// As [`start`](Self::start), with listeners as it is written in YAML.
-    #[allow(dead_code, reason = "not all tests have listeners of their own")]
     pub(crate) async fn start_listening(listen: &str, yaml: &str) -> Self {
         Self::start_whole(&format!("listen: {listen}\nadmin: 127.0.0.1:0\n{yaml}")).await
     }
@@ -67,13 +72,11 @@ impl TestGateway {
     }
 
     /// Puts another configuration in force; of its store and other fixed parts nothing is taken.
-    #[allow(dead_code, reason = "not all tests reload")]
     pub(crate) async fn reload(&self, yaml: &str) {
         self.reload_listening("127.0.0.1:0", yaml).await.unwrap();
     }
 
     /// As [`reload`](Self::reload), with listeners as it is written in YAML; it may be refused.
-    #[allow(dead_code, reason = "not all tests reload")]
     pub(crate) async fn reload_listening(
         &self,
         listen: &str,
@@ -116,7 +119,6 @@ impl GatewayProcess {
     }
 
     /// As [`start`](Self::start), as a process to which the shell's `ulimit` was applied with these arguments.
-    #[allow(dead_code, reason = "not all tests run out of something")]
     pub(crate) async fn start_limited(ulimit: &str, yaml: &str) -> Self {
         Self::start_by(Some(ulimit), "127.0.0.1:0", "level: info", yaml).await
     }
@@ -168,13 +170,11 @@ impl GatewayProcess {
     }
 
     /// Its configuration.
-    #[allow(dead_code, reason = "not all tests reload")]
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("gateway.yaml")
     }
 
     /// Puts another file in the place of its configuration, in one step, with the same `listen`, `admin` and `log`.
-    #[allow(dead_code, reason = "not all tests reload")]
     pub(crate) fn write(&self, yaml: &str) {
         let new = self.folder.path().join("new.yaml");
         std::fs::write(&new, format!("{}{yaml}", self.head)).unwrap();
@@ -189,7 +189,6 @@ pub(crate) fn logged_address(line: &str) -> SocketAddr {
 }
 
 /// Lets so much time pass at once, for what runs in this process.
-#[allow(dead_code, reason = "not all tests wait")]
 pub(crate) async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;

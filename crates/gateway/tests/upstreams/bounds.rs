@@ -1,31 +1,15 @@
 //! How many requests a server has at once, and how many wait.
 
-use std::sync::Arc;
-
-use tidegate_testkit::{Client, Speaks, Upstream, body};
-use tokio::sync::Semaphore;
+use tidegate_testkit::{Client, Speaks, Upstream};
 use tokio::task::JoinSet;
 
 use crate::group::{LONG, gateway};
-
-/// A server whose requests end one by one, as the test lets them.
-fn held(speaks: Speaks) -> (Upstream, Arc<Semaphore>) {
-    let free = Arc::new(Semaphore::new(0));
-    let waits = free.clone();
-    let server = Upstream::speaking(speaks, move |_| {
-        let waits = waits.clone();
-        async move {
-            waits.acquire().await.unwrap().forget();
-            http::Response::new(body::full("held"))
-        }
-    });
-    (server, free)
-}
+use crate::support::held::held_one_by_one;
 
 #[tokio::test]
 async fn what_is_too_much_for_a_server_waits_and_what_is_too_much_to_wait_is_a_503() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
-        let (server, free) = held(speaks);
+        let (server, free) = held_one_by_one(speaks);
         let bounds = "max_connections: 2, max_waiting: 3";
         let patient = "timeouts: { connect: 30s }";
         let gateway = gateway(&[server.url()], bounds, patient).await;
@@ -58,7 +42,7 @@ async fn what_is_too_much_for_a_server_waits_and_what_is_too_much_to_wait_is_a_5
 
 #[tokio::test]
 async fn who_waits_too_long_is_answered() {
-    let (server, _free) = held(Speaks::Http1);
+    let (server, _free) = held_one_by_one(Speaks::Http1);
     let bounds = "max_connections: 1";
     let gateway = gateway(&[server.url()], bounds, "timeouts: { connect: 100ms }").await;
     let address = gateway.address;
@@ -74,7 +58,7 @@ async fn who_waits_too_long_is_answered() {
 
 #[tokio::test]
 async fn a_server_with_a_free_place_comes_first() {
-    let (full, _free) = held(Speaks::Http1);
+    let (full, _free) = held_one_by_one(Speaks::Http1);
     let quick = Upstream::ok();
     let bounds = "max_connections: 1";
     // Whoever waited for the full one would wait for long.
@@ -95,8 +79,8 @@ async fn a_server_with_a_free_place_comes_first() {
 #[tokio::test]
 async fn a_request_takes_the_first_place_that_comes_free_at_any_server() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
-        let (slow, _never) = held(speaks.clone());
-        let (quick, free) = held(speaks);
+        let (slow, _never) = held_one_by_one(speaks.clone());
+        let (quick, free) = held_one_by_one(speaks);
         let patient = "timeouts: { connect: 1h }";
         let urls = [slow.url(), quick.url()];
         let gateway = gateway(&urls, "max_connections: 1", patient).await;

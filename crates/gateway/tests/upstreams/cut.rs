@@ -9,10 +9,11 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_testkit::{Action, Client, RawClient, RawUpstream, Speaks, Upstream, When, body};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::group::{LONG, becomes, gateway, metric};
 use crate::support::TestGateway;
+use crate::support::asking::{sample_if_any, until};
 
 /// Half an answer, in each framing that has an end.
 const HALVES: [&str; 3] = [
@@ -46,33 +47,24 @@ impl Logged {
 
     /// Waits for the line of the first request; its outcome, status, error and cut.
     async fn line(&self) -> Value {
-        let deadline = Instant::now() + LONG;
-        loop {
-            let text = fs::read_to_string(&self.file).unwrap();
-            if let Some((line, _)) = text.split_once('\n') {
-                let line: Value = serde_json::from_str(line).unwrap();
-                return json!([line["outcome"], line["status"], line["error"], line["cut"]]);
-            }
-            assert!(Instant::now() < deadline, "there is no line");
-            sleep(Duration::from_millis(5)).await;
-        }
+        let read = || fs::read_to_string(&self.file).unwrap();
+        until("there is a line", async || read().contains('\n')).await;
+        let line: Value = serde_json::from_str(read().lines().next().unwrap()).unwrap();
+        json!([line["outcome"], line["status"], line["error"], line["cut"]])
     }
 
     /// How many answers were cut, by the metrics.
     async fn cut(&self, by: &str) -> u64 {
-        let answer = Client::fresh(self.gateway.admin).get("/metrics").await;
-        let line = format!("tidegate_cut_answers_total{{route=\"all\",by=\"{by}\"}} ");
-        let value = answer.text().lines().find_map(|at| at.strip_prefix(&line));
-        value.map_or(0, |value| value.parse().unwrap())
+        let name = format!("tidegate_cut_answers_total{{route=\"all\",by=\"{by}\"}}");
+        let found = sample_if_any(self.gateway.admin, &name).await;
+        found.unwrap_or(0)
     }
 
     async fn requests(&self, outcome: &str) -> u64 {
-        let answer = Client::fresh(self.gateway.admin).get("/metrics").await;
-        let line = format!(
-            "tidegate_requests_total{{route=\"all\",outcome=\"{outcome}\",status=\"2xx\"}} "
-        );
-        let value = answer.text().lines().find_map(|at| at.strip_prefix(&line));
-        value.map_or(0, |value| value.parse().unwrap())
+        let labels = format!("route=\"all\",outcome=\"{outcome}\",status=\"2xx\"");
+        let name = format!("tidegate_requests_total{{{labels}}}");
+        let found = sample_if_any(self.gateway.admin, &name).await;
+        found.unwrap_or(0)
     }
 }
 
@@ -263,12 +255,12 @@ async fn a_server_that_cuts_answers_is_left_out() {
         let urls = [bad.url(), good.url()];
         let gateway = gateway(&urls, "eject: { for: 1h }", "").await;
         let client = Client::fresh(gateway.address);
-        let deadline = Instant::now() + LONG;
-        while metric(&gateway, "ejections_total", "").await == 0 {
-            assert!(Instant::now() < deadline, "it stays");
+        until("it is left out", async || {
             let request = Request::post("/").body(body::empty()).unwrap();
             _ = client.try_request(request).await;
-        }
+            metric(&gateway, "ejections_total", "").await > 0
+        })
+        .await;
         becomes(&gateway, "servers", "state=\"ejected\"", 1).await;
         assert_eq!(client.get("/").await.status, 200);
     }

@@ -10,6 +10,7 @@ use tidegate_testkit::{Client, Port, Upstream, body};
 use tokio::task::JoinSet;
 
 use crate::group::{LONG, answering, gateway, hanging, metric};
+use crate::support::asking::until;
 
 const REQUESTS: usize = 300;
 const CLIENTS: usize = 16;
@@ -129,10 +130,10 @@ async fn share_at_once(name: &str, bad: String, trouble: impl AsyncFnOnce()) -> 
     let clients = (0..CLIENTS).map(|_| sends(gateway.address, sent.clone(), enough.clone()));
     let clients: JoinSet<_> = clients.collect();
     trouble().await;
-    let deadline = Instant::now() + LONG;
-    while metric(&gateway, "ejections_total", "").await == 0 {
-        assert!(Instant::now() < deadline, "{name}: it is left out");
-    }
+    until("it is left out", async || {
+        metric(&gateway, "ejections_total", "").await > 0
+    })
+    .await;
     let ejected = Instant::now();
     enough.store(
         sent.load(Ordering::Relaxed) + REQUESTS.max(2 * CLIENTS),

@@ -1,15 +1,11 @@
 //! Several servers behind one gateway.
 
-use std::time::Duration;
-
-use http::StatusCode;
+use http::{Method, StatusCode};
 use tidegate_testkit::{Client, Upstream, body};
-use tokio::time::{Instant, sleep};
 
 use crate::support::TestGateway;
-
-/// For what ends by itself: no machine is so busy that this is not enough.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) use crate::support::asking::LONG;
+use crate::support::asking::{sample, sample_becomes, send_body};
 
 /// A gateway whose one route, with `route` among its keys, leads to `urls`, with `upstream` among theirs.
 pub(crate) async fn gateway(urls: &[String], upstream: &str, route: &str) -> TestGateway {
@@ -45,29 +41,29 @@ pub(crate) fn hanging() -> Upstream {
     Upstream::start(|_| std::future::pending())
 }
 
-/// The value of a metric of the group, with these labels besides.
-pub(crate) async fn metric(gateway: &TestGateway, name: &str, labels: &str) -> u64 {
-    let answer = Client::fresh(gateway.admin).get("/metrics").await;
-    let text = answer.text();
-    let comma = if labels.is_empty() { "" } else { "," };
-    let line = format!("tidegate_upstream_{name}{{upstream=\"group\"{comma}{labels}}} ");
-    let value = text.lines().find_map(|at| at.strip_prefix(&line));
-    value
-        .unwrap_or_else(|| panic!("there is no {line}in\n{text}"))
-        .parse()
-        .unwrap()
-}
-
-/// Waits until a metric has this value.
-pub(crate) async fn becomes(gateway: &TestGateway, name: &str, labels: &str, value: u64) {
-    let deadline = Instant::now() + LONG;
-    while metric(gateway, name, labels).await != value {
-        assert!(Instant::now() < deadline, "{name} {labels} is not {value}");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// How many requests each server got.
 pub(crate) fn counts(servers: &[&Upstream]) -> Vec<usize> {
     servers.iter().map(|server| server.count()).collect()
+}
+
+/// Returns the name of a metric of the group, with these labels besides.
+fn of_group(name: &str, labels: &str) -> String {
+    let comma = if labels.is_empty() { "" } else { "," };
+    format!("tidegate_upstream_{name}{{upstream=\"group\"{comma}{labels}}}")
+}
+
+/// Returns the value of a metric of the group.
+pub(crate) async fn metric(gateway: &TestGateway, name: &str, labels: &str) -> u64 {
+    sample(gateway.admin, &of_group(name, labels)).await
+}
+
+/// Waits until a metric of the group has this value.
+pub(crate) async fn becomes(gateway: &TestGateway, name: &str, labels: &str, value: u64) {
+    sample_becomes(gateway.admin, &of_group(name, labels), value).await;
+}
+
+/// Sends a request with a body, and returns the status of its answer.
+pub(crate) async fn ask(client: &Client, method: Method, text: &'static str) -> u16 {
+    let answer = send_body(client, method, "/", &[], body::full(text)).await;
+    answer.status.as_u16()
 }

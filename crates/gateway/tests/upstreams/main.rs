@@ -8,7 +8,7 @@
 )]
 
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
+#[allow(dead_code, reason = "each binary uses its own part")]
 mod support;
 
 /// Several servers behind one gateway.

@@ -1,21 +1,13 @@
 //! What is sent once more, and what is not.
 
-use http::{Method, Request};
-use tidegate_testkit::{Client, Upstream, body};
+use http::Method;
+use tidegate_testkit::{Client, Upstream};
 
-use crate::group::{answering, counts, gateway, hanging, metric};
+use crate::group::{answering, ask, counts, gateway, hanging, metric};
 
 /// Nobody is left out, so that all that happens is a retry.
 const ALL_IN: &str = "eject: none";
 const TWICE: &str = "retries: { attempts: 2, budget: 100% }";
-
-async fn ask(client: &Client, method: Method, text: &'static str) -> u16 {
-    let request = Request::builder().method(method).uri("/");
-    let answer = client
-        .request(request.body(body::full(text)).unwrap())
-        .await;
-    answer.status.as_u16()
-}
 
 #[tokio::test]
 async fn a_safe_request_is_tried_at_another_server() {

@@ -1,31 +1,14 @@
 //! Places of an upstream, of which no client can hold all, and which nobody holds who only sends or reads slowly.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Request, Response};
-use tidegate_testkit::{Client, RawClient, Upstream, body};
-use tokio::sync::Semaphore;
+use tidegate_testkit::{Client, RawClient, Speaks, Upstream};
 use tokio::task::JoinSet;
 
 use crate::group::{LONG, gateway};
 use crate::support::TestGateway;
-
-const FROM: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// A server whose requests end one by one, as the test lets them.
-fn held() -> (Upstream, Arc<Semaphore>) {
-    let free = Arc::new(Semaphore::new(0));
-    let waits = free.clone();
-    let server = Upstream::start(move |_| {
-        let waits = waits.clone();
-        async move {
-            waits.acquire().await.unwrap().forget();
-            Response::new(body::full("held"))
-        }
-    });
-    (server, free)
-}
+use crate::support::asking::get;
+use crate::support::held::held_one_by_one;
 
 async fn behind_a_proxy(server: &Upstream, bounds: &str) -> TestGateway {
     let url = server.url();
@@ -40,10 +23,8 @@ async fn behind_a_proxy(server: &Upstream, bounds: &str) -> TestGateway {
 }
 
 /// A GET of a client at an address.
-async fn get(gateway: std::net::SocketAddr, from: &str) -> u16 {
-    let request = Request::get("/").header(FROM, from);
-    let request = request.body(body::empty()).unwrap();
-    Client::new(gateway).request(request).await.status.as_u16()
+async fn get_from(gateway: std::net::SocketAddr, from: &str) -> u16 {
+    get(&Client::new(gateway), "/", &[("x-forwarded-for", from)]).await
 }
 
 fn count(server: &Upstream, from: &str) -> usize {
@@ -62,20 +43,20 @@ async fn one_address_leaves_a_quarter_to_others_and_they_come_first() {
         // The same /64 is one address.
         (["2001:db8:0:1::1", "2001:db8:0:1::2"], "2001:db8:0:2::1"),
     ] {
-        let (server, free) = held();
+        let (server, free) = held_one_by_one(Speaks::Http1);
         let gateway = behind_a_proxy(&server, "max_connections: 8, max_waiting: 100").await;
         let address = gateway.address;
         let mut asked = JoinSet::new();
         for nth in 0..20 {
-            asked.spawn(get(address, greedy[nth % 2]));
+            asked.spawn(get_from(address, greedy[nth % 2]));
         }
         server.wait_for(6, LONG).await;
         // It waits for nobody, although requests of the other address wait.
-        asked.spawn(get(address, other));
+        asked.spawn(get_from(address, other));
         server.wait_for(7, LONG).await;
         assert_eq!(count(&server, other), 1);
         for _ in 0..3 {
-            asked.spawn(get(address, other));
+            asked.spawn(get_from(address, other));
         }
         server.wait_for(8, LONG).await;
         assert_eq!((server.count(), count(&server, other)), (8, 2));
@@ -87,20 +68,20 @@ async fn one_address_leaves_a_quarter_to_others_and_they_come_first() {
 
 #[tokio::test]
 async fn a_place_that_comes_free_goes_to_the_address_that_has_fewest() {
-    let (server, free) = held();
+    let (server, free) = held_one_by_one(Speaks::Http1);
     let bounds = "max_connections: 2, max_connections_per_ip: 100%";
     let gateway = behind_a_proxy(&server, bounds).await;
     let address = gateway.address;
     let mut asked = JoinSet::new();
     for expected in 1..=2 {
-        asked.spawn(get(address, "198.51.100.1"));
+        asked.spawn(get_from(address, "198.51.100.1"));
         server.wait_for(expected, LONG).await;
     }
     // Waits for a place before the other one comes.
     let mut waiting = JoinSet::new();
-    waiting.spawn(get(address, "198.51.100.1"));
+    waiting.spawn(get_from(address, "198.51.100.1"));
     waits(&gateway, 1).await;
-    waiting.spawn(get(address, "198.51.100.2"));
+    waiting.spawn(get_from(address, "198.51.100.2"));
     waits(&gateway, 2).await;
     free.add_permits(1);
     server.wait_for(3, LONG).await;

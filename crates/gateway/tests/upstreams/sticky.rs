@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Response};
 use tidegate_testkit::{Answer, Client, Upstream, body};
 
-use crate::group::{LONG, becomes, counts, gateway, yaml};
+use crate::group::{becomes, counts, gateway, yaml};
 use crate::support::TestGateway;
+use crate::support::asking::{send, until};
 
 const IN: &str = "state=\"healthy\"";
 const OUT: &str = "state=\"unhealthy\"";
@@ -22,11 +23,7 @@ fn numbered<const N: usize>() -> [Upstream; N] {
 }
 
 async fn ask(client: &Client, headers: &[(&str, &str)]) -> Answer {
-    let mut request = Request::get("/");
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let answer = client.request(request.body(body::empty()).unwrap()).await;
+    let answer = send(client, Method::GET, "/", headers).await;
     assert_eq!(answer.status, 200);
     answer
 }
@@ -136,11 +133,10 @@ async fn a_hot_hash_fills_no_server_beyond_its_bound() {
         open.push(tokio::spawn(async move {
             ask(&client, &[("x-tenant", "hot")]).await;
         }));
-        let deadline = tokio::time::Instant::now() + LONG;
-        while counts(&servers.each_ref()).iter().sum::<usize>() < number {
-            assert!(tokio::time::Instant::now() < deadline);
-            tokio::task::yield_now().await;
-        }
+        until("it has come", async || {
+            counts(&servers.each_ref()).iter().sum::<usize>() == number
+        })
+        .await;
     }
     let mut taken = counts(&servers.each_ref());
     taken.sort_unstable();

@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::lab::{ALL, LONG, Lab, OK, gateway};
+use crate::support::asking::send_get;
 
 /// An upstream that answers with these bytes, cut where the request's `X-Cut` says.
 fn answering_in_two_parts(answer: &'static [u8]) -> RawUpstream {
@@ -187,10 +188,7 @@ async fn s19_promises_without_end_are_no_answer() {
         let mut client = RawClient::connect(lab.gateway.address).await;
         let mut statuses = Vec::new();
         for _ in 0..2 {
-            client
-                .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                .await
-                .unwrap();
+            send_get(&mut client, "/").await;
             statuses.push(client.response(LONG).await.unwrap().status());
         }
         assert_eq!(statuses, [502, 200]);

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::lab::{ALL, LONG, Lab, fresh_address};
 use crate::support::GatewayProcess;
+use crate::support::asking::until;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -156,11 +157,10 @@ async fn flood(most: usize, more: usize, per_ip: usize) {
     assert_eq!(of_one.len(), per_ip);
     drop(of_one);
     drop(guests);
-    let deadline = Instant::now() + LONG;
-    while gateway.process.open_files() > base + 8 {
-        assert!(Instant::now() < deadline, "places are not given back");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("places are given back", async || {
+        gateway.process.open_files() <= base + 8
+    })
+    .await;
     assert_eq!(
         (good.get("/").await.status.as_u16(), good.connections()),
         (200, 1)

@@ -1,10 +1,11 @@
 //! Rules of HTTP for proxies, as docs/http.md tells them.
 
-use std::time::Duration;
-
 use tidegate_testkit::{Action, Client, End, Message, RawClient, RawUpstream, When};
 
-use crate::lab::{ALL, LONG, Lab, OK, gateway};
+use crate::lab::{ALL, LONG, Lab, OK};
+use crate::support::asking::{raw_status, send_get};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// The one answer to these bytes, and how the connection ended.
 async fn ask(lab: &Lab, bytes: &str) -> (String, End) {
@@ -42,10 +43,7 @@ async fn upgrade_required_says_to_what() {
                   Content-Length: 2\r\n\r\nno";
     let lab = Lab::around(RawUpstream::answering(answer), ALL).await;
     let mut client = lab.connect().await;
-    client
-        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/").await;
     let answer = client.response(LONG).await.unwrap();
     assert_eq!(answer.status(), 426);
     assert_eq!(answer.header("upgrade"), Some("websocket"));
@@ -141,16 +139,8 @@ async fn an_answer_with_too_many_headers_is_a_502() {
         let more: String = (0..count).map(|n| format!("X-Part: {n}\r\n")).collect();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{more}\r\nok");
         let lab = Lab::around(RawUpstream::answering(answer), ALL).await;
-        let mut client = lab.connect().await;
-        client
-            .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .await
-            .unwrap();
-        assert_eq!(
-            client.response(LONG).await.unwrap().status(),
-            status,
-            "{count}"
-        );
+        let found = raw_status(lab.gateway.address, GET).await;
+        assert_eq!(found, status, "{count}");
     }
 }
 
@@ -163,38 +153,8 @@ async fn an_answer_with_a_large_head_is_a_502() {
             "x".repeat(bytes)
         );
         let lab = Lab::around(RawUpstream::answering(answer), ALL).await;
-        let mut client = lab.connect().await;
-        client
-            .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .await
-            .unwrap();
-        assert_eq!(
-            client.response(LONG).await.unwrap().status(),
-            status,
-            "{bytes}"
-        );
-    }
-}
-
-/// A server may close a connection that was idle at the moment when a request is sent on it.
-#[tokio::test]
-async fn a_get_on_a_connection_that_was_idle_is_sent_again_if_the_server_closes_it() {
-    for end in [Action::Close, Action::Reset] {
-        // The second request of each connection is not answered.
-        let upstream = RawUpstream::start(When::Request, move |turn| match turn.request {
-            0 => vec![Action::send(OK)],
-            _ => vec![end.clone()],
-        });
-        let gateway = gateway(upstream.url(), ALL).await;
-        let client = Client::fresh(gateway.address);
-        assert_eq!(client.get("/1").await.status, 200);
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        assert_eq!(client.get("/2").await.status, 200);
-        assert_eq!(upstream.requests().len(), 3);
-        // What may have been done is not sent again.
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        assert_eq!(client.post("/3", "body").await.status, 502);
-        assert_eq!(upstream.requests().len(), 4);
+        let found = raw_status(lab.gateway.address, GET).await;
+        assert_eq!(found, status, "{bytes}");
     }
 }
 
@@ -204,10 +164,7 @@ async fn a_client_that_closes_its_side_is_gone() {
     let upstream = RawUpstream::start(When::Request, |_| vec![Action::Hang]);
     let lab = Lab::around(upstream, ALL).await;
     let mut client = RawClient::connect(lab.gateway.address).await;
-    client
-        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/").await;
     lab.upstream.wait_for(LONG, |seen| !seen.is_empty()).await;
     client.finish().await;
     let (answer, end) = client.read_to_close(LONG).await;

@@ -9,9 +9,7 @@ use tidegate_testkit::{End, Message, RawClient, RawUpstream};
 use tokio::task::JoinSet;
 
 use crate::support::TestGateway;
-
-/// For what ends by itself: no machine is so busy that this is not enough.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) use crate::support::asking::LONG;
 
 /// What a timer of the gateway may be early by: it counts in milliseconds.
 pub(crate) const SLACK: Duration = Duration::from_millis(20);

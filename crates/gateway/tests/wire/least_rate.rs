@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::lab::{LONG, Lab, OK, gateway};
 use crate::support::TestGateway;
+use crate::support::asking::until;
 
 /// How far a client may fall behind.
 const AFTER: Duration = Duration::from_millis(400);
@@ -41,15 +42,10 @@ pub(crate) async fn metric(gateway: &TestGateway, line: &str) -> u64 {
 pub(crate) async fn counted(gateway: &TestGateway, part: &str, count: u64) {
     let cut = format!("tidegate_slow_clients_total{{part=\"{part}\"}}");
     let slow = "tidegate_requests_total{route=\"all\",outcome=\"slow\"";
-    let deadline = Instant::now() + LONG;
-    loop {
-        let found = (metric(gateway, &cut).await, metric(gateway, slow).await);
-        if found == (count, count) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{found:?} of {part}");
-        sleep(TICK).await;
-    }
+    until(&format!("{count} of {part}"), async || {
+        (metric(gateway, &cut).await, metric(gateway, slow).await) == (count, count)
+    })
+    .await;
 }
 
 /// Sends `part` again and again until there is an answer.

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
+#[allow(dead_code, reason = "each binary uses its own part")]
 mod support;
 
 /// What all subjects need: a gateway between bytes and bytes, and cases sent in every way.

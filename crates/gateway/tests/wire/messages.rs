@@ -6,6 +6,7 @@ use tidegate_testkit::{
 };
 
 use crate::lab::{ALL, LONG, Lab, gateway};
+use crate::support::asking::send_get;
 
 /// Asks twice on one connection, so that the second is out of step if the first is.
 async fn ask(lab: &Lab, method: &str) -> [Message; 2] {
@@ -183,10 +184,7 @@ async fn an_http_1_0_upstream_is_understood() {
     let lab = Lab::around(upstream, ALL).await;
     let mut client = lab.connect().await;
     for _ in 0..2 {
-        client
-            .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .await
-            .unwrap();
+        send_get(&mut client, "/").await;
         let got = client.response(LONG).await.unwrap();
         assert_eq!(
             (&*got.start, got.text()),

@@ -4,6 +4,7 @@
 use tidegate_testkit::{End, Message, RawClient};
 
 use crate::lab::{LONG, Lab, ONE_A_DAY};
+use crate::support::asking::send_get;
 
 /// The rest of a body that would be a request of its own, to a route without a limit.
 const SMUG: &str = "GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -11,10 +12,7 @@ const SMUG: &str = "GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n";
 /// A client whose limit is used up.
 async fn exhausted(lab: &Lab) -> RawClient {
     let mut client = lab.connect().await;
-    client
-        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/").await;
     assert_eq!(client.response(LONG).await.unwrap().status(), 200);
     client
 }
@@ -189,9 +187,6 @@ async fn s13_who_asks_and_is_admitted_is_asked_for_the_body() {
         ("hi", None)
     );
     // The connection is in step.
-    client
-        .send("GET /last HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/last").await;
     assert_eq!(client.response(LONG).await.unwrap().status(), 429);
 }

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::lab::{ALL, LONG, Lab, SLACK, gateway};
 use crate::support::TestGateway;
+use crate::support::asking::send_get;
 
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -107,10 +108,7 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     let (_upstream, gateway, given_up) = endless().await;
     let from = Instant::now();
     let mut client = RawClient::connect(gateway.address).await;
-    client
-        .send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/endless").await;
     timeout(LONG, given_up.notified())
         .await
         .expect("the upstream still sends");

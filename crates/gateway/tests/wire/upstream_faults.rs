@@ -1,6 +1,5 @@
 //! Upstreams that cannot be reached, hang, break off or say too much: what clients are told.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -204,22 +203,6 @@ const HALVES: [&str; 4] = [
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
 ];
 
-/// The client gets the half, and nothing that it could take for the end.
-#[tokio::test]
-async fn an_answer_that_breaks_off_is_broken_off() {
-    for half in HALVES {
-        for end in [Action::Close, Action::Reset, Action::Hang] {
-            let script = [Action::send(half), end];
-            let lab = Lab::around(first(move || script.to_vec()), &impatient()).await;
-            let mut client = lab.connect().await;
-            client.send(GET).await.unwrap();
-            let error = client.response(LONG).await.unwrap_err().kind();
-            let broken = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
-            assert!(broken.contains(&error), "{half}: {error}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn an_answer_that_breaks_off_over_http_2_is_an_error() {
     for half in HALVES {
@@ -240,14 +223,7 @@ async fn an_answer_that_breaks_off_over_http_2_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_a_502() {
-    let many = "X: y\r\n".repeat(101);
-    let large = format!("X: {}\r\n", "y".repeat(300 * 1024));
-    for headers in [many, large] {
-        let answer = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: 0\r\n\r\n");
-        let upstream = first(move || vec![Action::send(answer.clone())]);
-        fails_once(&Lab::around(upstream, ALL).await, 502).await;
-    }
+async fn a_head_without_end_is_a_502() {
     for endless in ["X: y\r\n", "y"] {
         let start = Action::send("HTTP/1.1 200 OK\r\nX: ");
         let script = [start, Action::Repeat(endless.into())];
