@@ -8,8 +8,8 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tidegate_testkit::{Answer, Client, Upstream};
 
-use crate::callers::{FAR, TRUST, ask, listed, token};
-use crate::kit::{Bench, LONG, on_both_stores, page, send, shown, tells_of_limits, told};
+use crate::callers::{JWT, TRUST, ask, bearer, listed};
+use crate::kit::{Bench, LONG, on_both_stores, sample, send, shown, tells_of_limits, told};
 use crate::support::GatewayProcess;
 
 /// An address that a trusted proxy names.
@@ -74,9 +74,8 @@ routes:
             let answer = ask(client, "/", &[from(address)]).await;
             assert_eq!(answer.status, status, "{address}");
         }
-        let (_, metrics) = page(bench.gateway.admin, "/metrics").await;
-        let counted = "tidegate_exempt_requests_total{route=\"/**\"} 21";
-        assert!(metrics.lines().any(|line| line == counted), "{metrics}");
+        let counted = "tidegate_exempt_requests_total{route=\"/**\"}";
+        assert_eq!(sample(bench.gateway.admin, counted).await, 21);
         bench.stop().await;
     })
     .await;
@@ -183,30 +182,21 @@ routes:
 /// A token is not verified for an address that is denied, nor for one that a limit refuses, but for a user who may be exempt.
 #[tokio::test]
 async fn an_exempt_user_is_served_from_an_address_that_used_its_limit_up() {
-    const SECRET: &str = "hunter2 and 25 more characters";
     on_both_stores(async |store| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, SECRET).unwrap();
         let bench = Bench::start(&format!(
             "
 {store}
 {TRUST}
-clients: [{{ jwt: {{ algorithms: [HS256], key_file: \"{}\" }} }}]
+clients: [{{ jwt: {{ {JWT} }} }}]
 exempt: [\"user_id:7\"]
 limits:
   guard: {{ fixed_window: {{ limit: 1, window: 31d }}, per: [ip] }}
 always: [guard]
 routes:
   - {{ path: /**, upstream: UPSTREAM }}
-",
-            file.display()
+"
         ))
         .await;
-        let bearer = |user: &str| {
-            let claims = json!({ "sub": user, "exp": FAR });
-            format!("Bearer {}", token(SECRET, &claims))
-        };
         let (exempt, other) = (bearer("7"), bearer("8"));
         for (bearer, status) in [(&other, 200), (&other, 429), (&exempt, 200), (&exempt, 200)] {
             let answer = ask(&bench.client, "/", &[("authorization", bearer)]).await;
@@ -242,39 +232,18 @@ routes: [{{ name: api, path: /**, upstream: \"{}\", limits: [own] }}]
         serde_json::from_str(&line).unwrap()
     };
     let (denied, exempt, plain) = (line(1).await, line(2).await, line(3).await);
-    let of = |line: &Value| {
-        let fields = ["outcome", "denied_by", "exempt", "error"];
-        fields.map(|field| line.get(field).cloned().unwrap_or_default())
-    };
-    let null = Value::Null;
-    assert_eq!(
-        of(&denied),
-        [
-            json!("denied"),
-            json!("user_id:42"),
-            null.clone(),
-            json!("denied")
-        ]
-    );
-    assert_eq!(
-        of(&exempt),
-        [
-            json!("forwarded"),
-            null.clone(),
-            json!("10.0.0.0/8"),
-            null.clone()
-        ]
-    );
-    assert_eq!(
-        of(&plain),
-        [json!("forwarded"), null.clone(), null.clone(), null]
-    );
-    let (_, metrics) = page(gateway.admin, "/metrics").await;
+    let fields = ["outcome", "denied_by", "exempt", "error"];
+    let of = |line: &Value| json!(fields.map(|field| line[field].clone()));
+    let user = json!(["denied", "user_id:42", null, "denied"]);
+    assert_eq!(of(&denied), user);
+    let network = json!(["forwarded", null, "10.0.0.0/8", null]);
+    assert_eq!(of(&exempt), network);
+    assert_eq!(of(&plain), json!(["forwarded", null, null, null]));
     for counted in [
-        "tidegate_requests_total{route=\"api\",outcome=\"denied\",status=\"4xx\"} 1",
-        "tidegate_exempt_requests_total{route=\"api\"} 1",
+        "tidegate_requests_total{route=\"api\",outcome=\"denied\",status=\"4xx\"}",
+        "tidegate_exempt_requests_total{route=\"api\"}",
     ] {
-        assert!(metrics.lines().any(|line| line == counted), "{metrics}");
+        assert_eq!(sample(gateway.admin, counted).await, 1);
     }
     let status = crate::status::status(gateway.admin).await;
     assert_eq!(status.requests.outcomes["denied"], 1);
@@ -282,18 +251,14 @@ routes: [{{ name: api, path: /**, upstream: \"{}\", limits: [own] }}]
 
 #[tokio::test]
 async fn what_is_required_must_be_shown() {
-    const SECRET: &str = "hunter2 and 25 more characters";
     on_both_stores(async |store| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, SECRET).unwrap();
         let bench = Bench::start(&format!(
             "
 {store}
 {TRUST}
 clients:
   - api_key: {{ keys: [{}] }}
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\" }}
+  - jwt: {{ {JWT} }}
   - user_id: {{}}
 require: verified
 limits:
@@ -306,12 +271,10 @@ routes:
   - {{ path: /page, upstream: UPSTREAM, cors: {{ origins: [\"https://app.example.com\"] }} }}
   - {{ path: /any, upstream: UPSTREAM }}
 ",
-            listed("acme"),
-            file.display()
+            listed("acme")
         ))
         .await;
-        let claims = json!({ "sub": "1", "exp": FAR });
-        let bearer = format!("Bearer {}", token(SECRET, &claims));
+        let bearer = bearer("1");
         let (key, made_up) = (("x-api-key", "acme-key"), ("x-api-key", "made-up"));
         let token = ("authorization", &*bearer);
         let names = ["www-authenticate", "access-control-allow-origin", "vary"];

@@ -33,6 +33,26 @@ pub(crate) fn token(secret: &str, claims: &serde_json::Value) -> String {
     format!("{text}.{}", base64url(signature.as_ref()))
 }
 
+/// The secret of the tokens that [`JWT`] verifies.
+pub(crate) const TOKEN_KEY: &str = include_str!("token.key");
+
+/// Settings of `jwt` for tokens signed with [`TOKEN_KEY`].
+pub(crate) const JWT: &str = concat!(
+    "algorithms: [HS256], key_file: \"",
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/it/token.key\""
+);
+
+/// The `Authorization` of a user, with a token of [`TOKEN_KEY`].
+pub(crate) fn bearer(user: &str) -> String {
+    bearer_of(&serde_json::json!({ "sub": user, "exp": FAR }))
+}
+
+/// The `Authorization` of these claims.
+pub(crate) fn bearer_of(claims: &serde_json::Value) -> String {
+    format!("Bearer {}", token(TOKEN_KEY, claims))
+}
+
 /// Without padding (RFC 7515, 2).
 pub(crate) fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

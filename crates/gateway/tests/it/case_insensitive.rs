@@ -1,10 +1,7 @@
 //! Routes in front of an upstream that takes `/API/Login` and `/api/login.` for `/api/login`.
 
-use std::process::Command;
-
-use tidegate_testkit::RawClient;
-
-use crate::kit::{Bench, LONG, on_both_stores};
+use crate::kit::{Bench, on_both_stores, raw_status};
+use crate::support::commands::{explained, written};
 
 async fn start(store: &str) -> Bench {
     Bench::start(&format!(
@@ -30,10 +27,8 @@ routes:
 }
 
 async fn status(bench: &Bench, method: &str, target: &str) -> u16 {
-    let mut client = RawClient::connect(bench.gateway.address).await;
     let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.send(&request).await.unwrap();
-    client.response(LONG).await.unwrap().status()
+    raw_status(bench.gateway.address, &request).await
 }
 
 async fn one_budget(store: &str) {
@@ -103,27 +98,18 @@ async fn a_prefix_is_stripped_in_any_case() {
 
 #[test]
 fn explain_says_that_case_does_not_count() {
-    let folder = tempfile::tempdir().unwrap();
     let yaml = "
 limits: { login: { fixed_window: { limit: 2, window: 1h } } }
 routes:
   - { name: login, path: /api/login, upstream: http://h, limits: [login], case_insensitive: true }
   - { name: exact, path: /**, upstream: http://h }
 ";
-    std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-    let explain = |path: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command
-            .current_dir(folder.path())
-            .args(["explain", "GET", path]);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let (folder, _file) = written(yaml);
+    let explain = |path: &str| explained(&folder, &["GET", path]).join("\n");
     let text = explain("/API/Login.");
     assert!(
-        text.contains("route:    login, in letters of either case\n"),
+        text.contains("route:    login, in letters of either case"),
         "{text}"
     );
-    assert!(explain("/api/other").contains("route:    exact\n"));
+    assert!(explain("/api/other").contains("route:    exact"));
 }

@@ -3,32 +3,25 @@
 use serde_json::{Value, json};
 use tidegate_testkit::Client;
 
-use crate::callers::{FAR, at, left, token};
+use crate::callers::{FAR, JWT, TOKEN_KEY, at, left, token};
 use crate::kit::{Bench, get, on_both_stores};
 
-const TOKEN_KEY: &str = "the tokens' own secret of 32 bytes";
-
 /// A gateway with a limit of 100 per tenant, and one of 1,000 per client and organisation.
-async fn verifying(store: &str) -> (Bench, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
-    let bench = Bench::start(&format!(
+async fn verifying(store: &str) -> Bench {
+    Bench::start(&format!(
         "
 {store}
 clients:
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\", claims: [tenant, org.id] }}
+  - jwt: {{ {JWT}, claims: [tenant, org.id] }}
 limits:
   tenant: {{ fixed_window: {{ limit: 100, window: 31d }}, per: [\"claim:tenant\"] }}
   org: {{ fixed_window: {{ limit: 1000, window: 31d }}, per: [client, \"claim:org.id\"] }}
 routes:
   - {{ path: /tenant, upstream: UPSTREAM, limits: [tenant] }}
   - {{ path: /org, upstream: UPSTREAM, limits: [org] }}
-",
-        file.display(),
+"
     ))
-    .await;
-    (bench, folder)
+    .await
 }
 
 fn signed(secret: &str, user: &str, more: Value) -> String {
@@ -47,7 +40,7 @@ async fn left_with(client: &Client, path: &str, bearer: &str) -> u64 {
 }
 
 async fn of_tenants(store: &str) {
-    let (bench, _folder) = verifying(store).await;
+    let bench = verifying(store).await;
     let (one, other) = (at(&bench, 2), at(&bench, 3));
     let acme = |user| bearer(user, json!({ "tenant": "acme" }));
     assert_eq!(left_with(&one, "/tenant", &acme("1")).await, 99);
@@ -70,7 +63,7 @@ async fn the_users_of_a_tenant_share_its_budget() {
 }
 
 async fn of_nobody(store: &str) {
-    let (bench, _folder) = verifying(store).await;
+    let bench = verifying(store).await;
     let (one, other) = (at(&bench, 2), at(&bench, 3));
     let forged = signed(
         "a secret that nobody believes in",
@@ -109,7 +102,7 @@ async fn a_request_without_the_claim_counts_by_its_address() {
 }
 
 async fn of_organisations(store: &str) {
-    let (bench, _folder) = verifying(store).await;
+    let bench = verifying(store).await;
     let client = at(&bench, 2);
     let of = |user, org: u64| bearer(user, json!({ "org": { "id": org } }));
     assert_eq!(left_with(&client, "/org", &of("1", 7)).await, 999);
@@ -127,19 +120,15 @@ async fn a_claim_in_an_object_splits_the_budget_of_a_client() {
 /// A token is not verified for an address that is refused anyway, and a limit per claim is no limit per address.
 #[tokio::test]
 async fn a_limit_per_claim_and_address_needs_the_token_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
     let bench = Bench::start(&format!(
         "
 clients:
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\", claims: [tenant] }}
+  - jwt: {{ {JWT}, claims: [tenant] }}
 limits:
   both: {{ fixed_window: {{ limit: 1, window: 31d }}, per: [ip, \"claim:tenant\"] }}
 routes:
   - {{ path: /**, upstream: UPSTREAM, limits: [both] }}
-",
-        file.display(),
+"
     ))
     .await;
     let client = at(&bench, 2);

@@ -1,6 +1,5 @@
 //! Whom a limit counts for: clients do not spend each other's budgets, and nobody gets a second one.
 
-use http::Method;
 use tidegate_testkit::Client;
 
 use crate::kit::{Bench, get, on_both_stores, send};
@@ -128,108 +127,63 @@ async fn an_address_is_what_the_trusted_proxy_saw() {
     on_both_stores(forwarded).await;
 }
 
-async fn addresses(store: &str) {
-    let kinds = ["client", "ip", "api_key", "user_id"];
-    let limit = |per| {
-        format!("  by-{per}: {{ fixed_window: {{ limit: 1, window: 31d }}, per: [{per}] }}\n")
-    };
-    let route = |per| format!("  - {{ path: /{per}, upstream: UPSTREAM, limits: [by-{per}] }}\n");
-    let (limits, routes) = (kinds.map(limit).concat(), kinds.map(route).concat());
-    let bench = Bench::start(&format!("{store}limits:\n{limits}routes:\n{routes}")).await;
-    for per in kinds {
-        let path = format!("/{per}");
-        assert_eq!(from(&bench, 1).get(&path).await.status, 200, "{per}");
-        assert_eq!(from(&bench, 2).get(&path).await.status, 200, "{per}");
-        assert_eq!(from(&bench, 1).get(&path).await.status, 429, "{per}");
+/// Requests by what they are counted per: the last part of the address, method, path and host, and whether another one is admitted.
+const COUNTED: [(&str, &str); 9] = [
+    // Whatever a source would name, an address is what there is.
+    (
+        "[client]",
+        "1 GET /one a 200, 2 GET /one a 200, 1 GET /two b 429",
+    ),
+    (
+        "[ip]",
+        "1 GET /one a 200, 2 GET /one a 200, 1 GET /two b 429",
+    ),
+    (
+        "[api_key]",
+        "1 GET /one a 200, 2 GET /one a 200, 1 GET /two b 429",
+    ),
+    (
+        "[user_id]",
+        "1 GET /one a 200, 2 GET /one a 200, 1 GET /two b 429",
+    ),
+    ("[]", "1 GET /one a 200, 1 GET /two a 429, 2 GET /two b 429"),
+    (
+        "[route]",
+        "1 GET /one a 200, 2 GET /one a 429, 2 GET /two a 200",
+    ),
+    (
+        "[client, route]",
+        "1 GET /one a 200, 1 GET /one a 429, 1 GET /two a 200, 1 GET /two a 429, 2 GET /one a 200, 2 GET /two a 200",
+    ),
+    // HEAD is GET.
+    (
+        "[method]",
+        "1 HEAD /one a 200, 1 GET /one a 429, 1 POST /one a 200, 1 POST /two a 429, 1 HEAD /two a 429",
+    ),
+    (
+        "[host]",
+        "1 GET /one a.example.com 200, 1 GET /one b.example.com 200, 1 GET /two a.example.com 429, \
+         1 GET /two A.Example.COM 429, 1 GET /two a.example.com:8080 429, 1 GET /two a.example.com. 429",
+    ),
+];
+
+#[tokio::test]
+async fn a_limit_counts_per_what_it_says() {
+    for (per, requests) in COUNTED {
+        on_both_stores(async |store| {
+            let bench = once(store, "", per).await;
+            for request in requests.split(", ") {
+                let words: Vec<_> = request.split(' ').collect();
+                let [last, method, path, host, status] = words[..] else {
+                    panic!("{request}");
+                };
+                let client = from(&bench, last.parse().unwrap());
+                let method = method.parse().unwrap();
+                let answer = send(&client, method, path, &[("host", host)]).await;
+                assert_eq!(answer.status.as_str(), status, "{per}: {request}");
+            }
+            bench.stop().await;
+        })
+        .await;
     }
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn two_addresses_are_two_clients() {
-    on_both_stores(addresses).await;
-}
-
-async fn routes(store: &str) {
-    let bench = once(store, "", "[route]").await;
-    let (one, two) = (from(&bench, 1), from(&bench, 2));
-    assert_eq!(one.get("/one").await.status, 200);
-    assert_eq!(
-        two.get("/one").await.status,
-        429,
-        "one budget for all clients"
-    );
-    assert_eq!(two.get("/two").await.status, 200, "and another per route");
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_per_route() {
-    on_both_stores(routes).await;
-}
-
-async fn clients_and_routes(store: &str) {
-    let bench = once(store, "", "[client, route]").await;
-    for client in [from(&bench, 1), from(&bench, 2)] {
-        for path in ["/one", "/two"] {
-            assert_eq!(client.get(path).await.status, 200);
-            assert_eq!(client.get(path).await.status, 429);
-        }
-    }
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_per_client_and_route() {
-    on_both_stores(clients_and_routes).await;
-}
-
-async fn everybody(store: &str) {
-    let bench = once(store, "", "[]").await;
-    assert_eq!(from(&bench, 1).get("/one").await.status, 200);
-    assert_eq!(from(&bench, 1).get("/two").await.status, 429);
-    assert_eq!(from(&bench, 2).get("/two").await.status, 429);
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_for_all_together() {
-    on_both_stores(everybody).await;
-}
-
-async fn methods(store: &str) {
-    let bench = once(store, "", "[method]").await;
-    let client = &bench.client;
-    assert_eq!(send(client, Method::HEAD, "/one", &[]).await.status, 200);
-    assert_eq!(send(client, Method::GET, "/one", &[]).await.status, 429);
-    assert_eq!(send(client, Method::POST, "/one", &[]).await.status, 200);
-    assert_eq!(send(client, Method::POST, "/two", &[]).await.status, 429);
-    assert_eq!(send(client, Method::HEAD, "/two", &[]).await.status, 429);
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_per_method_takes_head_for_get() {
-    on_both_stores(methods).await;
-}
-
-async fn hosts(store: &str) {
-    let bench = once(store, "", "[host]").await;
-    let client = &bench.client;
-    assert_eq!(get(client, "/one", &[("host", "a.example.com")]).await, 200);
-    assert_eq!(get(client, "/one", &[("host", "b.example.com")]).await, 200);
-    for same in [
-        "a.example.com",
-        "A.Example.COM",
-        "a.example.com:8080",
-        "a.example.com.",
-    ] {
-        assert_eq!(get(client, "/two", &[("host", same)]).await, 429, "{same}");
-    }
-    bench.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_per_host_knows_it_in_every_spelling() {
-    on_both_stores(hosts).await;
 }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, Request};
 use tidegate_testkit::{Client, RawClient, RawUpstream, body};
 
-use crate::callers::{ask, at, last_client, listed};
+use crate::callers::{JWT, ask, at, bearer, last_client, listed};
 use crate::kit::{Bench, LONG, on_both_stores};
 use crate::support::TestGateway;
 
@@ -66,24 +66,11 @@ async fn the_upstream_is_told_the_client_by_nobody_but_the_gateway() {
 
 #[tokio::test]
 async fn a_user_whom_no_header_can_hold_is_nobody_and_adds_no_line() {
-    let secret = "a key for tokens";
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), secret).unwrap();
-    let yaml = YAML.replace(
-        "{ api_key: { keys: [ALPHA] } }",
-        &format!(
-            "{{ jwt: {{ algorithms: [HS256], key_file: \"{}\" }} }}",
-            file.path().display()
-        ),
-    );
-    let bench = Bench::start(&yaml).await;
+    let jwt = format!("{{ jwt: {{ {JWT} }} }}");
+    let bench = Bench::start(&YAML.replace("{ api_key: { keys: [ALPHA] } }", &jwt)).await;
     for user in ["a\r\nx-evil: 1", "a\nb", "a\0b"] {
-        let claims = serde_json::json!({ "sub": user, "exp": crate::callers::FAR });
-        let bearer = format!("Bearer {}", crate::callers::token(secret, &claims));
-        let headers = [
-            ("authorization", bearer.as_str()),
-            ("x-client-id", "mallory"),
-        ];
+        let bearer = bearer(user);
+        let headers = [("authorization", &*bearer), ("x-client-id", "mallory")];
         assert_eq!(ask(&at(&bench, 1), "/", &headers).await.status, 200);
         assert_eq!(last_client(&bench), "ip:127.0.0.1", "{user:?}");
         let arrived = bench.upstream.requests().pop().unwrap();
@@ -173,73 +160,30 @@ async fn forwarded(store: &str) {
             header("x-forwarded-for"),
         ]
     };
-    for (last, lines, expected) in [
-        (
-            1,
-            &["for=192.0.2.1"][..],
-            [
-                "ip:192.0.2.1",
-                "for=192.0.2.1, for=127.0.0.1",
-                "192.0.2.1, 127.0.0.1",
-            ],
-        ),
-        (
-            1,
-            &["for=\"[2001:db8::1]:4711\";proto=https;by=10.0.0.1"],
-            [
-                "ip:2001:db8::",
-                "for=\"[2001:db8::1]:4711\";proto=https;by=10.0.0.1, for=127.0.0.1",
-                "2001:db8::1, 127.0.0.1",
-            ],
-        ),
-        (
-            1,
-            &["for=6.6.6.6", "For=192.0.2.1, for=127.0.0.1"],
-            [
-                "ip:192.0.2.1",
-                "for=6.6.6.6, For=192.0.2.1, for=127.0.0.1, for=127.0.0.1",
-                "192.0.2.1, 127.0.0.1",
-            ],
-        ),
-        // What the caller wrote cannot swallow what the proxy saw.
-        (
-            1,
-            &["for=\"6.6.6.6, for=192.0.2.1"],
-            [
-                "ip:192.0.2.1",
-                // What would swallow the hops behind it is not told on.
-                "for=192.0.2.1, for=127.0.0.1",
-                "192.0.2.1, 127.0.0.1",
-            ],
-        ),
+    // The last part of the peer's address, the lines of Forwarded, and what the upstream is told: client, Forwarded, X-Forwarded-For.
+    let own = "for=127.0.0.1";
+    for row in [
+        "1 | for=192.0.2.1 | ip:192.0.2.1 | for=192.0.2.1, OWN | 192.0.2.1, 127.0.0.1",
+        r#"1 | for="[2001:db8::1]:4711";proto=https;by=10.0.0.1 | ip:2001:db8:: |
+           for="[2001:db8::1]:4711";proto=https;by=10.0.0.1, OWN | 2001:db8::1, 127.0.0.1"#,
+        "1 | for=6.6.6.6 & For=192.0.2.1, for=127.0.0.1 | ip:192.0.2.1 |
+         for=6.6.6.6, For=192.0.2.1, for=127.0.0.1, OWN | 192.0.2.1, 127.0.0.1",
+        // What the caller wrote cannot swallow what the proxy saw. What would swallow the hops behind it is not told on.
+        r#"1 | for="6.6.6.6, for=192.0.2.1 | ip:192.0.2.1 | for=192.0.2.1, OWN | 192.0.2.1, 127.0.0.1"#,
         // Hidden and missing hops end the walk where it is.
-        (
-            1,
-            &["for=192.0.2.1, for=_hidden"],
-            [
-                "ip:127.0.0.1",
-                "for=192.0.2.1, for=_hidden, for=127.0.0.1",
-                "127.0.0.1",
-            ],
-        ),
-        (
-            1,
-            &["for=192.0.2.1, for=unknown"],
-            [
-                "ip:127.0.0.1",
-                "for=192.0.2.1, for=unknown, for=127.0.0.1",
-                "127.0.0.1",
-            ],
-        ),
-        (1, &[], ["ip:127.0.0.1", "for=127.0.0.1", "127.0.0.1"]),
-        (
-            2,
-            &["for=192.0.2.1"],
-            ["ip:127.0.0.2", "for=127.0.0.2", "127.0.0.2"],
-        ),
-        (2, &[], ["ip:127.0.0.2", "for=127.0.0.2", "127.0.0.2"]),
+        "1 | for=192.0.2.1, for=_hidden | ip:127.0.0.1 | for=192.0.2.1, for=_hidden, OWN | 127.0.0.1",
+        "1 | for=192.0.2.1, for=unknown | ip:127.0.0.1 | for=192.0.2.1, for=unknown, OWN | 127.0.0.1",
+        "1 | | ip:127.0.0.1 | OWN | 127.0.0.1",
+        "2 | for=192.0.2.1 | ip:127.0.0.2 | for=127.0.0.2 | 127.0.0.2",
+        "2 | | ip:127.0.0.2 | for=127.0.0.2 | 127.0.0.2",
     ] {
-        assert_eq!(told(last, lines).await, expected, "{lines:?}");
+        let cells: Vec<_> = row
+            .split('|')
+            .map(|cell| cell.trim().replace("OWN", own))
+            .collect();
+        let lines = cells[1].split(" & ").filter(|line| !line.is_empty());
+        let found = told(cells[0].parse().unwrap(), &lines.collect::<Vec<_>>()).await;
+        assert_eq!(found[..], cells[2..], "{row}");
     }
     bench.stop().await;
 }

@@ -1,7 +1,7 @@
 //! What becomes of API keys that are not listed: the next source, a refusal, or a client each.
 
 use crate::callers::{ask, at, last_client, listed};
-use crate::kit::{Bench, number, on_both_stores, page, shown, tells_of_limits, told};
+use crate::kit::{Bench, number, on_both_stores, sample, shown, tells_of_limits, told};
 
 async fn start(store: &str, unknown: &str) -> Bench {
     Bench::start(&format!(
@@ -22,10 +22,7 @@ routes:
 }
 
 async fn unknown_total(bench: &Bench) -> u64 {
-    let (_, text) = page(bench.gateway.admin, "/metrics").await;
-    let mut lines = text.lines();
-    let count = lines.find_map(|line| line.strip_prefix("tidegate_unknown_api_keys_total "));
-    count.unwrap().parse().unwrap()
+    sample(bench.gateway.admin, "tidegate_unknown_api_keys_total").await
 }
 
 async fn fall_through(store: &str, unknown: &str) {
@@ -52,10 +49,6 @@ async fn fall_through(store: &str, unknown: &str) {
 #[tokio::test]
 async fn by_default_the_next_source_names_who_shows_an_unknown_key() {
     on_both_stores(async |store| fall_through(store, "").await).await;
-}
-
-#[tokio::test]
-async fn fall_through_is_the_default() {
     fall_through("store: memory", ", unknown: fall_through").await;
 }
 

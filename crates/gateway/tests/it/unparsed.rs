@@ -47,40 +47,20 @@ fn outcomes(outcome: &str) -> String {
 async fn each_is_answered_with_a_problem_and_counted() {
     let bench = Bench::start("routes: [{ path: /**, upstream: UPSTREAM }]").await;
     let long = "x".repeat(300 << 10);
+    let of = |line: &str, more: &str| format!("{line}\r\nHost: a\r\n{more}\r\n");
+    let two_lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
+    let (large, many) = (format!("X: {long}\r\n"), "X: y\r\n".repeat(200));
     let cases = [
         (BAD.to_owned(), 400, "bad_head"),
-        ("GE(T / HTTP/1.1\r\nHost: a\r\n\r\n".into(), 400, "bad_head"),
+        (of("GE(T / HTTP/1.1", ""), 400, "bad_head"),
+        (of("GET /\u{1} HTTP/1.1", ""), 400, "bad_head"),
+        (of("GET /?q#a HTTP/1.1", ""), 400, "bad_head"),
+        (of("GET / HTTP/3.7", ""), 400, "bad_head"),
+        (of("POST / HTTP/1.1", two_lengths) + "x", 400, "bad_head"),
+        (of("GET / HTTP/1.1", &large), 431, "headers_too_large"),
+        (of("GET / HTTP/1.1", &many), 431, "headers_too_large"),
         (
-            "GET /\u{1} HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            400,
-            "bad_head",
-        ),
-        (
-            "GET /?q#a HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            400,
-            "bad_head",
-        ),
-        ("GET / HTTP/3.7\r\nHost: a\r\n\r\n".into(), 400, "bad_head"),
-        (
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx".into(),
-            400,
-            "bad_head",
-        ),
-        (
-            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"),
-            431,
-            "headers_too_large",
-        ),
-        (
-            format!(
-                "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
-                "X: y\r\n".repeat(200)
-            ),
-            431,
-            "headers_too_large",
-        ),
-        (
-            format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"),
+            of(&format!("GET /{long} HTTP/1.1"), ""),
             414,
             "target_too_long",
         ),

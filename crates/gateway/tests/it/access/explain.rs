@@ -1,11 +1,9 @@
 //! `tidegate explain` names the line of the configuration that denies or exempts.
 
-use std::process::Command;
-
 use crate::callers::listed;
+use crate::support::commands::{explained, written};
 
 fn explain(arguments: &[&str]) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
     let yaml = format!(
         "trusted_proxies: [127.0.0.1]
 clients: [{{ api_key: {{ keys: [{}] }} }}, {{ user_id: {{}} }}]
@@ -25,17 +23,9 @@ routes:
 ",
         listed("alpha")
     );
-    std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+    let (folder, _file) = written(&yaml);
     std::fs::write(folder.path().join("denied.txt"), "# bad\n198.51.100.7\n").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let command = command.current_dir(folder.path()).arg("explain");
-    let output = command.arg("GET").args(arguments).output().unwrap();
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(str::to_owned).collect()
+    explained(&folder, &[&["GET"], arguments].concat())
 }
 
 #[track_caller]

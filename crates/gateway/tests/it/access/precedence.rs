@@ -3,11 +3,9 @@
 use http::StatusCode;
 use serde_json::json;
 
-use crate::callers::{FAR, TRUST, ask, at, left, listed, token};
+use crate::callers::{FAR, JWT, TOKEN_KEY, TRUST, ask, at, bearer_of, left, listed, token};
 use crate::kit::{Bench, on_both_stores, shown, told};
 use crate::overrides::{clear, plan, set};
-
-const SECRET: &str = "hunter2 and 25 more characters";
 
 /// Numbers of the plans `small`, `middle` and `large` beside the limit's own, 9.
 const REST: &str = "
@@ -31,9 +29,6 @@ routes:
 #[tokio::test]
 async fn of_two_things_that_are_said_of_a_client_the_table_says_which_counts() {
     on_both_stores(async |store| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, SECRET).unwrap();
         let keys = ["exempt", "plain", "small", "large"].map(|name| match name {
             "large" => listed(name).replace(" }", ", plan: large }"),
             _ => listed(name),
@@ -43,236 +38,69 @@ async fn of_two_things_that_are_said_of_a_client_the_table_says_which_counts() {
 {store}
 {TRUST}
 clients:
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\", plan_claim: tier }}
+  - jwt: {{ {JWT}, plan_claim: tier }}
   - api_key: {{ unknown: reject, keys: [{}] }}
 {REST}",
-            file.display(),
             keys.join(", ")
         ))
         .await;
         let client = tidegate_testkit::Client::new(bench.gateway.address).knows("www-authenticate");
-        let bearer = |user: &str, tier: serde_json::Value| {
-            let claims = json!({ "sub": user, "exp": FAR, "tier": tier });
-            format!("Bearer {}", token(SECRET, &claims))
-        };
-        let (nobody, key) = (String::new(), |name: &str| format!("{name}-key"));
-        let plain = |id: &str| bearer(id, serde_json::Value::Null);
-        let (exempt, forbidden) = ((200, None, None), (403, None, None));
-        let unauthorized = (401, None, None);
-        let with = |limit: u64| shown(200, limit, limit - 1);
-        for (what, target, address, bearer, key, expected) in [
-            (
-                "deny and exempt, by address",
-                "/",
-                "192.0.2.1",
-                &nobody,
-                &nobody,
-                forbidden,
-            ),
-            (
-                "deny and exempt of a route",
-                "/exempt",
-                "198.51.100.1",
-                &plain("66"),
-                &nobody,
-                forbidden,
-            ),
-            (
-                "deny, and an exempt key",
-                "/",
-                "192.0.2.9",
-                &nobody,
-                &key("exempt"),
-                forbidden,
-            ),
-            (
-                "a denied user with a key",
-                "/",
-                "198.51.100.2",
-                &plain("66"),
-                &key("plain"),
-                forbidden,
-            ),
-            (
-                "a user with an exempt key",
-                "/",
-                "198.51.100.3",
-                &plain("1"),
-                &key("exempt"),
-                with(9),
-            ),
-            (
-                "an exempt key alone",
-                "/",
-                "198.51.100.4",
-                &nobody,
-                &key("exempt"),
-                exempt,
-            ),
-            (
-                "an exempt address, a wrong key",
-                "/",
-                "203.0.113.1",
-                &nobody,
-                &key("wrong"),
-                unauthorized,
-            ),
-            (
-                "an exempt address without a key",
-                "/required",
-                "203.0.113.2",
-                &nobody,
-                &nobody,
-                unauthorized,
-            ),
-            (
-                "allowed and denied",
-                "/allowed",
-                "192.0.2.2",
-                &nobody,
-                &key("small"),
-                forbidden,
-            ),
-            (
-                "exempt and not allowed",
-                "/allowed",
-                "203.0.113.200",
-                &nobody,
-                &nobody,
-                forbidden,
-            ),
-            (
-                "exempt and allowed by its address",
-                "/allowed",
-                "203.0.113.100",
-                &nobody,
-                &nobody,
-                exempt,
-            ),
-            (
-                "a token that names the client, and an allowed key",
-                "/allowed",
-                "198.51.100.8",
-                &plain("2"),
-                &key("small"),
-                with(9),
-            ),
-            (
-                "not allowed, without what is required",
-                "/allowed/required",
-                "198.51.100.9",
-                &nobody,
-                &nobody,
-                unauthorized,
-            ),
-            (
-                "not allowed, with what is required",
-                "/allowed/required",
-                "198.51.100.9",
-                &nobody,
-                &key("small"),
-                forbidden,
-            ),
-            (
-                "exempt, with a plan",
-                "/",
-                "203.0.113.3",
-                &nobody,
-                &key("large"),
-                exempt,
-            ),
-            (
-                "a member whose key has a plan",
-                "/",
-                "10.1.0.1",
-                &nobody,
-                &key("large"),
-                with(30),
-            ),
-            (
-                "a member whose token has a plan",
-                "/",
-                "10.0.0.1",
-                &bearer("7", json!("large")),
-                &nobody,
-                with(30),
-            ),
-            (
-                "a member by name and by network",
-                "/",
-                "10.1.0.2",
-                &nobody,
-                &key("small"),
-                with(10),
-            ),
-            (
-                "a network in a network",
-                "/",
-                "10.1.0.3",
-                &nobody,
-                &nobody,
-                with(20),
-            ),
-            (
-                "the larger network",
-                "/",
-                "10.2.0.3",
-                &nobody,
-                &nobody,
-                with(10),
-            ),
-            (
-                "a plan that is not defined",
-                "/",
-                "10.1.0.4",
-                &bearer("8", json!("none")),
-                &nobody,
-                with(9),
-            ),
-            (
-                "a list of plans",
-                "/",
-                "10.1.0.5",
-                &bearer("9", json!(["large", "middle"])),
-                &nobody,
-                with(9),
-            ),
-            (
-                "a token and a key with a plan each",
-                "/",
-                "198.51.100.6",
-                &bearer("10", json!("middle")),
-                &key("large"),
-                with(20),
-            ),
-            (
-                "a token without a plan, a key with one",
-                "/",
-                "198.51.100.7",
-                &plain("11"),
-                &key("large"),
-                with(9),
-            ),
-            (
-                "no member of any",
-                "/",
-                "198.51.100.5",
-                &nobody,
-                &nobody,
-                with(9),
-            ),
+        // The case, the target, the address; the token's user, with a plan or a list of plans; the key; and the answer: the
+        // limit's number, or what is said instead.
+        for row in [
+            "deny and exempt, by address | / | 192.0.2.1 | - | - | forbidden",
+            "deny and exempt of a route | /exempt | 198.51.100.1 | 66 | - | forbidden",
+            "deny, and an exempt key | / | 192.0.2.9 | - | exempt | forbidden",
+            "a denied user with a key | / | 198.51.100.2 | 66 | plain | forbidden",
+            "a user with an exempt key | / | 198.51.100.3 | 1 | exempt | 9",
+            "an exempt key alone | / | 198.51.100.4 | - | exempt | exempt",
+            "an exempt address, a wrong key | / | 203.0.113.1 | - | wrong | unauthorized",
+            "an exempt address without a key | /required | 203.0.113.2 | - | - | unauthorized",
+            "allowed and denied | /allowed | 192.0.2.2 | - | small | forbidden",
+            "exempt and not allowed | /allowed | 203.0.113.200 | - | - | forbidden",
+            "exempt and allowed by its address | /allowed | 203.0.113.100 | - | - | exempt",
+            "a token that names the client, and an allowed key | /allowed | 198.51.100.8 | 2 | small | 9",
+            "not allowed, without what is required | /allowed/required | 198.51.100.9 | - | - | unauthorized",
+            "not allowed, with what is required | /allowed/required | 198.51.100.9 | - | small | forbidden",
+            "exempt, with a plan | / | 203.0.113.3 | - | large | exempt",
+            "a member whose key has a plan | / | 10.1.0.1 | - | large | 30",
+            "a member whose token has a plan | / | 10.0.0.1 | 7 large | - | 30",
+            "a member by name and by network | / | 10.1.0.2 | - | small | 10",
+            "a network in a network | / | 10.1.0.3 | - | - | 20",
+            "the larger network | / | 10.2.0.3 | - | - | 10",
+            "a plan that is not defined | / | 10.1.0.4 | 8 none | - | 9",
+            "a list of plans | / | 10.1.0.5 | 9 large+middle | - | 9",
+            "a token and a key with a plan each | / | 198.51.100.6 | 10 middle | large | 20",
+            "a token without a plan, a key with one | / | 198.51.100.7 | 11 | large | 9",
+            "no member of any | / | 198.51.100.5 | - | - | 9",
         ] {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let [what, target, address, user, key, expected] = cells[..] else {
+                panic!("{row}");
+            };
+            let (sub, tier) = user.split_once(' ').unwrap_or((user, ""));
+            let tier = match tier.split_once('+') {
+                Some((one, other)) => json!([one, other]),
+                None => json!(Some(tier).filter(|tier| !tier.is_empty())),
+            };
+            let bearer = bearer_of(&json!({ "sub": sub, "exp": FAR, "tier": tier }));
+            let key_text = format!("{key}-key");
             let mut headers = vec![("x-forwarded-for", address)];
-            headers.extend(
-                [("authorization", &**bearer)]
-                    .iter()
-                    .filter(|it| !it.1.is_empty()),
-            );
-            headers.extend([("x-api-key", &**key)].iter().filter(|it| !it.1.is_empty()));
+            headers.extend((user != "-").then_some(("authorization", &*bearer)));
+            headers.extend((key != "-").then_some(("x-api-key", &*key_text)));
+            let expected = match expected {
+                "exempt" => (200, None, None),
+                "forbidden" => (403, None, None),
+                "unauthorized" => (401, None, None),
+                limit => {
+                    let limit = limit.parse().unwrap();
+                    shown(200, limit, limit - 1)
+                }
+            };
             let answer = ask(&client, target, &headers).await;
             let found = match answer.status {
                 // What a 401 was charged is not told.
-                StatusCode::UNAUTHORIZED => unauthorized,
+                StatusCode::UNAUTHORIZED => (401, None, None),
                 _ => told(&answer),
             };
             assert_eq!(found, expected, "{what}");
@@ -286,26 +114,21 @@ clients:
 #[tokio::test]
 async fn a_plan_by_override_and_another_have_a_budget_each() {
     on_both_stores(async |store| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, SECRET).unwrap();
         let bench = Bench::start(&format!(
             "
 {store}
 {TRUST}
 clients:
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\", plan_claim: tier }}
+  - jwt: {{ {JWT}, plan_claim: tier }}
   - api_key: {{ keys: [{}, {}, {}] }}
 {REST}",
-            file.display(),
             listed("exempt"),
             listed("small"),
             listed("large").replace(" }", ", plan: large }"),
         ))
         .await;
         let admin = bench.gateway.admin;
-        let claims = json!({ "sub": "1", "exp": FAR, "tier": "large" });
-        let bearer = format!("Bearer {}", token(SECRET, &claims));
+        let bearer = bearer_of(&json!({ "sub": "1", "exp": FAR, "tier": "large" }));
         for (name, header, other) in [
             ("api_key:large", ("x-api-key", "large-key"), 30),
             ("user_id:1", ("authorization", &*bearer), 30),
@@ -328,13 +151,7 @@ clients:
 #[tokio::test]
 async fn a_claim_is_counted_whoever_names_the_client() {
     on_both_stores(async |store| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("secret");
-        std::fs::write(&file, SECRET).unwrap();
-        let jwt = format!(
-            "algorithms: [HS256], key_file: \"{}\", claims: [tenant]",
-            file.display()
-        );
+        let jwt = format!("{JWT}, claims: [tenant]");
         let bench = Bench::start(&format!(
             "
 {store}
@@ -356,7 +173,7 @@ routes:
         let (one, other) = (at(&bench, 2), at(&bench, 3));
         let signed = |user: &str, tenant: &str| {
             let claims = json!({ "sub": user, "exp": FAR, "tenant": tenant });
-            token(SECRET, &claims)
+            token(TOKEN_KEY, &claims)
         };
         let (first, second) = (signed("1", "a"), signed("2", "b"));
         let bearer = format!("Bearer {first}");

@@ -1,15 +1,11 @@
 use std::collections::HashSet;
 
-use serde_json::json;
-use tempfile::TempDir;
-use tidegate_testkit::{RawClient, RedisServer};
+use tidegate_testkit::RedisServer;
 
 use crate::callers::{
-    FAR, TRUST, all_keys_are_ours_and_end, ask, at, left, limit_keys, listed, token,
+    JWT, TRUST, all_keys_are_ours_and_end, ask, at, bearer, left, limit_keys, listed,
 };
-use crate::kit::{Bench, LONG, exact, get, on_both_stores, send};
-
-const TOKEN_KEY: &str = "the tokens' own secret";
+use crate::kit::{Bench, exact, get, on_both_stores, raw_status, send};
 
 /// What others have put between the parts of a key, or into a pattern.
 const NASTY: [&str; 11] = [
@@ -30,31 +26,19 @@ const NASTY: [&str; 11] = [
 const CONTROL: [&str; 4] = ["a\r\nFLUSHALL\r\n", "a\n", "a\0", "a\u{7f}"];
 
 /// A gateway that takes users from tokens, whose claims hold any character.
-async fn of_users(store: &str, limit: &str) -> (Bench, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
-    let bench = Bench::start(&format!(
+async fn of_users(store: &str, limit: &str) -> Bench {
+    Bench::start(&format!(
         "
 {store}
 {TRUST}
-clients: [{{ jwt: {{ algorithms: [HS256], key_file: \"{}\" }} }}, {{ user_id: {{}} }}]
+clients: [{{ jwt: {{ {JWT} }} }}, {{ user_id: {{}} }}]
 limits:
   own: {{ {limit} }}
 routes:
   - {{ path: /**, upstream: UPSTREAM, limits: [own] }}
-",
-        file.display()
+"
     ))
-    .await;
-    (bench, folder)
-}
-
-fn bearer(user: &str) -> String {
-    format!(
-        "Bearer {}",
-        token(TOKEN_KEY, &json!({ "sub": user, "exp": FAR }))
-    )
+    .await
 }
 
 async fn header_values(store: &str) {
@@ -69,10 +53,8 @@ routes:
     ))
     .await;
     let raw = async |lines: &str| {
-        let mut client = RawClient::connect(bench.gateway.address).await;
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-        client.send(&request).await.unwrap();
-        client.response(LONG).await.unwrap().status()
+        raw_status(bench.gateway.address, &request).await
     };
     let huge = "h".repeat(8_000);
     for (lines, status) in [
@@ -124,10 +106,8 @@ routes:
         ("X_API_Key: alpha-key\r\n", "ip:127.0.0.1"),
     ];
     for (lines, client) in cases {
-        let mut raw = RawClient::connect(bench.gateway.address).await;
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-        raw.send(&request).await.unwrap();
-        assert_eq!(raw.response(LONG).await.unwrap().status(), 200);
+        assert_eq!(raw_status(bench.gateway.address, &request).await, 200);
         assert_eq!(crate::callers::last_client(&bench), client, "{lines:?}");
     }
     bench.stop().await;
@@ -219,7 +199,7 @@ async fn b11_parts_of_a_key_cannot_flow_into_each_other() {
 }
 
 async fn nasty_users(store: &str) {
-    let (bench, _folder) = of_users(store, "fixed_window: { limit: 3, window: 31d }").await;
+    let bench = of_users(store, "fixed_window: { limit: 3, window: 31d }").await;
     let client = at(&bench, 1);
     for remaining in [2, 1] {
         for user in NASTY {
@@ -248,7 +228,7 @@ async fn b11_users_with_any_characters_leave_nothing_of_them_in_redis() {
     let redis = RedisServer::start().await;
     let limit =
         "fixed_window: { limit: 3, window: 31d }, per: [client, method, \"header:x-tenant\"]";
-    let (bench, _folder) = of_users(&exact(&redis), limit).await;
+    let bench = of_users(&exact(&redis), limit).await;
     let client = at(&bench, 1);
     for user in NASTY.iter().chain(&CONTROL[..3]) {
         let bearer = bearer(user);
@@ -290,8 +270,7 @@ async fn b12_users_who_name_a_slot_are_spread_over_all_slots() {
         "the specification's own example"
     );
     let redis = RedisServer::start().await;
-    let (bench, _folder) =
-        of_users(&exact(&redis), "fixed_window: { limit: 3, window: 31d }").await;
+    let bench = of_users(&exact(&redis), "fixed_window: { limit: 3, window: 31d }").await;
     let proxy = at(&bench, 1);
     for user in 0..USERS {
         let user = format!("{{a}}{user}");

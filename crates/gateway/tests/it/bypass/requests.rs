@@ -1,10 +1,12 @@
 use std::net::Ipv4Addr;
 
 use http::Method;
-use tidegate_testkit::{Answer, Client, RawClient};
+use tidegate_testkit::{Answer, Client};
 
 use crate::callers::{ask, at, listed};
-use crate::kit::{Bench, LONG, get, number, on_both_stores, send, shown, tells_of_limits, told};
+use crate::kit::{
+    Bench, get, number, on_both_stores, raw_status, send, shown, tells_of_limits, told,
+};
 
 /// One admitted request per what `per` says, on a route for everything.
 async fn once(store: &str, path: &str, per: &str) -> Bench {
@@ -22,10 +24,8 @@ routes:
 
 /// The status of a request target that no client library would send.
 async fn raw(bench: &Bench, target: &str) -> u16 {
-    let mut client = RawClient::connect(bench.gateway.address).await;
     let request = format!("GET {target} HTTP/1.1\r\nHost: api.example.com\r\n\r\n");
-    client.send(&request).await.unwrap();
-    client.response(LONG).await.unwrap().status()
+    raw_status(bench.gateway.address, &request).await
 }
 
 async fn paths(store: &str) {

@@ -3,10 +3,8 @@
 use serde_json::json;
 use tidegate_testkit::{Message, RawClient};
 
-use crate::callers::{FAR, at, last_client, left, listed, token};
+use crate::callers::{FAR, JWT, TOKEN_KEY, at, bearer, last_client, left, listed, token};
 use crate::kit::{Bench, LONG, get, on_both_stores};
-
-const TOKEN_KEY: &str = "the tokens' own secret";
 
 /// What Apache, lighttpd, nginx or Go's CGI make one variable of.
 fn spellings(name: &str) -> Vec<String> {
@@ -30,14 +28,14 @@ fn folded(name: &str) -> String {
 }
 
 /// Everything that a limit can be counted by; 127.0.0.1 is trusted.
-async fn reading(store: &str, token_file: &str) -> Bench {
+async fn reading(store: &str) -> Bench {
     Bench::start(&format!(
         "
 {store}
 trusted_proxies: [127.0.0.1]
 clients:
   - api_key: {{ unknown: reject, keys: [{}] }}
-  - jwt: {{ header: X-Token, algorithms: [HS256], key_file: \"{token_file}\" }}
+  - jwt: {{ header: X-Token, {JWT} }}
   - user_id: {{}}
   - ip: {{}}
 forward_client: X-Client-Id
@@ -54,10 +52,7 @@ routes:
 }
 
 async fn other_spellings(store: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
-    let bench = reading(store, &file.display().to_string()).await;
+    let bench = reading(store).await;
     let bearer = token(TOKEN_KEY, &json!({ "sub": "rider", "exp": FAR }));
     for (name, value) in [
         ("x-api-key", "alpha-key"),
@@ -120,16 +115,13 @@ async fn raw(bench: &Bench, last: u8, lines: &str) -> Message {
 
 /// `always` allows two requests of an address.
 async fn two_values(store: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
     let bench = Bench::start(&format!(
         "
 {store}
 trusted_proxies: [127.0.0.1]
 clients:
   - api_key: {{ keys: [{}] }}
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\" }}
+  - jwt: {{ {JWT} }}
   - user_id: {{}}
 limits:
   guard: {{ fixed_window: {{ limit: 2, window: 31d }}, per: [ip] }}
@@ -138,11 +130,9 @@ always: [guard]
 routes: [{{ path: /**, upstream: UPSTREAM, limits: [own] }}]
 ",
         listed("alpha"),
-        file.display(),
     ))
     .await;
-    let bearer = token(TOKEN_KEY, &json!({ "sub": "rider", "exp": FAR }));
-    let bearer = format!("Authorization: Bearer {bearer}\r\n");
+    let bearer = format!("Authorization: {}\r\n", bearer("rider"));
     let key = "X-API-Key: alpha-key\r\n";
     for (peer, lines) in [
         (2, format!("{key}{key}")),

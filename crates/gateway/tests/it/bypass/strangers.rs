@@ -1,11 +1,10 @@
 use serde_json::json;
 
 use crate::callers::{
-    FAR, at, base64url, claims_of, last_client, left, listed, sha256, token, told_upstream,
+    FAR, JWT, TOKEN_KEY, at, base64url, bearer, claims_of, last_client, left, listed, sha256,
+    token, told_upstream,
 };
 use crate::kit::{Bench, get, on_both_stores};
-
-const TOKEN_KEY: &str = "the tokens' own secret";
 
 /// A victim: how it is known, where it connects from, and what it sends.
 struct Victim {
@@ -16,7 +15,6 @@ struct Victim {
 
 impl Victim {
     fn all() -> Vec<Self> {
-        let bearer = token(TOKEN_KEY, &json!({ "sub": "rider-9", "exp": FAR }));
         let victim = |client, last, header: Option<(&'static str, &str)>| Self {
             client,
             last,
@@ -28,7 +26,7 @@ impl Victim {
             victim(
                 "user_id:rider-9",
                 3,
-                Some(("authorization", &format!("Bearer {bearer}"))),
+                Some(("authorization", &bearer("rider-9"))),
             ),
             victim("ip:127.0.0.3", 3, None),
             victim("ip:192.0.2.66", 1, Some(("x-forwarded-for", "192.0.2.66"))),
@@ -61,20 +59,12 @@ fn attempts() -> Vec<Vec<(&'static str, String)>> {
         claims.push(("x-user-id", format!("ip:{address}")));
         attempts.extend(claims.into_iter().map(|claim| vec![claim]));
     }
-    for name in [
-        "alpha",
-        "api_key:alpha",
-        "alpha-ke",
-        "alpha-keys",
-        "ALPHA-KEY",
-    ] {
+    for name in "alpha api_key:alpha alpha-ke alpha-keys ALPHA-KEY".split(' ') {
         attempts.push(vec![("x-api-key", name.to_owned())]);
     }
     attempts.push(vec![("x-api-key", sha256("alpha-key"))]);
-    attempts.push(vec![(
-        "x-api-key",
-        format!("sha256:{}", sha256("alpha-key")),
-    )]);
+    let hash = format!("sha256:{}", sha256("alpha-key"));
+    attempts.push(vec![("x-api-key", hash)]);
     attempts.push(vec![("x_api_key", "alpha-key".to_owned())]);
     for user in ["rider-7", "rider-9"] {
         for header in [
@@ -120,20 +110,16 @@ fn attempts() -> Vec<Vec<(&'static str, String)>> {
 }
 
 async fn strangers(store: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
     let head = format!(
         "
 trusted_proxies: [127.0.0.1]
 clients:
   - api_key: {{ keys: [{}] }}
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\" }}
+  - jwt: {{ {JWT} }}
   - user_id: {{}}
   - ip: {{}}
 ",
-        listed("alpha"),
-        file.display()
+        listed("alpha")
     );
     let bench = told_upstream(store, &head, "[client]").await;
     let victims = Victim::all();

@@ -1,26 +1,16 @@
 use serde_json::json;
 use tidegate_testkit::{Client, RedisServer};
 
-use crate::callers::{FAR, at, limit_keys, listed, token};
+use crate::callers::{FAR, JWT, at, bearer_of, limit_keys, listed, token};
 use crate::kit::{Bench, exact, get, number, on_both_stores, sample, send, until};
 
-const TOKEN_KEY: &str = "the tokens' own secret";
-
 /// A gateway that verifies tokens, with these limits, of which a route has these; `always` has those.
-async fn verifying(
-    store: &str,
-    limits: &str,
-    always: &str,
-    route: &str,
-) -> (Bench, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token.key");
-    std::fs::write(&file, TOKEN_KEY).unwrap();
-    let bench = Bench::start(&format!(
+async fn verifying(store: &str, limits: &str, always: &str, route: &str) -> Bench {
+    Bench::start(&format!(
         "
 {store}
 clients:
-  - jwt: {{ algorithms: [HS256], key_file: \"{}\", invalid: reject, plan_claim: plan }}
+  - jwt: {{ {JWT}, invalid: reject, plan_claim: plan }}
   - api_key: {{ keys: [{}] }}
 plans: {{ gold: {{ free: unlimited }} }}
 limits:
@@ -30,15 +20,9 @@ always: [{always}]
 routes:
   - {{ path: /**, upstream: UPSTREAM, limits: [{route}] }}
 ",
-        file.display(),
         listed("alpha"),
     ))
-    .await;
-    (bench, folder)
-}
-
-fn bearer(claims: &serde_json::Value) -> String {
-    format!("Bearer {}", token(TOKEN_KEY, claims))
+    .await
 }
 
 fn forged() -> String {
@@ -57,9 +41,9 @@ async fn verified(bench: &Bench) -> u64 {
 
 async fn refused_first(store: &str) {
     let guard = "  guard: { fixed_window: { limit: 3, window: 31d }, per: [ip] }";
-    let (bench, _folder) = verifying(store, guard, "guard", "").await;
+    let bench = verifying(store, guard, "guard", "").await;
     let client = at(&bench, 2);
-    let unknown = bearer(&json!({ "sub": "rider", "exp": FAR, "plan": "lead" }));
+    let unknown = bearer_of(&json!({ "sub": "rider", "exp": FAR, "plan": "lead" }));
     for seen in 1..=3 {
         assert_eq!(with(&client, &unknown).await, 200);
         assert_eq!(verified(&bench).await, seen);
@@ -104,9 +88,9 @@ async fn an_address_that_is_refused_has_no_token_verified() {
 async fn a_budget_that_begins_anew_elsewhere_is_seen_soon() {
     let redis = RedisServer::start().await;
     let guard = "  guard: { fixed_window: { limit: 1, window: 31d }, per: [ip] }";
-    let (bench, _folder) = verifying(&exact(&redis), guard, "guard", "").await;
+    let bench = verifying(&exact(&redis), guard, "guard", "").await;
     let client = at(&bench, 2);
-    let good = bearer(&json!({ "sub": "rider", "exp": FAR }));
+    let good = bearer_of(&json!({ "sub": "rider", "exp": FAR }));
     for status in [200, 429, 429] {
         assert_eq!(with(&client, &good).await, status);
     }
@@ -124,9 +108,9 @@ async fn a_budget_that_begins_anew_elsewhere_is_seen_soon() {
 
 async fn on_the_route(store: &str) {
     let own = "  own: { fixed_window: { limit: 2, window: 31d }, per: [ip, route] }";
-    let (bench, _folder) = verifying(store, own, "", "own").await;
+    let bench = verifying(store, own, "", "own").await;
     let client = at(&bench, 2);
-    let good = bearer(&json!({ "sub": "rider", "exp": FAR }));
+    let good = bearer_of(&json!({ "sub": "rider", "exp": FAR }));
     // A token that is refused is charged to nothing but `always`.
     for _ in 0..3 {
         assert_eq!(with(&client, &forged()).await, 401);
@@ -150,10 +134,10 @@ async fn by_whom(store: &str) {
     let limits = "
   watched: { fixed_window: { limit: 1, window: 31d }, per: [ip], action: observe }
   user: { fixed_window: { limit: 5, window: 31d }, per: [user_id] }";
-    let (bench, _folder) = verifying(store, limits, "watched", "free, user").await;
+    let bench = verifying(store, limits, "watched", "free, user").await;
     let client = at(&bench, 2);
-    let plain = bearer(&json!({ "sub": "a", "exp": FAR }));
-    let gold = bearer(&json!({ "sub": "b", "exp": FAR, "plan": "gold" }));
+    let plain = bearer_of(&json!({ "sub": "a", "exp": FAR }));
+    let gold = bearer_of(&json!({ "sub": "b", "exp": FAR, "plan": "gold" }));
     for status in [200, 200, 429, 429] {
         assert_eq!(with(&client, &plain).await, status);
     }
@@ -174,9 +158,9 @@ async fn a_limit_that_a_plan_changes_waits_for_the_plan() {
 /// A refusal that begins a block begins it, whatever comes with the request.
 async fn blocks(store: &str) {
     let guard = "  guard: { fixed_window: { limit: 1, window: 1s }, per: [ip], block: 1h }";
-    let (bench, _folder) = verifying(store, guard, "", "guard").await;
+    let bench = verifying(store, guard, "", "guard").await;
     let client = at(&bench, 2);
-    let good = bearer(&json!({ "sub": "rider", "exp": FAR }));
+    let good = bearer_of(&json!({ "sub": "rider", "exp": FAR }));
     let headers = [("authorization", good.as_str())];
     let refusal = loop {
         // Two in one second come sooner or later.
