@@ -2,31 +2,21 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use tidegate_testkit::Process;
 
-use crate::kit::{LONG, page};
+use crate::kit::{LONG, page, page_json};
 use crate::support::GatewayProcess;
+use crate::support::commands::{self, tidegate, written};
 
 const ROUTES: &str = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]\n";
 
-fn tidegate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(arguments);
-    command
-}
-
 /// Status and both outputs of a command that ends by itself.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    let text = [stdout, stderr].concat();
-    (status.code(), String::from_utf8(text).unwrap())
+    let (status, out, err) = commands::ended(command);
+    (status, out + &err)
 }
 
 #[test]
@@ -54,8 +44,7 @@ async fn version_commit_and_profile_are_the_same_everywhere() {
         "tidegate_build_info{{version=\"{version}\",commit=\"{commit}\",profile=\"{profile}\","
     );
     assert!(metrics.contains(&row), "{row}");
-    let (_, config) = page(gateway.admin, "/config").await;
-    let config: Value = serde_json::from_str(&config).unwrap();
+    let config = page_json(gateway.admin, "/config").await;
     for (key, value) in [
         ("program", version),
         ("commit", commit),
@@ -64,9 +53,7 @@ async fn version_commit_and_profile_are_the_same_everywhere() {
         assert_eq!(config[key], value, "{config}");
     }
     // A file that names the port, because the gateway's own asks for any.
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, format!("admin: \"{}\"\n{ROUTES}", gateway.admin)).unwrap();
+    let (_folder, file) = written(&format!("admin: \"{}\"\n{ROUTES}", gateway.admin));
     let (status, text) = ended(tidegate(&["check", "--running", "-c"]).arg(&file));
     assert_eq!(status, Some(0), "{text}");
     let line = format!("running: tidegate {build}, with configuration ");
@@ -81,9 +68,7 @@ async fn health_is_asked_of_the_admin_port() {
     assert_eq!(health(&["--admin", &url]), (Some(0), "ok\n".to_owned()));
     let (status, text) = health(&["--admin", &url, "--ready"]);
     assert_eq!(status, Some(0), "{text}");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, format!("admin: \"{}\"\n{ROUTES}", gateway.admin)).unwrap();
+    let (_folder, file) = written(&format!("admin: \"{}\"\n{ROUTES}", gateway.admin));
     let (status, text) = health(&["-c", file.to_str().unwrap()]);
     assert_eq!(status, Some(0), "{text}");
     // A file that is wrong on disk is no failure of the gateway.
@@ -118,10 +103,8 @@ async fn the_variable_names_the_file_and_the_start_says_which_was_read() {
 fn no_color_leaves_the_log_on_a_terminal_plain() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
     // The log has lines before the port is found in use, which ends the process.
-    std::fs::write(&file, format!("listen: \"{address}\"\n{ROUTES}")).unwrap();
+    let (_folder, file) = written(&format!("listen: \"{address}\"\n{ROUTES}"));
     let run = format!(
         "{} run -c {}",
         env!("CARGO_BIN_EXE_tidegate"),

@@ -1,13 +1,12 @@
 //! `tidegate client`: what is printed of one client's budgets, and what when there is no gateway to ask.
 
-use std::process::{Command, Output};
-
 use tempfile::TempDir;
 use tidegate_testkit::{RedisServer, Upstream};
 
 use crate::callers::listed;
 use crate::kit::{get, ready};
 use crate::support::TestGateway;
+use crate::support::commands::{Ended, ended_beside, tidegate, written};
 
 const TOKEN: &str = "k7-Vq+0pE/2s=hunter2";
 
@@ -37,9 +36,7 @@ routes:
 }
 
 fn folder(yaml: &str) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-    folder
+    written(yaml).0
 }
 
 impl Running {
@@ -66,30 +63,16 @@ impl Running {
 }
 
 /// Status, standard output and standard error of `tidegate client`.
-async fn client(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String, String) {
+async fn client(folder: &TempDir, arguments: &[&str]) -> Ended {
     client_with(folder, arguments, &[]).await
 }
 
 /// As [`client`], with these variables in its environment.
-async fn client_with(
-    folder: &TempDir,
-    arguments: &[&str],
-    variables: &[(&str, &str)],
-) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .arg("client")
-        .args(arguments)
-        .envs(variables.iter().copied())
-        .current_dir(folder.path());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = output.await.unwrap().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+async fn client_with(folder: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = tidegate(&["client"]);
+    command.args(arguments).current_dir(folder.path());
+    command.envs(variables.iter().copied());
+    ended_beside(command).await
 }
 
 /// The table without the times at which all is back.

@@ -1,16 +1,16 @@
 //! What people type: what is printed where, and with which status a command ends.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tidegate_testkit::Process;
 
 use crate::kit::LONG;
+use crate::support::commands::{Ended, ended, fed, tidegate, written as file};
 
 const GOOD: &str = "
 limits:
@@ -20,32 +20,7 @@ routes:
 max_connections: 100
 ";
 
-fn tidegate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(arguments);
-    command
-}
-
-/// A configuration in a folder of its own.
-fn file(yaml: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, yaml).unwrap();
-    (folder, file)
-}
-
-/// Status, standard output and standard error of a command that ends by itself.
-fn ended(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
-}
-
-fn check(file: &Path) -> (Option<i32>, String, String) {
+fn check(file: &Path) -> Ended {
     ended(tidegate(&["check", "-c"]).arg(file))
 }
 
@@ -188,47 +163,15 @@ fn the_schema_is_one_and_knows_every_key() {
     assert_eq!(schema["additionalProperties"], false);
     let mut keys: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     keys.sort_unstable();
-    assert_eq!(
-        keys,
-        [
-            "admin",
-            "allow",
-            "always",
-            "clients",
-            "deny",
-            "deny_file",
-            "exempt",
-            "forward_client",
-            "headers",
-            "health",
-            "limits",
-            "listen",
-            "log",
-            "max_body",
-            "max_connections",
-            "max_connections_per_ip",
-            "max_memory",
-            "overrides_file",
-            "plans",
-            "reject",
-            "request_id_in_answers",
-            "require",
-            "response_headers",
-            "routes",
-            "secret",
-            "store",
-            "timeouts",
-            "tracing",
-            "trusted_proxies",
-            "unmatched",
-            "upstreams",
-        ]
-    );
+    let expected = "admin allow always clients deny deny_file exempt forward_client headers health \
+        limits listen log max_body max_connections max_connections_per_ip max_memory overrides_file plans reject \
+        request_id_in_answers require response_headers routes secret store timeouts tracing trusted_proxies unmatched \
+        upstreams";
+    assert_eq!(keys, expected.split(' ').collect::<Vec<_>>());
 }
 
-/// The line with this beginning from a gateway that must not start: it ends with status 2, and within a second. A
-/// machine that is busy with other tests may need three attempts for the latter.
-/// Sees that no gateway starts from this file, and returns the line that begins so. `code` is the exit status.
+/// Sees that no gateway starts from this file, within a second, and returns the line that begins so. `code` is the exit status. A
+/// machine that is busy with other tests may need three attempts.
 async fn refused(file: &Path, code: i32, beginning: &str) -> String {
     let mut took = Vec::new();
     for _ in 0..3 {
@@ -329,15 +272,9 @@ async fn an_address_of_another_machine_is_told_from_a_port_in_use() {
 #[test]
 fn a_key_that_can_be_guessed_gets_no_entry() {
     let hash = |key: &str| {
-        let mut command = tidegate(&["keys", "hash", "acme"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut running = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stdin = running.stdin.take().unwrap();
-        stdin.write_all(key.as_bytes()).unwrap();
-        drop(stdin);
-        let output = running.wait_with_output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(said).unwrap())
+        let mut command = fed(tidegate(&["keys", "hash", "acme"]), key);
+        let (status, out, err) = ended(&mut command);
+        (status, out + &err)
     };
     for short in ["hunter2\n", "123456789012345"] {
         let (status, said) = hash(short);
@@ -370,26 +307,7 @@ fn a_new_key_comes_with_the_entry_to_paste() {
     assert_eq!(entry, expected);
     // The entry is one that a configuration takes, whatever YAML takes its words for.
     let mut entries = entry.to_owned();
-    for name in [
-        "null",
-        "~x",
-        "-",
-        "--",
-        "-x",
-        "No",
-        "1e3",
-        "0x1F",
-        "2026-01-31",
-        "y",
-        "_",
-        "1_0",
-        "ON",
-        "True",
-        "#x",
-        "&x",
-        "*",
-        "x:",
-    ] {
+    for name in "null ~x - -- -x No 1e3 0x1F 2026-01-31 y _ 1_0 ON True #x &x * x:".split(' ') {
         let (status, told, _) = keys(&["new", "--plan", "gold", "--", name]);
         // Some are no names of clients.
         if status == Some(0) {
@@ -398,14 +316,13 @@ fn a_new_key_comes_with_the_entry_to_paste() {
         }
     }
     assert!(entries.lines().count() > 10, "{entries}");
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("keys.yaml"), entries).unwrap();
-    let file = folder.path().join("gateway.yaml");
-    let yaml = "clients: [{ api_key: { keys_file: keys.yaml } }]\n\
+    let (folder, file) = file(
+        "clients: [{ api_key: { keys_file: keys.yaml } }]\n\
          plans: { gold: { own: unlimited } }\n\
          limits: { own: { fixed_window: { limit: 1, window: 1h } } }\n\
-         routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\", limits: [own] }]\n";
-    std::fs::write(&file, yaml).unwrap();
+         routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\", limits: [own] }]\n",
+    );
+    std::fs::write(folder.path().join("keys.yaml"), entries).unwrap();
     let (status, told, error) = check(&file);
     assert_eq!(status, Some(0), "{told}{error}");
     for (arguments, why) in [

@@ -3,7 +3,6 @@
 mod callers;
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use tempfile::TempDir;
 use tidegate_testkit::{Client, RedisServer, Upstream};
@@ -11,6 +10,7 @@ use tidegate_testkit::{Client, RedisServer, Upstream};
 use crate::callers::{FAR, limit_keys, listed, token};
 use crate::kit::{exact, get};
 use crate::support::GatewayProcess;
+use crate::support::commands::{explained, written};
 
 /// The SHA-256 of "alpha-key".
 const ALPHA: &str = "677509799af78b2efa2f2af71d0f906e0a0c50c048efd3b515625f788e92b99a";
@@ -45,9 +45,7 @@ struct Asked(TempDir);
 
 impl Asked {
     fn new(yaml: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
-        Self(folder)
+        Self(written(yaml).0)
     }
 
     fn in_memory() -> Self {
@@ -56,18 +54,7 @@ impl Asked {
 
     /// What is printed, line by line.
     fn explain(&self, arguments: &[&str]) -> Vec<String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command
-            .current_dir(self.0.path())
-            .arg("explain")
-            .args(arguments);
-        let output = command.output().unwrap();
-        assert!(
-            output.status.success() && output.stderr.is_empty(),
-            "{output:?}"
-        );
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(str::to_owned).collect()
+        explained(&self.0, arguments)
     }
 
     /// What stands behind a word.

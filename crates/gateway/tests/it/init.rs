@@ -1,36 +1,21 @@
 //! `tidegate init` writes a configuration that starts, and changes no file that exists.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-fn tidegate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let command = command.args(arguments).current_dir(folder);
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.stdin(Stdio::null()).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+use crate::support::commands::{Ended, ended};
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> Ended {
+    ended(crate::support::commands::tidegate(arguments).current_dir(folder))
 }
 
 #[test]
 fn what_it_writes_passes_check_without_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    let options = [
-        "--listen",
-        "0.0.0.0:8080",
-        "--burst",
-        "50",
-        "--rate",
-        "100/m",
-        "--trusted-proxies",
-        "10.0.0.0/8,fd00:1::/64",
-    ];
-    for (file, more) in [("gateway.yaml", &[][..]), ("other.yaml", &options)] {
+    let options =
+        "--listen 0.0.0.0:8080 --burst 50 --rate 100/m --trusted-proxies 10.0.0.0/8,fd00:1::/64";
+    for (file, more) in [("gateway.yaml", ""), ("other.yaml", options)] {
         let mut arguments = vec!["init", "-c", file, "--upstream", "http://127.0.0.1:9000"];
-        arguments.extend(more);
+        arguments.extend(more.split_whitespace());
         let (status, out, err) = tidegate(folder.path(), &arguments);
         assert_eq!((status, &*err), (Some(0), ""));
         assert!(out.starts_with(&format!("{file} was written.")), "{out}");
@@ -74,27 +59,19 @@ fn a_file_that_exists_stays_as_it_is() {
 fn a_wrong_value_and_a_missing_upstream_write_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, reason) in [
-        (&["init"][..], "--upstream http://HOST:PORT"),
+        ("", "--upstream http://HOST:PORT"),
+        ("--upstream 127.0.0.1:9000", "write http://127.0.0.1:9000"),
+        ("--upstream http://h --rate fast", "`fast` is not a rate"),
         (
-            &["init", "--upstream", "127.0.0.1:9000"],
-            "write http://127.0.0.1:9000",
-        ),
-        (
-            &["init", "--upstream", "http://h", "--rate", "fast"],
-            "`fast` is not a rate",
-        ),
-        (
-            &[
-                "init",
-                "--upstream",
-                "http://h",
-                "--trusted-proxies",
-                "my-proxy",
-            ],
+            "--upstream http://h --trusted-proxies my-proxy",
             "`my-proxy` is not",
         ),
     ] {
-        let (status, out, err) = tidegate(folder.path(), arguments);
+        let arguments: Vec<_> = ["init"]
+            .into_iter()
+            .chain(arguments.split_whitespace())
+            .collect();
+        let (status, out, err) = tidegate(folder.path(), &arguments);
         assert_eq!((status, &*out), (Some(2), ""), "{arguments:?}");
         assert!(err.contains(reason), "{err}");
     }

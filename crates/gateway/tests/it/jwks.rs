@@ -4,15 +4,16 @@
 /// Issuers, their keys and what they sign.
 pub(crate) mod issuer;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use serde_json::json;
 use tidegate_testkit::{Answer, Client, Upstream};
+use tokio::time::timeout;
 
-use crate::kit::{Bench, LONG, page, send, told};
+use crate::kit::{Bench, LONG, page, send, told, until};
 use crate::support::GatewayProcess;
+use crate::support::commands::{ended_beside, tidegate, written};
 use issuer::{Authority, Issuer, Key, TlsIssuer, set};
 
 /// Well below the ten seconds that lie between two early fetches.
@@ -50,11 +51,11 @@ async fn status(bench: &Bench, token: &str) -> u16 {
 
 /// Waits until a token is valid where others are rejected.
 async fn accepted(bench: &Bench, token: &str, within: Duration) {
-    let deadline = Instant::now() + within;
-    while status(bench, token).await != 200 {
-        assert!(Instant::now() < deadline, "not accepted within {within:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let accepted = until("it is accepted", async || status(bench, token).await == 200);
+    assert!(
+        timeout(within, accepted).await.is_ok(),
+        "not accepted within {within:?}"
+    );
 }
 
 /// A metric of key sets; 0 if there is none.
@@ -74,11 +75,7 @@ async fn failures(bench: &Bench) -> u64 {
 async fn fails_anew(bench: &Bench) {
     // One may be under way.
     let enough = failures(bench).await + 2;
-    let deadline = Instant::now() + LONG;
-    while failures(bench).await < enough {
-        assert!(Instant::now() < deadline, "no fetch fails");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("a fetch fails", async || failures(bench).await >= enough).await;
 }
 
 #[tokio::test]
@@ -89,9 +86,10 @@ async fn tokens_of_a_fetched_set_name_their_users() {
     let issuer = Issuer::publishing(keys.to_string());
     let gateway = yaml(&issuer.url(), "invalid: fall_through");
     let bench = Bench::start(&gateway).await;
-    while metric(&bench, "keys").await < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("both keys are known", async || {
+        metric(&bench, "keys").await == 2
+    })
+    .await;
     let remaining = async |token: &str| told(&with(&bench.client, token).await).2.unwrap();
     // A user is one, whichever key has signed.
     assert_eq!(remaining(&ed.token("rider-1")).await, 999);
@@ -140,10 +138,10 @@ async fn until_an_issuer_comes_up_invalid_decides() {
     issuer.server.restart();
     accepted(&rejects, &token, LONG).await;
     assert_eq!(page(rejects.gateway.admin, "/readyz").await.0, 200);
-    let deadline = Instant::now() + LONG;
-    while told(&with(&falls.client, &token).await).2 != Some(999) {
-        assert!(Instant::now() < deadline, "the user has no budget");
-    }
+    until("the user has a budget", async || {
+        told(&with(&falls.client, &token).await).2 == Some(999)
+    })
+    .await;
     falls.stop().await;
     rejects.stop().await;
 }
@@ -180,11 +178,10 @@ async fn a_removed_key_is_refused_after_the_next_refresh() {
     let bench = believer(&issuer.url(), "invalid: reject, jwks_refresh: 1s").await;
     accepted(&bench, &gone.token("rider-1"), LONG).await;
     issuer.publish(set(&[&kept]));
-    let deadline = Instant::now() + LONG;
-    while status(&bench, &gone.token("rider-1")).await != 401 {
-        assert!(Instant::now() < deadline, "the key stays");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the key is gone", async || {
+        status(&bench, &gone.token("rider-1")).await == 401
+    })
+    .await;
     assert_eq!(status(&bench, &kept.token("rider-1")).await, 200);
     bench.stop().await;
 }
@@ -365,19 +362,14 @@ async fn the_log_tells_of_fetches_but_not_what_is_secret() {
 #[tokio::test]
 async fn a_request_is_explained_without_a_fetch() {
     let issuer = Issuer::publishing(String::new());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
     let yaml = yaml(&issuer.url(), "").replace("UPSTREAM", &issuer.server.url());
-    std::fs::write(&file, yaml).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.arg("explain").arg("-c").arg(&file);
+    let (_folder, file) = written(&yaml);
     let token = Key::ed25519("a").token("rider-1");
     let header = format!("Authorization: Bearer {token}");
-    command.args(["GET", "http://localhost/", "-H", &header]);
-    let output = tokio::task::spawn_blocking(move || command.output());
-    let output = output.await.unwrap().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
+    let mut command = tidegate(&["explain", "GET", "http://localhost/", "-H", &header, "-c"]);
+    command.arg(&file);
+    let (status, told, err) = ended_beside(command).await;
+    assert_eq!(status, Some(0), "{err}");
     assert!(told.contains("client:   not known here"), "{told}");
     assert_eq!(issuer.server.connections(), 0);
 }

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use tidegate_testkit::Client;
 
 use crate::callers::{listed, sha256};
 use crate::kit::{Bench, epoch, get, page, until};
+use crate::support::commands::{ended_beside, tidegate};
 
 /// The entry of a key of the client `alpha`.
 fn key(text: &str) -> String {
@@ -111,13 +111,10 @@ async fn the_command_prints_the_keys_of_a_client() {
     let old = key("old").replace(" }", ", expires: 2999-01-31 }");
     let bench = Bench::start(&yaml(&[old, key("new")], &file)).await;
     asks(&bench, "old").await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let admin = format!("http://{}", bench.gateway.admin);
-    command.args(["client", "api_key:alpha", "show", "--admin", &admin]);
+    let mut command = tidegate(&["client", "api_key:alpha", "show", "--admin", &admin]);
     command.current_dir(folder.path());
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.unwrap().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, text, _) = ended_beside(command).await;
     let line = |key: &str| {
         let begin = format!("API key {}: ", start(key));
         let line = text.lines().find_map(|line| line.strip_prefix(&begin));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_testkit::{Client, RedisServer, Reply, Upstream};
 
-use crate::kit::{LONG, get, page, ready};
+use crate::kit::{LONG, get, ready, sample, until};
 use crate::support::GatewayProcess;
 
 async fn gateway(url: &str, upstream: &Upstream) -> GatewayProcess {
@@ -28,19 +28,17 @@ routes:
 async fn decided_by_redis(client: &Client, by_redis: bool) -> Duration {
     let began = Instant::now();
     let expected = if by_redis { 200 } else { 503 };
-    while get(client, "/closed", &[]).await != expected {
-        assert!(began.elapsed() < LONG, "Redis decides: never {by_redis}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it decides, or does not", async || {
+        get(client, "/closed", &[]).await == expected
+    })
+    .await;
     assert_eq!(get(client, "/open", &[]).await, 200);
     began.elapsed()
 }
 
 async fn errors(gateway: &GatewayProcess, error: &str) -> u64 {
-    let (_, text) = page(gateway.admin, "/metrics").await;
-    let name = format!("tidegate_store_errors_total{{error=\"{error}\"}} ");
-    let mut values = text.lines().filter_map(|line| line.strip_prefix(&name));
-    values.next().unwrap().parse().unwrap()
+    let name = format!("tidegate_store_errors_total{{error=\"{error}\"}}");
+    sample(gateway.admin, &name).await
 }
 
 async fn done(redis: &RedisServer, command: &[&str]) -> Reply {

@@ -1,10 +1,8 @@
 //! How Redis is, as the gateway tells: its numbers among the metrics, and a warning of one that may drop limits.
 
-use std::time::Instant;
-
 use tidegate_testkit::{Client, RedisServer, Upstream};
 
-use crate::kit::{LONG, get, page};
+use crate::kit::{LONG, get, page, until};
 use crate::support::GatewayProcess;
 
 async fn gateway(redis: &RedisServer, upstream: &Upstream, level: &str) -> GatewayProcess {
@@ -24,15 +22,11 @@ routes:
 
 /// The page, once it shows this.
 async fn shows(gateway: &GatewayProcess, wanted: &str) -> String {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let (_, text) = page(gateway.admin, "/metrics").await;
-        if text.contains(wanted) {
-            return text;
-        }
-        assert!(Instant::now() < deadline, "no {wanted} in {text}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until(&format!("the page has {wanted}"), async || {
+        page(gateway.admin, "/metrics").await.1.contains(wanted)
+    })
+    .await;
+    page(gateway.admin, "/metrics").await.1
 }
 
 fn value(page: &str, name: &str) -> f64 {
@@ -77,20 +71,16 @@ async fn its_numbers_are_metrics_and_one_that_drops_limits_is_warned_of() {
         assert_eq!(get(&client, "/", &[]).await, 200);
     }
     // Asked again within ten seconds.
-    let deadline = Instant::now() + LONG;
-    let calls = loop {
-        let page = shows(&gateway, "tidegate_redis_memory_bytes").await;
-        if page.contains("tidegate_redis_script_calls_total") {
-            let seconds = value(&page, "tidegate_redis_script_seconds_total");
-            assert!((1e-6..10.0).contains(&seconds), "{seconds} s");
-            let calls = value(&page, "tidegate_redis_script_calls_total");
-            if calls >= 19.0 {
-                break calls;
-            }
-        }
-        assert!(Instant::now() < deadline, "no scripts in {page}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+    let calls = "tidegate_redis_script_calls_total";
+    until("scripts are counted", async || {
+        let page = page(gateway.admin, "/metrics").await.1;
+        page.contains(calls) && value(&page, calls) >= 19.0
+    })
+    .await;
+    let page = shows(&gateway, calls).await;
+    let seconds = value(&page, "tidegate_redis_script_seconds_total");
+    assert!((1e-6..10.0).contains(&seconds), "{seconds} s");
+    let calls = value(&page, calls);
     // The probes of `/readyz` at the start run the script on two keys each.
     assert!(calls <= 30.0, "{calls} calls");
 

@@ -157,43 +157,41 @@ async fn a_cluster_is_neither_a_single_server_nor_elsewhere() {
 #[tokio::test]
 async fn a_failed_connection_has_its_cause() {
     let redis = RedisServer::start_with(&["--databases", "2"]).await;
-    let closed = Port::reserve();
-    let silent = Silent::start();
-    let http = Upstream::ok();
+    let (closed, silent, http) = (Port::reserve(), Silent::start(), Upstream::ok());
     let at = redis.addr();
-    let never = format!("{}: no answer in time", silent.addr());
+    let (closed, silent, http) = (closed.addr(), silent.addr(), http.addr());
     for (url, words) in [
         (
-            format!("redis://{}", closed.addr()),
-            format!("{}: connection refused", closed.addr()),
+            format!("redis://{closed}"),
+            format!("{closed}: connection refused"),
         ),
         (
-            "redis://nobody.invalid:6379".to_owned(),
-            "nobody.invalid:6379: the name is not resolved".to_owned(),
+            "redis://nobody.invalid:6379".into(),
+            "nobody.invalid:6379: the name is not resolved".into(),
         ),
         (
             format!("redis://{at}/9"),
-            "ERR DB index is out of range".to_owned(),
+            "ERR DB index is out of range".into(),
         ),
         (
             format!("redis-cluster://{at}"),
-            "ERR This instance has cluster support disabled".to_owned(),
+            "ERR This instance has cluster support disabled".into(),
         ),
         (
             format!("redis://gate:@{at}"),
-            "WRONGPASS invalid username-password pair".to_owned(),
-        ),
-        (format!("redis://{}", silent.addr()), never),
-        (
-            format!("redis://{}", http.addr()),
-            "the answer is none of Redis".to_owned(),
+            "WRONGPASS invalid username-password pair".into(),
         ),
         (
-            format!(
-                "redis-sentinel://{}?sentinelServiceName=main",
-                closed.addr()
-            ),
-            format!("no sentinel answers: {}: connection refused", closed.addr()),
+            format!("redis://{silent}"),
+            format!("{silent}: no answer in time"),
+        ),
+        (
+            format!("redis://{http}"),
+            "the answer is none of Redis".into(),
+        ),
+        (
+            format!("redis-sentinel://{closed}?sentinelServiceName=main"),
+            format!("no sentinel answers: {closed}: connection refused"),
         ),
     ] {
         let line = failed(&url).await;

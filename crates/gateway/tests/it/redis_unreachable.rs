@@ -1,12 +1,10 @@
 //! A Redis that cannot be ok: the log says so from the start and when it is over, and `check --connect` tries.
 
-use std::path::Path;
-use std::process::Command;
-
 use tidegate_testkit::{Authority, Client, RedisServer, Upstream};
 
 use crate::kit::{LONG, get, sample, until};
 use crate::support::GatewayProcess;
+use crate::support::commands::{Ended, ended_beside, tidegate, written};
 
 fn yaml(redis: &str, upstream: &str) -> String {
     format!(
@@ -82,32 +80,14 @@ async fn one_that_goes_away_is_told_once_and_again_when_it_is_back() {
 }
 
 /// Status, standard output and standard error of `tidegate check`, run while this test's servers go on.
-pub(crate) async fn check(
-    yaml: &str,
-    options: &'static [&'static str],
-) -> (Option<i32>, String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, format!("secret: none-but-a-test\n{yaml}")).unwrap();
-    let run = move |file: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        let output = command
-            .arg("check")
-            .args(options)
-            .arg("-c")
-            .arg(file)
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
-    tokio::task::spawn_blocking(move || run(&file))
-        .await
-        .unwrap()
+pub(crate) async fn check(yaml: &str, options: &[&str]) -> Ended {
+    let (_folder, file) = written(&format!(
+        "secret: none-but-a-test
+{yaml}"
+    ));
+    let mut command = tidegate(&["check"]);
+    command.args(options).arg("-c").arg(&file);
+    ended_beside(command).await
 }
 
 #[tokio::test]

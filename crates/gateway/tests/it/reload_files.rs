@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tidegate_testkit::{Client, Process, RedisServer, Upstream};
 
-use crate::kit::{LONG, page, shown, told};
-use crate::support::GatewayProcess;
+use crate::kit::{LONG, sample, shown, told, until};
+use crate::support::commands::tidegate;
+use crate::support::{GatewayProcess, logged_address};
 
 const TAKEN: &str = "configuration reloaded";
 const REFUSED: &str = "configuration rejected";
@@ -44,10 +43,9 @@ async fn a_hangup_reloads_and_a_bad_file_changes_nothing() {
     assert!(line.contains(&place), "{line}");
     assert!(line.contains("did you mean `window`?"), "{line}");
     assert_eq!(told(&client.get("/").await), shown(200, 7, 4));
-    let (_, metrics) = page(gateway.admin, "/metrics").await;
     for outcome in ["taken", "refused"] {
-        let line = format!("tidegate_config_reloads_total{{outcome=\"{outcome}\"}} 1");
-        assert!(metrics.contains(&line), "no {line} in\n{metrics}");
+        let name = format!("tidegate_config_reloads_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(sample(gateway.admin, &name).await, 1, "{outcome}");
     }
     assert_eq!(client.connections(), 1);
     gateway.process.signal("TERM");
@@ -56,15 +54,10 @@ async fn a_hangup_reloads_and_a_bad_file_changes_nothing() {
 
 /// Waits until a client is told of this limit.
 async fn becomes(client: &Client, limit: u64) {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let found = told(&client.get("/").await).1;
-        if found == Some(limit) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "the limit stays {found:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(&format!("the limit is {limit}"), async || {
+        told(&client.get("/").await).1 == Some(limit)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -122,13 +115,11 @@ async fn a_link_that_comes_to_point_elsewhere_is_a_change() {
     }
     symlink("first", path("data")).unwrap();
     symlink("data/gateway.yaml", path("gateway.yaml")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.arg("-c").arg(path("gateway.yaml"));
+    let mut command = tidegate(&["-c"]);
+    command.arg(path("gateway.yaml"));
     let mut process = Process::spawn(command);
     let line = process.wait_for_line("\"listening\"", LONG).await;
-    let (_, address) = line.split_once("\"address\":\"").unwrap();
-    let (address, _) = address.split_once('"').unwrap();
-    let client = Client::new(address.parse().unwrap());
+    let client = Client::new(logged_address(&line));
     becomes(&client, 5000).await;
     symlink("second", path("next")).unwrap();
     fs::rename(path("next"), path("data")).unwrap();

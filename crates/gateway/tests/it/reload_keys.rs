@@ -1,11 +1,13 @@
 //! Limits that a reload starts anew, because their keys changed: said before, in the log, and in a metric.
 
-use std::path::Path;
-use std::process::Command;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use tidegate_testkit::Process;
+use tempfile::TempDir;
+use tidegate_testkit::{Port, Process};
 
-use crate::kit::{LONG, page};
+use crate::kit::{LONG, page, sample, sample_if_any};
+use crate::support::commands::{checked_running, ended, tidegate, written};
 use crate::support::logged_address;
 
 /// A configuration whose admin port is `admin`, with this limit.
@@ -28,39 +30,29 @@ routes:
 const DAY: &str = "fixed_window: { limit: 9, window: 1d }";
 const HALF: &str = "fixed_window: { limit: 9, window: 12h }";
 
-/// Standard output of `tidegate check --running`.
-fn check(file: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = command
-        .args(["check", "--running", "-c"])
-        .arg(file)
-        .output();
-    let output = output.unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    said
+/// Runs a gateway by this configuration. Returns its folder, file, process and admin port.
+async fn running(yaml: &str) -> (TempDir, PathBuf, Process, SocketAddr) {
+    let (folder, file) = written(yaml);
+    let mut command = tidegate(&["run", "-c"]);
+    command.arg(&file);
+    let process = Process::spawn(command);
+    let admin = logged_address(&process.wait_for_line("admin port", LONG).await);
+    (folder, file, process, admin)
 }
 
 #[tokio::test]
 async fn a_changed_window_is_said_before_the_reload_and_after() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    std::fs::write(&file, config("127.0.0.1:0", DAY)).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["run", "-c"]).arg(&file);
-    let process = Process::spawn(command);
-    let admin = logged_address(&process.wait_for_line("admin port", LONG).await);
-
+    let (folder, file, process, admin) = running(&config("127.0.0.1:0", DAY)).await;
     let next = folder.path().join("next.yaml");
     std::fs::write(&next, config(&admin.to_string(), DAY)).unwrap();
-    let said = check(&next);
+    let said = checked_running(&next);
     let takes = format!("the gateway at {admin} would take it by a reload");
     assert!(
         said.contains("0 warnings\n") && said.contains(&takes),
         "{said}"
     );
     std::fs::write(&next, config(&admin.to_string(), HALF)).unwrap();
-    let said = check(&next);
+    let said = checked_running(&next);
     let why = "limit `daily` anew, so that clients have its full quota again: \
         `fixed_window` of 1day becomes `fixed_window` of 12h";
     assert!(said.contains(why) && said.contains("1 warning\n"), "{said}");
@@ -71,20 +63,15 @@ async fn a_changed_window_is_said_before_the_reload_and_after() {
     let line = process.wait_for_line("the reload starts", LONG).await;
     assert!(line.contains(why) && line.contains("WARN"), "{line}");
     process.wait_for_line("configuration reloaded", LONG).await;
-    let (_, metrics) = page(admin, "/metrics").await;
-    let counted = "tidegate_limits_started_anew_total{limit=\"daily\"} 1\n";
-    assert!(metrics.contains(counted), "{metrics}");
-    assert!(
-        !metrics.contains("limits_started_anew_total{limit=\"other\"}"),
-        "{metrics}"
-    );
+    let counted = "tidegate_limits_started_anew_total{limit=\"daily\"}";
+    assert_eq!(sample(admin, counted).await, 1);
+    let other = counted.replace("daily", "other");
+    assert_eq!(sample_if_any(admin, &other).await, None);
 }
 
 /// What only a restart changes is said before, without the secrets in it.
 #[tokio::test]
 async fn check_says_that_a_reload_would_be_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
     let more = |secret: &str, password: &str, timeout: &str| {
         let url = format!("redis://:{password}@127.0.0.1:1");
         format!(
@@ -95,12 +82,7 @@ store: {{ redis: {{ url: \"{url}\", timeout: {timeout}, on_failure: open }} }}
     };
     let secret = "hunter2-and-25-more-characters";
     let running = config("127.0.0.1:0", DAY) + &more(secret, "hunter2", "1s");
-    std::fs::write(&file, running).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["run", "-c"]).arg(&file);
-    let process = Process::spawn(command);
-    let admin = logged_address(&process.wait_for_line("admin port", LONG).await);
-
+    let (folder, _file, _process, admin) = self::running(&running).await;
     let next = folder.path().join("next.yaml");
     let start = config(&admin.to_string(), DAY);
     let quiet = start.replace("format: json", "format: json, access: false");
@@ -125,7 +107,7 @@ store: {{ redis: {{ url: \"{url}\", timeout: {timeout}, on_failure: open }} }}
         ),
     ] {
         std::fs::write(&next, yaml).unwrap();
-        let said = check(&next);
+        let said = checked_running(&next);
         let lines = said
             .lines()
             .filter_map(|line| line.strip_prefix("warning: a reload cannot change "));
@@ -141,21 +123,10 @@ store: {{ redis: {{ url: \"{url}\", timeout: {timeout}, on_failure: open }} }}
 
 #[test]
 fn check_says_that_no_gateway_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    // Nobody listens on a port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
-    std::fs::write(&file, config(&address, DAY)).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = command
-        .args(["check", "--running", "-c"])
-        .arg(&file)
-        .output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let nobody = Port::reserve();
+    let (_folder, file) = written(&config(&nobody.addr().to_string(), DAY));
+    let (status, _, said) = ended(tidegate(&["check", "--running", "-c"]).arg(&file));
+    assert_eq!(status, Some(1));
     assert!(
         said.contains("no gateway answers on its admin port"),
         "{said}"

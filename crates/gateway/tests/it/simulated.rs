@@ -13,7 +13,6 @@ mod suggested;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use http::Request;
@@ -24,6 +23,7 @@ use tidegate_testkit::{Client, RedisServer, Upstream, body};
 use crate::access_log_file::{lines, log, objects};
 use crate::kit::exact;
 use crate::support::TestGateway;
+use crate::support::commands::{ended, tidegate};
 
 /// What a replay needs of the log.
 const FIELDS: &str = "format: json, fields: [id, method, host, path, protocol, status, outcome, route, peer, client_ip, client, plan, \
@@ -144,16 +144,23 @@ routes:
 
 /// What the command prints on standard output, if it succeeds.
 fn simulate(arguments: &[&str], files: &[&Path]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = command
-        .arg("simulate")
-        .args(arguments)
-        .args(files)
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    String::from_utf8(output.stdout).unwrap()
+    let mut command = tidegate(&["simulate"]);
+    let (status, out, err) = ended(command.args(arguments).args(files));
+    assert_eq!(status, Some(0), "{err}");
+    out
+}
+
+/// The report on a log by a configuration, with these options.
+fn report(options: &[&str], config: &Path, log: &Path) -> Value {
+    let all = [&["-c", config.to_str().unwrap(), "--json"], options].concat();
+    serde_json::from_str(&simulate(&all, &[log])).unwrap()
+}
+
+/// Exit status and errors of a run that may fail.
+fn tried(options: &[&str], config: &Path, log: &Path) -> (Option<i32>, String) {
+    let mut command = tidegate(&["simulate"]);
+    let (status, _, err) = ended(command.args(options).arg("-c").arg(config).arg(log));
+    (status, err)
 }
 
 /// What became of each request by its ID: whether limits admitted it, which of them refused, and which would have.

@@ -1,14 +1,12 @@
 //! Peers that send the headers of proxies and are not trusted: shown once, with the line of the configuration that is missing.
 
-use std::path::Path;
-use std::process::Command;
-
 use http::Method;
 use tidegate_status::document::UntrustedProxy;
 use tidegate_testkit::{Authority, Client, RawClient, Upstream};
 
 use crate::kit::{Bench, LONG, get, sample, send};
 use crate::status::{browser, status, when};
+use crate::support::commands::checked_running;
 use crate::support::{GatewayProcess, TestGateway};
 
 const ROUTES: &str = "
@@ -169,16 +167,6 @@ async fn a_proxy_protocol_header_is_reported_with_and_without_tls() {
     gateway.stop().await;
 }
 
-/// Standard output of `tidegate check --running` for a file.
-fn check(file: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    let output = command
-        .args(["check", "--running", "-c"])
-        .arg(file)
-        .output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
-}
-
 #[tokio::test]
 async fn the_log_has_one_line_and_check_a_warning() {
     let upstream = Upstream::ok();
@@ -210,14 +198,14 @@ async fn the_log_has_one_line_and_check_a_warning() {
         gateway.admin
     );
     std::fs::write(&file, format!("{head}{routes}")).unwrap();
-    let text = check(&file);
+    let text = checked_running(&file);
     assert!(
         text.contains("warning: 127.0.0.0/24 sends X-Forwarded-For"),
         "{text}"
     );
     let trusted = "trusted_proxies: [127.0.0.0/16]\n";
     std::fs::write(&file, format!("{head}{trusted}{routes}")).unwrap();
-    let text = check(&file);
+    let text = checked_running(&file);
     assert!(
         text.contains("would start") && !text.contains("sends X-"),
         "{text}"

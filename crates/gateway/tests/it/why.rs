@@ -1,7 +1,5 @@
 //! Why a request was refused, by the ID that its answer carried.
 
-use std::process::Command;
-
 use http::Method;
 use serde_json::Value;
 use tidegate_status::document::Refused;
@@ -10,6 +8,7 @@ use tidegate_testkit::Client;
 use crate::callers::listed;
 use crate::kit::{Bench, page, send};
 use crate::support::TestGateway;
+use crate::support::commands::{ended_beside, tidegate};
 
 fn yaml() -> String {
     format!(
@@ -105,12 +104,9 @@ async fn the_command_prints_the_refusal() {
     let (_, id) = ask(&client, "/api", &key).await;
     let admin = format!("http://{}", bench.gateway.admin);
     let run = async |id: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(["why", id, "--admin", &admin]);
-        let output = tokio::task::spawn_blocking(move || command.output()).await;
-        let output = output.unwrap().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(text).unwrap())
+        let command = tidegate(&["why", id, "--admin", &admin]);
+        let (status, out, err) = ended_beside(command).await;
+        (status, out + &err)
     };
     let (status, text) = run(&id).await;
     assert_eq!(status, Some(0), "{text}");

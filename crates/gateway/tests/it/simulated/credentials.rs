@@ -30,9 +30,7 @@ fn without_guard() -> String {
 }
 
 fn report(arguments: &[&str], config: &Path, log: &Path) -> Value {
-    let mut all = vec!["-c", config.to_str().unwrap(), "--json", "--strict"];
-    all.extend(arguments);
-    serde_json::from_str(&simulate(&all, &[log])).unwrap()
+    super::report(&[&["--strict"], arguments].concat(), config, log)
 }
 
 /// Twenty lines of one second in tidegate's JSON with these members.

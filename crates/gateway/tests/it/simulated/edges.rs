@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::simulate;
+use super::{report, simulate, tried};
 
 /// A folder with a log of the Combined Log Format, and configurations.
 pub(super) struct Folder(TempDir);
@@ -21,6 +20,11 @@ impl Folder {
         let file = self.0.path().join(name);
         fs::write(&file, text).unwrap();
         file
+    }
+
+    /// A configuration of one limit with this quota.
+    pub(super) fn limited(&self, limit: &str) -> PathBuf {
+        self.config("gateway.yaml", &format!("  it: {{ {limit} }}"))
     }
 
     pub(super) fn config(&self, name: &str, limits: &str) -> PathBuf {
@@ -49,21 +53,13 @@ fn combined(seconds: u64, per_second: u64) -> String {
     log
 }
 
-fn json(arguments: &[&str], log: &Path) -> Value {
-    serde_json::from_str(&simulate(arguments, &[log])).unwrap()
-}
-
 #[test]
 fn whole_seconds_give_two_numbers_with_the_truth_between() {
     let folder = Folder::new();
     // Ten a second: spread evenly all pass, all at once four of ten do.
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { sliding_window_log: { limit: 4, window: 300ms } }",
-    );
+    let config = folder.limited("sliding_window_log: { limit: 4, window: 300ms }");
     let log = folder.write("access.log", &combined(20, 10));
-    let config = config.to_str().unwrap();
-    let report = json(&["-c", config, "--json"], &log);
+    let report = report(&[], &config, &log);
     let refused = &report["configurations"][0]["refused"];
     assert_eq!(*refused, serde_json::json!({ "low": 0, "high": 120 }));
     assert_eq!(report["log"]["whole_seconds"], true);
@@ -73,10 +69,7 @@ fn whole_seconds_give_two_numbers_with_the_truth_between() {
 #[test]
 fn one_log_with_whole_seconds_is_enough_for_two_numbers() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { sliding_window_log: { limit: 4, window: 300ms } }",
-    );
+    let config = folder.limited("sliding_window_log: { limit: 4, window: 300ms }");
     let exact = "{\"time_iso8601\":\"2026-11-22T09:59:59.123456Z\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\"status\":200}\n";
     let exact = folder.write("exact.log", exact);
     let coarse = folder.write("coarse.log", &combined(20, 10));
@@ -92,10 +85,7 @@ fn one_log_with_whole_seconds_is_enough_for_two_numbers() {
 #[test]
 fn a_request_arrived_so_long_before_its_end_as_it_took() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 9, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let line = |second: u64, took: &str| {
         format!(
             "{{\"time_iso8601\":\"2026-11-22T10:00:{second:02}+00:00\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\
@@ -110,16 +100,7 @@ fn a_request_arrived_so_long_before_its_end_as_it_took() {
     ];
     let log = folder.write("access.log", &log.concat());
     let decisions = folder.write("decisions.jsonl", "");
-    json(
-        &[
-            "-c",
-            config.to_str().unwrap(),
-            "--json",
-            "--decisions",
-            decisions.to_str().unwrap(),
-        ],
-        &log,
-    );
+    report(&["--decisions", decisions.to_str().unwrap()], &config, &log);
     let text = fs::read_to_string(&decisions).unwrap();
     let times = text.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -139,10 +120,10 @@ fn several_configurations_stand_side_by_side() {
     let strict = folder.config("strict.yaml", &window(50));
     let loose = folder.config("loose.yaml", &window(199));
     let log = folder.write("access.log", &combined(20, 10));
-    let (strict, loose) = (strict.to_str().unwrap(), loose.to_str().unwrap());
-    let report = json(&["-c", strict, "-c", loose, "--json"], &log);
+    let report = report(&["-c", loose.to_str().unwrap()], &strict, &log);
     let refused = |at: usize| report["configurations"][at]["refused"]["high"].clone();
     assert_eq!([refused(0), refused(1)], [150, 1]);
+    let (strict, loose) = (strict.to_str().unwrap(), loose.to_str().unwrap());
     let text = simulate(&["-c", strict, "-c", loose], &[&log]);
     assert!(text.contains("it          150 (75 %)"), "{text}");
     // The quota at which nothing is refused is 200: found between two that were tried.
@@ -155,18 +136,9 @@ fn several_configurations_stand_side_by_side() {
 #[test]
 fn the_exit_status_says_whether_too_many_would_be_refused() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 198, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 198, window: 1h }");
     let log = folder.write("access.log", &combined(20, 10));
-    let status = |share: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(["simulate", "--fail-over", share, "-c"]);
-        let output = command.arg(&config).arg(&log).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), error)
-    };
+    let status = |share: &str| tried(&["--fail-over", share], &config, &log);
     assert_eq!(status("1%"), (Some(0), String::new()));
     let over = "error: limits would refuse more than 0.9 % of the requests\n";
     assert_eq!(status("0.9%"), (Some(1), over.to_owned()));
@@ -187,13 +159,7 @@ fn the_exit_status_says_whether_it_is_known() {
     );
     let some = folder.write("access.log", &combined(1, 2));
     let none = folder.write("empty.log", "");
-    let run = |config: &Path, log: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(["simulate", "--fail-over", "50%", "-c"]);
-        let output = command.arg(config).arg(log).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), error)
-    };
+    let run = |config: &Path, log: &Path| tried(&["--fail-over", "50%"], config, log);
     let not_known =
         "error: it is not known whether limits would refuse more than 50 % of the requests:";
     assert_eq!(run(&known, &some), (Some(0), String::new()));
@@ -239,12 +205,7 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
     ];
     let log = folder.write("access.log", &log.concat());
     let decisions = folder.write("decisions.jsonl", "");
-    let config = config.to_str().unwrap();
-    let arguments = ["-c", config, "--json", "--decisions"];
-    let report = json(
-        &[&arguments[..], &[decisions.to_str().unwrap()]].concat(),
-        &log,
-    );
+    let report = report(&["--decisions", decisions.to_str().unwrap()], &config, &log);
     let report = &report["configurations"][0];
     assert_eq!([&report["denied"], &report["shed"]], [1, 1]);
     let text = fs::read_to_string(&decisions).unwrap();
@@ -264,14 +225,11 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
     ];
     let expected = expected.map(|(id, decision)| (id.to_owned(), decision.to_owned()));
     assert_eq!(decided, expected);
-    let text = simulate(&["-c", config], &[&log]);
+    let text = simulate(&["-c", config.to_str().unwrap()], &[&log]);
     assert!(text.contains("1 denied, 1 shed"), "{text}");
     // A full disk is no success.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args([&["simulate"][..], &arguments, &["/dev/full"]].concat());
-    let output = command.arg(&log).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let (status, error) = tried(&["--json", "--decisions", "/dev/full"], &config, &log);
+    assert_eq!(status, Some(1));
     assert!(
         error.starts_with("error: /dev/full: No space left"),
         "{error}"
@@ -281,10 +239,7 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
 #[test]
 fn nothing_in_a_log_controls_the_terminal() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 1, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 1, window: 1h }");
     let line = "{\"timestamp\":\"2026-11-22T10:00:00Z\",\"method\":\"GET\",\"path\":\"/\",\"host\":\"a\",\"status\":200,\
                 \"client\":\"user_id:\\u001b[2J\\u009bx\\n\",\"client_ip\":\"192.0.2.1\",\"peer\":\"192.0.2.1\",\
                 \"target\":\"access\"}\n";
@@ -304,10 +259,7 @@ fn nothing_in_a_log_controls_the_terminal() {
         !text.contains(|c: char| c.is_control() && c != '\n'),
         "{text:?}"
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["simulate", "--strict", "-c"]).arg(&config);
-    let error = command.arg(&log).output().unwrap().stderr;
-    let error = String::from_utf8(error).unwrap();
+    let (_, error) = tried(&["--strict"], &config, &log);
     assert!(error.contains("a [31m .log: line 3"), "{error:?}");
 }
 
@@ -328,9 +280,8 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [of-client, of-addre
 ",
     );
     let log = folder.write("access.log", &combined(2, 10));
-    let config = config.to_str().unwrap();
-    let report = json(&["-c", config, "--json"], &log);
-    let limits = report["configurations"][0]["limits"].as_array().unwrap();
+    let found = report(&[], &config, &log);
+    let limits = found["configurations"][0]["limits"].as_array().unwrap();
     let lacks: Vec<_> = limits
         .iter()
         .map(|limit| limit["not_computable"][0]["log_lacks"].as_str())
@@ -347,7 +298,7 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [of-client, of-addre
         limits[1]["refused"],
         serde_json::json!({ "low": 11, "high": 11 })
     );
-    let given = json(&["-c", config, "--json", "--host", "a.example"], &log);
+    let given = report(&["--host", "a.example"], &config, &log);
     let limits = given["configurations"][0]["limits"].as_array().unwrap();
     assert_eq!(limits[3]["not_computable"], serde_json::json!([]));
 }
@@ -355,20 +306,12 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [of-client, of-addre
 #[test]
 fn lines_that_cannot_be_read_are_counted_and_shown() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 9, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let log = format!("{}nonsense\n\u{1}\u{2}\n", combined(2, 5));
     let log = folder.write("access.log", &log);
-    let config = config.to_str().unwrap();
-    let report = json(&["-c", config, "--json"], &log);
+    let report = report(&[], &config, &log);
     assert_eq!(report["log"]["unreadable"], 2);
     let shown = report["log"]["first_unreadable"][0].as_str().unwrap();
     assert!(shown.contains("access.log: line 11: "), "{shown}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .args(["simulate", "--strict", "-c", config])
-        .arg(&log);
-    assert_eq!(command.output().unwrap().status.code(), Some(1));
+    assert_eq!(tried(&["--strict"], &config, &log).0, Some(1));
 }

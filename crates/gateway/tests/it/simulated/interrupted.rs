@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::edges::Folder;
 use crate::kit::LONG;
+use crate::support::commands::tidegate;
 
 const LINE: &str =
     "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
@@ -23,13 +24,9 @@ struct Replay {
 impl Replay {
     fn start() -> Self {
         let folder = Folder::new();
-        let limit = "  it: { fixed_window: { limit: 9, window: 1h } }";
-        let config = folder.config("gateway.yaml", limit);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command
-            .args(["simulate", "--json", "-c"])
-            .arg(config)
-            .arg("-");
+        let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
+        let mut command = tidegate(&["simulate", "--json", "-", "-c"]);
+        command.arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut input = process.stdin.take().unwrap();

@@ -5,13 +5,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::edges::Folder;
-use super::simulate;
+use super::report;
 
 fn replay(arguments: &[&str], config: &Path, log: &Path) -> Value {
-    let mut all = vec!["-c", config.to_str().unwrap(), "--json"];
-    all.extend(arguments);
-    let report: Value = serde_json::from_str(&simulate(&all, &[log])).unwrap();
-    report["configurations"][0].clone()
+    report(arguments, config, log)["configurations"][0].clone()
 }
 
 /// What the log lacks for each limit, and how many requests that concerns.
@@ -37,7 +34,7 @@ const DECIDED: &str = r#""method":"GET","path":"/","status":200,"peer":"192.0.2.
 #[test]
 fn a_log_without_durations_computes_no_slots() {
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", "  it: { concurrency: { limit: 1 } }");
+    let config = folder.limited("concurrency: { limit: 1 }");
     let members = format!("{DECIDED},\"host\":\"a\"");
     let log = folder.write("few.log", &lines(&members));
     let report = replay(&[], &config, &log);
@@ -54,10 +51,7 @@ fn a_log_without_durations_computes_no_slots() {
 #[test]
 fn a_log_without_hosts_has_those_that_are_said() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 1, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 1, window: 1h }");
     let log = folder.write("access.log", &lines(DECIDED));
     for arguments in [&[][..], &["--host", "a"]] {
         let report = replay(arguments, &config, &log);
@@ -69,10 +63,7 @@ fn a_log_without_hosts_has_those_that_are_said() {
 #[test]
 fn a_log_of_cloudfront_has_no_cookie_that_it_does_not_name() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 1, window: 1h }, per: [\"cookie:sid\"] }",
-    );
+    let config = folder.limited("fixed_window: { limit: 1, window: 1h }, per: [\"cookie:sid\"]");
     let line = "2026-11-22\t10:00:00\t192.0.2.1\tGET\t/\t200";
     let log = format!("#Fields: date time c-ip cs-method cs-uri-stem sc-status\n{line}\n{line}\n");
     let log = folder.write("access.log", &log);

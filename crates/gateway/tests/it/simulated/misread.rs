@@ -1,12 +1,11 @@
 //! Logs whose lines would be easy to misread: a replay has the truth, or states why it has none.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
 use super::edges::Folder;
-use super::simulate;
+use super::{report, tried};
 
 /// Five hundred requests of fifty clients in ten seconds, by this line.
 fn lines(line: impl Fn(u64, u64) -> String) -> String {
@@ -17,23 +16,9 @@ fn lines(line: impl Fn(u64, u64) -> String) -> String {
 
 /// The exit status and the errors of a check.
 fn check(arguments: &[&str], config: &Path, log: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["simulate", "--fail-over", "1%", "-c"]);
-    let output = command.arg(config).args(arguments).arg(log).output();
-    let output = output.unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
-    (
-        output.status.code(),
-        error.replace(log.to_str().unwrap(), "LOG"),
-    )
+    let (status, error) = tried(&[&["--fail-over", "1%"], arguments].concat(), config, log);
+    (status, error.replace(log.to_str().unwrap(), "LOG"))
 }
-
-fn report(arguments: &[&str], config: &Path, log: &Path) -> Value {
-    let all = [&["-c", config.to_str().unwrap(), "--json"], arguments].concat();
-    serde_json::from_str(&simulate(&all, &[log])).unwrap()
-}
-
-const NINE_AN_HOUR: &str = "  it: { fixed_window: { limit: 9, window: 1h } }";
 
 #[test]
 fn logs_of_caddy_and_of_apaches_virtual_hosts_have_their_clients() {
@@ -52,7 +37,7 @@ fn logs_of_caddy_and_of_apaches_virtual_hosts_have_their_clients() {
         )
     });
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", NINE_AN_HOUR);
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     for (name, format, log) in [
         ("caddy.log", "caddy", caddy),
         ("vhosts.log", "vhost-combined", vhosts),
@@ -75,7 +60,7 @@ fn logs_of_caddy_and_of_apaches_virtual_hosts_have_their_clients() {
 #[test]
 fn json_whose_path_is_not_known_is_refused() {
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", NINE_AN_HOUR);
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let line = |second, client| {
         format!(
             "{{\"ts\":{},\"http\":{{\"url\":\"/\"}},\"ip\":\"192.0.2.{client}\",\"status\":200}}",
@@ -100,7 +85,7 @@ fn json_whose_path_is_not_known_is_refused() {
 #[test]
 fn a_log_of_which_no_request_finds_a_route_proves_nothing() {
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", NINE_AN_HOUR);
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let config = folder.write(
         "hosts.yaml",
         &std::fs::read_to_string(config)
@@ -142,10 +127,7 @@ fn a_log_of_which_no_request_finds_a_route_proves_nothing() {
 #[test]
 fn one_client_that_looks_like_a_proxy_is_stated() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 1000, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 1000, window: 1h }");
     let line = |peer: &str| {
         let peer = peer.to_owned();
         lines(move |second, _| {
@@ -184,7 +166,7 @@ fn one_client_that_looks_like_a_proxy_is_stated() {
 #[test]
 fn an_empty_client_is_no_request_that_ended_early() {
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", NINE_AN_HOUR);
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let log = lines(|second, client| {
         format!("192.0.2.{client} - [22/Nov/2026:10:00:{second:02} +0000] \"GET / HTTP/1.1\" 200")
     });
@@ -202,7 +184,7 @@ fn an_empty_client_is_no_request_that_ended_early() {
 #[test]
 fn the_farthest_out_of_order_is_what_it_is() {
     let folder = Folder::new();
-    let config = folder.config("gateway.yaml", NINE_AN_HOUR);
+    let config = folder.limited("fixed_window: { limit: 9, window: 1h }");
     let line = |time: &str| {
         format!(
             "192.0.2.1 - - [22/Nov/2026:{time} +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n"
@@ -221,10 +203,7 @@ fn the_farthest_out_of_order_is_what_it_is() {
 #[test]
 fn a_second_with_very_many_requests_is_replayed_in_parts() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { token_bucket: { capacity: 1000, refill: 100000/s } }",
-    );
+    let config = folder.limited("token_bucket: { capacity: 1000, refill: 100000/s }");
     let line =
         "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
     let log = folder.write("access.log", &line.repeat(200_000));

@@ -1,31 +1,15 @@
 //! Limits that count what runs, or learn afterwards what a request has come to.
 
-use std::sync::Arc;
-
-use http::{Request, Response, StatusCode};
-use tidegate_testkit::{Client, Upstream, body};
-use tokio::sync::Semaphore;
+use http::{Request, StatusCode};
+use tidegate_testkit::{Client, Speaks, body};
 use tokio::task::JoinSet;
 
 use super::start;
-
-/// An upstream whose requests run until they get a permit.
-fn gated() -> (Upstream, Arc<Semaphore>) {
-    let gate = Arc::new(Semaphore::new(0));
-    let of_upstream = gate.clone();
-    let upstream = Upstream::start(move |_| {
-        let gate = of_upstream.clone();
-        async move {
-            gate.acquire().await.unwrap().forget();
-            Response::new(body::full("ok"))
-        }
-    });
-    (upstream, gate)
-}
+use crate::support::held::held_one_by_one;
 
 /// Three requests at once where two may run, again and again; between two rounds one or two of them end.
 async fn rounds(action: &str) {
-    let (upstream, gate) = gated();
+    let (upstream, gate) = held_one_by_one(Speaks::Http1);
     let limits = format!(
         "  running: {{ concurrency: {{ limit: 2 }}{action} }}
   bucket: {{ token_bucket: {{ capacity: 100, refill: 50/s }}{action} }}

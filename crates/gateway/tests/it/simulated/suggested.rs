@@ -1,11 +1,13 @@
 //! Quotas that are suggested, clients that come again, and the page.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use super::edges::Folder;
-use super::simulate;
+use super::{report, simulate};
+use crate::support::commands::{ended, tidegate};
 
 /// Requests of several clients with times in microseconds, some in bursts.
 fn log() -> String {
@@ -26,10 +28,7 @@ fn log() -> String {
 const MAP: &str = "time=$.ts,peer=$.ip,path=$.url,method=$.verb";
 
 fn replay(arguments: &[&str], config: &Path, log: &Path) -> Value {
-    let config = config.to_str().unwrap();
-    let mut all = vec!["-c", config, "--json", "--map", MAP];
-    all.extend(arguments);
-    serde_json::from_str(&simulate(&all, &[log])).unwrap()
+    report(&[&["--map", MAP], arguments].concat(), config, log)
 }
 
 /// The suggestion, put in force: it refuses as many requests and clients as it said.
@@ -46,7 +45,7 @@ fn a_suggested_quota_refuses_what_was_predicted() {
         "fixed_window: { limit: 2, window: 1d, zone: Europe/Berlin }",
     ] {
         for untouched in ["100%", "80%"] {
-            let config = folder.config("gateway.yaml", &format!("  it: {{ {limit} }}"));
+            let config = folder.limited(limit);
             let report = replay(&[&format!("--suggest={untouched}")], &config, &log);
             let suggested = &report["suggested"][0]["limits"][0];
             let yaml = suggested["yaml"].as_str().unwrap();
@@ -160,29 +159,19 @@ routes:
 #[test]
 fn what_cannot_be_read_twice_is_refused() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 5, window: 1h } }",
-    );
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["simulate", "--suggest", "-c"]).arg(&config);
-    command
-        .arg("/dev/stdin")
-        .stdin(std::process::Stdio::piped());
-    let output = command.output().unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
+    let config = folder.limited("fixed_window: { limit: 5, window: 1h }");
+    let mut command = tidegate(&["simulate", "--suggest", "/dev/stdin", "-c"]);
+    command.arg(&config).stdin(Stdio::piped());
+    let (status, _, error) = ended(&mut command);
     let expected = "error: --suggest reads the logs twice, which /dev/stdin cannot be: it is no regular file\n";
-    assert_eq!((output.status.code(), &*error), (Some(1), expected));
+    assert_eq!((status, &*error), (Some(1), expected));
 }
 
 /// A client that is refused comes again when the refusal says so, and is admitted then.
 #[test]
 fn refused_clients_may_come_again() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { sliding_window_log: { limit: 1, window: 5s } }",
-    );
+    let config = folder.limited("sliding_window_log: { limit: 1, window: 5s }");
     let line =
         |at: u64| format!("{{\"ts\":{at},\"ip\":\"192.0.2.1\",\"url\":\"/\",\"verb\":\"GET\"}}\n");
     let start = 1_795_000_000_000_000;
@@ -202,10 +191,8 @@ fn refused_clients_may_come_again() {
 #[test]
 fn requests_wait_as_long_as_they_may() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { token_bucket: { capacity: 1, refill: 1/s }, action: { delay: { max: 2500ms } } }",
-    );
+    let config = folder
+        .limited("token_bucket: { capacity: 1, refill: 1/s }, action: { delay: { max: 2500ms } }");
     let line =
         |at: u64| format!("{{\"ts\":{at},\"ip\":\"192.0.2.1\",\"url\":\"/\",\"verb\":\"GET\"}}\n");
     // Five at once: one at once, two wait for one and two seconds, two would wait too long.
@@ -231,10 +218,7 @@ fn requests_wait_as_long_as_they_may() {
 #[test]
 fn the_page_needs_nothing_else_and_trusts_no_text() {
     let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 1, window: 1h } }",
-    );
+    let config = folder.limited("fixed_window: { limit: 1, window: 1h }");
     let log = folder.write("<b>.log", &log());
     let page = folder.write("report.html", "");
     replay(
