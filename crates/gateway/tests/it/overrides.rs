@@ -1,6 +1,7 @@
 //! Overrides at run time: what operators set for a client or a network, on both stores, and on several gateways.
 
 mod audit;
+mod bounds;
 mod commands;
 mod numbers;
 mod precedence;
@@ -14,7 +15,9 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
 
 use crate::callers::{TRUST, ask, listed};
-use crate::kit::{Bench, get, on_both_stores, page, sample, shown, told, until};
+use crate::kit::{
+    Bench, get, json_of, on_both_stores, page, page_json, sample, send_body, shown, told, until,
+};
 use crate::support::TestGateway;
 
 /// A change through the admin port.
@@ -25,18 +28,19 @@ async fn change(
     headers: &[(&str, &str)],
     wanted: &Value,
 ) -> Answer {
-    let mut request = Request::builder()
-        .method(method)
-        .uri(format!("/overrides/{name}"));
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
     let body = match wanted {
         Value::Null => body::empty(),
         wanted => body::full(wanted.to_string()),
     };
     let client = Client::fresh(admin).knows("etag").knows("www-authenticate");
-    client.request(request.body(body).unwrap()).await
+    send_body(
+        &client,
+        method,
+        &format!("/overrides/{name}"),
+        headers,
+        body,
+    )
+    .await
 }
 
 /// Sets an override, and returns it.
@@ -65,15 +69,12 @@ pub(crate) fn plan(name: &str) -> Value {
 
 /// The `error` of an answer of the gateway's own.
 fn error(answer: &Answer) -> Value {
-    let problem: Value = serde_json::from_str(answer.text()).unwrap();
-    problem["error"].clone()
+    json_of(answer)["error"].clone()
 }
 
 /// The names of the overrides that are in force.
 async fn names(admin: SocketAddr) -> Vec<String> {
-    let (status, text) = page(admin, "/overrides").await;
-    assert_eq!(status, 200, "{text}");
-    let list: Value = serde_json::from_str(&text).unwrap();
+    let list = page_json(admin, "/overrides").await;
     let list = list["overrides"].as_array().unwrap();
     let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
     list.iter().map(name).collect()
@@ -153,8 +154,7 @@ async fn an_override_is_shown_listed_and_ends() {
         set(admin, "10.0.0.0%2F8", plan("gold")).await;
         set(admin, "user_id:a%2Fb%20%C3%BC", exempt()).await;
         assert_eq!(names(admin).await.len(), 3);
-        let (_, report) = page(admin, "/clients/ip:10.1.2.3").await;
-        let report: Value = serde_json::from_str(&report).unwrap();
+        let report = page_json(admin, "/clients/ip:10.1.2.3").await;
         let overridden = json!({ "by": "10.0.0.0/8", "does": "plan gold" });
         assert_eq!(
             (&report["plan"], &report["overridden"]),
@@ -238,62 +238,26 @@ async fn overrides_and_their_changes_are_counted() {
 async fn what_cannot_be_set_is_refused() {
     let bench = Bench::start(&limited("")).await;
     let admin = bench.gateway.admin;
-    for (name, wanted, detail) in [
-        ("nobody", block(), "api_key:NAME"),
-        ("10.1.2.3%2F8", block(), "10.0.0.0"),
-        ("user_id:1", json!({ "action": "block" }), "for how long"),
-        (
-            "user_id:1",
-            json!({ "action": "block", "for": "0s" }),
-            "30m, 24h, 7d",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "block", "for": "24" }),
-            "30m, 24h, 7d",
-        ),
-        (
-            "user_id:1",
-            json!({ "plan": "silver", "for": "1h" }),
-            "gold",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "plan", "for": "1h" }),
-            "what the override does",
-        ),
-        (
-            "user_id:1",
-            json!({ "for": "1h" }),
-            "what the override does",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "dance", "for": "1h" }),
-            "cannot be read",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "block", "for": "1h", "resaon": "" }),
-            "resaon",
-        ),
-        (
-            "user_id:1",
-            json!({ "name": "user_id:2", "action": "block", "for": "1h" }),
-            "another client",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "block", "for": "1h", "reason": "a\nb" }),
-            "control",
-        ),
-        (
-            "user_id:1",
-            json!({ "action": "block", "until": "2020-01-01T00:00:00Z" }),
-            "ended already",
-        ),
-        ("user_id:1", Value::Null, "a body is needed"),
+    // A name, the body, and what the refusal has.
+    for row in [
+        r#"nobody | { "action": "block", "for": "never" } | api_key:NAME"#,
+        r#"10.1.2.3%2F8 | { "action": "block", "for": "never" } | 10.0.0.0"#,
+        r#"user_id:1 | { "action": "block" } | for how long"#,
+        r#"user_id:1 | { "action": "block", "for": "0s" } | 30m, 24h, 7d"#,
+        r#"user_id:1 | { "action": "block", "for": "24" } | 30m, 24h, 7d"#,
+        r#"user_id:1 | { "plan": "silver", "for": "1h" } | gold"#,
+        r#"user_id:1 | { "action": "plan", "for": "1h" } | what the override does"#,
+        r#"user_id:1 | { "for": "1h" } | what the override does"#,
+        r#"user_id:1 | { "action": "dance", "for": "1h" } | cannot be read"#,
+        r#"user_id:1 | { "action": "block", "for": "1h", "resaon": "" } | resaon"#,
+        r#"user_id:1 | { "name": "user_id:2", "action": "block", "for": "1h" } | another client"#,
+        r#"user_id:1 | { "action": "block", "for": "1h", "reason": "a\nb" } | control"#,
+        r#"user_id:1 | { "action": "block", "until": "2020-01-01T00:00:00Z" } | ended already"#,
+        "user_id:1 | null | a body is needed",
     ] {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let (name, detail) = (cells[0], cells[2]);
+        let wanted: Value = serde_json::from_str(cells[1]).unwrap();
         let answer = change(admin, Method::PUT, name, &[], &wanted).await;
         assert_eq!(answer.status, 400, "{name} {wanted}");
         assert_eq!(error(&answer), "bad_override");
@@ -363,138 +327,6 @@ async fn a_name_that_nobody_has_is_noted() {
     bench.stop().await;
 }
 
-/// Nobody who may only look makes the gateway buffer a body, and a short text becomes no long list.
-#[tokio::test]
-async fn bodies_and_conditions_are_bounded() {
-    let bench = Bench::start(&limited("")).await;
-    let admin = bench.gateway.admin;
-    let many = |count| json!({ "overrides": vec![json!({}); count] });
-    let long = json!({ "action": "block", "for": "1h", "reason": "x".repeat(16 << 10) });
-    for (method, name, wanted, status, detail) in [
-        (
-            Method::GET,
-            "user_id:1",
-            json!({}),
-            413,
-            "more than 0 bytes",
-        ),
-        (
-            Method::PUT,
-            "user_id:1",
-            long.clone(),
-            413,
-            "more than 16384 bytes",
-        ),
-        (
-            Method::DELETE,
-            "user_id:1",
-            long,
-            413,
-            "more than 16384 bytes",
-        ),
-        (Method::POST, "", many(10_001), 400, "at most 10000"),
-        (Method::POST, "", many(10_000), 200, "\"refused\":10000"),
-        (Method::POST, "", json!({}), 400, "missing field"),
-    ] {
-        let mut request = Request::builder().method(&method);
-        request = match name {
-            "" => request.uri("/overrides"),
-            name => request.uri(format!("/overrides/{name}")),
-        };
-        let request = request.body(body::full(wanted.to_string())).unwrap();
-        let answer = Client::fresh(admin).request(request).await;
-        assert_eq!(answer.status, status, "{method} {name}: {}", answer.text());
-        assert!(answer.text().contains(detail), "{}", answer.text());
-    }
-    let (one, other) = (("if-match", "\"1\""), ("if-match", "\"2\""));
-    for headers in [
-        &[("if-match", "\"0\"")][..],
-        &[one, other],
-        &[one, ("if-none-match", "*")],
-        &[("if-none-match", "\"1\"")],
-        &[("if-none-match", "*"), ("if-none-match", "*")],
-    ] {
-        let answer = change(admin, Method::PUT, "user_id:1", headers, &block()).await;
-        assert_eq!(answer.status, 400, "{headers:?}: {}", answer.text());
-    }
-    // Many have no condition: it would be of no effect.
-    for header in ["if-match", "if-none-match"] {
-        let request = Request::post("/overrides").header(header, "*");
-        let load =
-            json!({ "overrides": [{ "name": "user_id:1", "action": "block", "for": "1h" }] });
-        let request = request.body(body::full(load.to_string())).unwrap();
-        let answer = Client::fresh(admin).request(request).await;
-        assert_eq!(answer.status, 400, "{header}: {}", answer.text());
-        assert!(
-            answer.text().contains("a condition is for one"),
-            "{}",
-            answer.text()
-        );
-    }
-    assert_eq!(names(admin).await, [""; 0]);
-    bench.stop().await;
-}
-
-/// Part after part, each override once.
-#[tokio::test]
-async fn a_list_is_shown_in_parts() {
-    on_both_stores(async |store| {
-        let bench = Bench::start(&limited(store)).await;
-        let admin = bench.gateway.admin;
-        let mut expected = vec!["10.0.0.0/8".to_owned()];
-        set(admin, "10.0.0.0%2F8", block()).await;
-        for id in 0..6 {
-            set(admin, &format!("user_id:{id}"), block()).await;
-            expected.push(format!("user_id:{id}"));
-        }
-        clear(admin, "user_id:3").await;
-        expected.retain(|name| name != "user_id:3");
-        let (mut found, mut after) = (Vec::new(), String::new());
-        loop {
-            let (_, text) = page(admin, &format!("/overrides?limit=2{after}")).await;
-            let part: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(part["count"], 6);
-            let names = part["overrides"].as_array().unwrap().iter();
-            found.extend(names.map(|it| it["name"].as_str().unwrap().to_owned()));
-            let Some(next) = part["next"].as_str() else {
-                break;
-            };
-            after = format!("&after={}", next.replace('/', "%2F"));
-        }
-        assert_eq!(found.len(), 6);
-        found.sort_unstable();
-        assert_eq!(found, expected);
-        bench.stop().await;
-    })
-    .await;
-}
-
-/// Whoever asks for many and reads nothing makes the gateway hold 1 MB.
-#[tokio::test]
-async fn a_part_of_a_list_is_bounded_in_bytes() {
-    let bench = Bench::start(&limited("")).await;
-    let admin = bench.gateway.admin;
-    let (pad, reason) = ("x".repeat(240), "y".repeat(512));
-    let long = |id: usize| json!({ "name": format!("user_id:{id:05}{pad}"), "action": "block", "for": "1h", "reason": reason });
-    let wanted = json!({ "overrides": (0..3_000).map(long).collect::<Vec<_>>() });
-    let load = Request::post("/overrides").body(body::full(wanted.to_string()));
-    let loaded = Client::fresh(admin).request(load.unwrap()).await;
-    assert!(loaded.text().contains("\"set\":3000"), "{}", loaded.text());
-    let (mut found, mut after) = (0, String::new());
-    loop {
-        let (_, text) = page(admin, &format!("/overrides?limit=10000{after}")).await;
-        assert!(text.len() < 1_200_000, "{}", text.len());
-        let part: Value = serde_json::from_str(&text).unwrap();
-        found += part["overrides"].as_array().unwrap().len();
-        let Some(next) = part["next"].as_str() else {
-            break;
-        };
-        after = format!("&after={next}");
-    }
-    assert_eq!(found, 3_000);
-    bench.stop().await;
-}
-
 /// The name of such a client has a part of the hash by which limits know it.
 #[tokio::test]
 async fn a_client_with_an_unlisted_key_has_an_override_at_once() {
@@ -522,30 +354,6 @@ async fn a_client_with_an_unlisted_key_has_an_override_at_once() {
         bench.stop().await;
     })
     .await;
-}
-
-/// Without Redis, a file keeps them.
-#[tokio::test]
-async fn overrides_are_kept_in_a_file_if_one_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("overrides.jsonl");
-    let upstream = Upstream::ok();
-    let yaml = limited(&format!("overrides_file: {}", file.display()));
-    let yaml = yaml.replace("UPSTREAM", &upstream.url());
-    for round in 0..2 {
-        let gateway = TestGateway::start(&yaml).await;
-        if round == 0 {
-            set(gateway.admin, "user_id:1", block()).await;
-            set(gateway.admin, "user_id:2", block()).await;
-            clear(gateway.admin, "user_id:2").await;
-        }
-        let client = Client::new(gateway.address);
-        for (id, status) in [("1", 403), ("2", 200)] {
-            assert_eq!(get(&client, "/", &[("x-user-id", id)]).await, status);
-        }
-        gateway.stop().await;
-    }
-    assert!(std::fs::read_to_string(file).unwrap().contains("user_id:1"));
 }
 
 #[tokio::test]

@@ -1,122 +1,76 @@
 //! `tidegate client` and `tidegate overrides`, against a running gateway.
 
-use std::process::{Command, Output, Stdio};
-
 use http::{Response, StatusCode};
 
 use super::*;
+use crate::support::commands::{Ended, ended_beside, fed, written};
 
-/// Status, standard output and standard error of the command.
-async fn tidegate(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(arguments).current_dir(std::env::temp_dir());
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let input = input.to_owned();
-    let output = tokio::task::spawn_blocking(move || {
-        use std::io::Write as _;
-        let mut child = command.spawn().unwrap();
-        // It may end before it has read anything.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
-    });
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = output.await.unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+async fn tidegate(arguments: &[&str], input: &str) -> Ended {
+    let mut command = crate::support::commands::tidegate(arguments);
+    command.current_dir(std::env::temp_dir());
+    ended_beside(fed(command, input)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overrides_are_set_listed_and_cleared() {
     let bench = Bench::start(&limited("")).await;
     let url = format!("http://{}", bench.gateway.admin);
-    let run = async |arguments: &[&str]| {
-        let arguments = [arguments, &["--admin", &url]].concat();
-        tidegate(&arguments, "").await
+    let run = async |line: &str| {
+        let line = format!("{line}|--admin|{url}");
+        tidegate(&line.split('|').collect::<Vec<_>>(), "").await
     };
-    let (status, out, err) = run(&[
-        "client",
-        "api_key:acme",
-        "plan",
-        "gold",
-        "--for",
-        "24h",
-        "--reason",
-        "launch day",
-    ])
-    .await;
+    let (status, out, err) =
+        run("client|api_key:acme|plan|gold|--for|24h|--reason|launch day").await;
     assert_eq!((status, &*err), (Some(0), ""));
     assert!(out.starts_with("api_key:acme: plan gold until 20"), "{out}");
     assert!(
         out.contains("note: overrides of this gateway end with its process"),
         "{out}"
     );
-    let (_, out, _) = run(&["client", "api_key:Acme", "block", "--for", "1h"]).await;
+    let (_, out, _) = run("client|api_key:Acme|block|--for|1h").await;
     assert!(
         out.contains("\nnote: api_key:Acme: no API key of this name is listed now\n"),
         "{out}"
     );
-    run(&["client", "api_key:Acme", "clear"]).await;
-    let (_, out, _) = run(&["client", "10.0.0.0/8", "block", "--for", "never"]).await;
+    run("client|api_key:Acme|clear").await;
+    let (_, out, _) = run("client|10.0.0.0/8|block|--for|never").await;
     assert!(out.starts_with("10.0.0.0/8: block until never\n"), "{out}");
-    let (_, out, _) = run(&["client", "user_id:a b", "exempt", "--for", "7d"]).await;
+    let (_, out, _) = run("client|user_id:a b|exempt|--for|7d").await;
     assert!(out.starts_with("user_id:a b: exempt until 20"), "{out}");
-    let (_, out, _) = run(&["overrides", "list"]).await;
+    let (_, out, _) = run("overrides|list").await;
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 5, "{out}");
     assert!(
         lines[1].starts_with("api_key:acme") && lines[1].ends_with("launch day"),
         "{out}"
     );
-    let (_, out, _) = run(&["client", "api_key:acme", "show"]).await;
+    let (_, out, _) = run("client|api_key:acme|show").await;
     assert!(
         out.contains("\noverride for api_key:acme: plan gold\n"),
         "{out}"
     );
     // Lost updates.
-    let (status, _, err) = run(&[
-        "client",
-        "user_id:a b",
-        "block",
-        "--for",
-        "1h",
-        "--expect",
-        "none",
-    ])
-    .await;
+    let (status, _, err) = run("client|user_id:a b|block|--for|1h|--expect|none").await;
     assert_eq!(status, Some(1));
     assert!(err.contains("412"), "{err}");
-    let (status, out, _) = run(&["client", "user_id:a b", "clear", "--reason", "done"]).await;
+    let (status, out, _) = run("client|user_id:a b|clear|--reason|done").await;
     assert_eq!(
         (status, &*out),
         (Some(0), "user_id:a b: exempt is cleared\n")
     );
-    let (status, _, err) = run(&["client", "user_id:a b", "clear"]).await;
+    let (status, _, err) = run("client|user_id:a b|clear").await;
     assert_eq!(status, Some(1));
     assert!(err.contains("No override is in force"), "{err}");
     // Arguments that do not belong together.
     for arguments in [
-        &["client", "user_id:1", "block"][..],
-        &["client", "user_id:1", "plan", "--for", "1h"],
-        &["client", "user_id:1", "block", "gold", "--for", "1h"],
-        &["client", "user_id:1", "clear", "--for", "1h"],
-        &["client", "user_id:1", "show", "--reason", "x"],
-        &[
-            "client",
-            "user_id:1",
-            "block",
-            "--for",
-            "1h",
-            "--expect",
-            "x",
-        ],
-        &["overrides", "load"],
-        &["overrides", "list", "file"],
+        "client|user_id:1|block",
+        "client|user_id:1|plan|--for|1h",
+        "client|user_id:1|block|gold|--for|1h",
+        "client|user_id:1|clear|--for|1h",
+        "client|user_id:1|show|--reason|x",
+        "client|user_id:1|block|--for|1h|--expect|x",
+        "overrides|load",
+        "overrides|list|file",
     ] {
         let (status, _, err) = run(arguments).await;
         assert_eq!(status, Some(2), "{arguments:?}: {err}");
@@ -160,19 +114,19 @@ async fn a_dump_is_loaded_elsewhere() {
 async fn numbers_are_set_shown_dumped_and_loaded() {
     let bench = Bench::start(&limited("")).await;
     let url = format!("http://{}", bench.gateway.admin);
-    let run = async |arguments: &[&str]| {
-        let arguments = [arguments, &["--admin", &url]].concat();
-        tidegate(&arguments, "").await
+    let run = async |line: &str| {
+        let line = format!("{line}|--admin|{url}");
+        tidegate(&line.split('|').collect::<Vec<_>>(), "").await
     };
-    let set = ["client", "user_id:42", "set", "it", "limit: 9, window: 31d"];
-    let (status, out, err) = run(&[&set[..], &["--for", "24h"]].concat()).await;
+    let set = "client|user_id:42|set|it|limit: 9, window: 31d|--for|24h";
+    let (status, out, err) = run(set).await;
     assert_eq!((status, &*err), (Some(0), ""));
     let does = "set it 'limit: 9, window: 31d'";
     assert!(
         out.starts_with(&format!("user_id:42: {does} until 20")),
         "{out}"
     );
-    let (_, out, _) = run(&["client", "user_id:42", "show"]).await;
+    let (_, out, _) = run("client|user_id:42|show").await;
     assert!(
         out.contains(&format!("\noverride for user_id:42: {does}\n")),
         "{out}"
@@ -181,10 +135,10 @@ async fn numbers_are_set_shown_dumped_and_loaded() {
         .lines()
         .find(|line| line.trim_start().starts_with("it "));
     assert!(row.is_some_and(|row| row.contains('9')), "{out}");
-    let (_, list, _) = run(&["overrides", "list"]).await;
+    let (_, list, _) = run("overrides|list").await;
     assert!(list.contains(does), "{list}");
-    let (_, dump, _) = run(&["overrides", "dump"]).await;
-    let (status, out, _) = run(&["client", "user_id:42", "clear"]).await;
+    let (_, dump, _) = run("overrides|dump").await;
+    let (status, out, _) = run("client|user_id:42|clear").await;
     assert_eq!(
         (status, out),
         (Some(0), format!("user_id:42: {does} is cleared\n"))
@@ -195,28 +149,19 @@ async fn numbers_are_set_shown_dumped_and_loaded() {
     let answer = ask(&bench.client, "/", &[("x-user-id", "42")]).await;
     assert_eq!(told(&answer), shown(200, 9, 8));
     // What cannot be used is said by the gateway.
-    let unfit = [
-        "client",
-        "user_id:1",
-        "set",
-        "it",
-        "limit: 9",
-        "--for",
-        "1h",
-    ];
-    let (status, _, err) = run(&unfit).await;
+    let (status, _, err) = run("client|user_id:1|set|it|limit: 9|--for|1h").await;
     assert_eq!(status, Some(1));
     assert!(err.contains("the key `window` is missing here"), "{err}");
     for arguments in [
-        &["set", "--for", "1h"][..],
-        &["set", "it", "--for", "1h"],
-        &["set", "it", "limit: 9", "more", "--for", "1h"],
-        &["set", "it", "limit: 9", "it", "limit: 8", "--for", "1h"],
-        &["set", "it", "limit: 9"],
-        &["plan", "gold", "silver", "--for", "1h"],
-        &["clear", "it", "limit: 9"],
+        "set|--for|1h",
+        "set|it|--for|1h",
+        "set|it|limit: 9|more|--for|1h",
+        "set|it|limit: 9|it|limit: 8|--for|1h",
+        "set|it|limit: 9",
+        "plan|gold|silver|--for|1h",
+        "clear|it|limit: 9",
     ] {
-        let (status, _, err) = run(&[&["client", "user_id:1"], arguments].concat()).await;
+        let (status, _, err) = run(&format!("client|user_id:1|{arguments}")).await;
         assert_eq!(status, Some(2), "{arguments:?}: {err}");
     }
     assert_eq!(names(bench.gateway.admin).await, ["user_id:42"]);
@@ -228,10 +173,7 @@ async fn numbers_are_set_shown_dumped_and_loaded() {
 async fn explain_says_which_override_holds() {
     let bench = Bench::start(&limited("")).await;
     let admin = bench.gateway.admin;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gateway.yaml");
-    let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
-    std::fs::write(&file, yaml).unwrap();
+    let (_folder, file) = written(&limited("").replace("UPSTREAM", "http://127.0.0.1:1"));
     let file = file.to_str().unwrap();
     let url = format!("http://{admin}");
     let explain = async |more: &[&str]| {

@@ -7,7 +7,7 @@ use crate::kit::exact;
 /// Numbers for the limit of [`limited`].
 const NINE: &str = "limit: 9, window: 31d";
 
-fn numbers(limit: &str, numbers: &str) -> Value {
+pub(super) fn numbers(limit: &str, numbers: &str) -> Value {
     json!({ "limits": { limit: numbers }, "for": "24h", "reason": "launch day" })
 }
 
@@ -79,8 +79,7 @@ async fn numbers_are_laid_over_the_plan_of_the_client() {
         let next = async |header| told(&ask(&bench.client, "/", &[header]).await);
         assert_eq!(next(key).await, shown(200, 20, 19));
         let report = async |name: &str| {
-            let (_, text) = page(admin, &format!("/clients/{name}")).await;
-            let report: Value = serde_json::from_str(&text).unwrap();
+            let report = page_json(admin, &format!("/clients/{name}")).await;
             let limits = report["limits"].as_array().unwrap().iter();
             let limits: Vec<_> = limits
                 .map(|it| (it["name"].clone(), it["limit"].clone()))
@@ -118,54 +117,6 @@ async fn numbers_are_laid_over_the_plan_of_the_client() {
         assert_eq!(of_user["plan"], Value::Null);
         // Others of the address have its own budget.
         assert_eq!(next(("x-user-id", "43")).await, shown(200, 3, 2));
-        bench.stop().await;
-    })
-    .await;
-}
-
-/// By the table of docs/overrides.md.
-#[tokio::test]
-async fn numbers_come_where_a_plan_by_override_comes() {
-    on_both_stores(async |store| {
-        let yaml = limited(store).replace(
-            "limits:\n",
-            "exempt: [\"user_id:exempt\"]\ndeny: [\"user_id:denied\"]\nlimits:\n",
-        );
-        let yaml = yaml.replace("api_key: {", "api_key: { unknown: reject,");
-        let bench = Bench::start(&yaml).await;
-        let admin = bench.gateway.admin;
-        for name in [
-            "user_id:exempt",
-            "user_id:denied",
-            "192.0.2.0%2F24",
-            "user_id:rich",
-        ] {
-            set(admin, name, numbers("it", NINE)).await;
-        }
-        set(admin, "198.51.100.0%2F24", block()).await;
-        set(admin, "192.0.2.128%2F25", plan("gold")).await;
-        set(
-            admin,
-            "user_id:poor",
-            numbers("it", "limit: 1, window: 31d"),
-        )
-        .await;
-        let from = |address: &'static str| ("x-forwarded-for", address);
-        let user = |id: &'static str| ("x-user-id", id);
-        let client = Client::new(bench.gateway.address).knows("www-authenticate");
-        for (headers, expected) in [
-            (&[user("exempt")][..], (200, None)),
-            (&[user("denied")], (403, None)),
-            (&[user("rich"), from("198.51.100.7")], (403, None)),
-            (&[from("192.0.2.1")], (200, Some(9))),
-            (&[from("192.0.2.129")], (200, Some(9))),
-            (&[from("192.0.2.1"), user("poor")], (200, Some(1))),
-            (&[from("192.0.2.2"), ("x-api-key", "guess")], (401, None)),
-        ] {
-            let answer = ask(&client, "/", headers).await;
-            let found = (answer.status.as_u16(), told(&answer).1);
-            assert_eq!(found, expected, "{headers:?}");
-        }
         bench.stop().await;
     })
     .await;
@@ -269,8 +220,7 @@ async fn numbers_for_a_limit_that_a_reload_changes_are_left_out() {
             bench.gateway.reload(yaml).await;
             let answer = ask(&bench.client, "/", &[("x-user-id", "42")]).await;
             assert_eq!(answer.status, 200);
-            let (_, text) = page(admin, "/clients/user_id:42").await;
-            let report: Value = serde_json::from_str(&text).unwrap();
+            let report = page_json(admin, "/clients/user_id:42").await;
             let of = |name: &str| {
                 let mut limits = report["limits"].as_array().unwrap().iter();
                 let found = limits.find(|limit| limit["name"] == name);
@@ -286,8 +236,7 @@ async fn numbers_for_a_limit_that_a_reload_changes_are_left_out() {
         )
         .await;
         bench.gateway.reload(&gone).await;
-        let (_, text) = page(admin, "/clients/user_id:42").await;
-        let report: Value = serde_json::from_str(&text).unwrap();
+        let report = page_json(admin, "/clients/user_id:42").await;
         assert_eq!(report["overridden"], Value::Null);
         assert_eq!(
             told(&ask(&bench.client, "/", &[("x-user-id", "42")]).await).1,
@@ -311,8 +260,7 @@ async fn a_file_keeps_numbers_over_a_restart() {
         if !is_set {
             set(gateway.admin, "user_id:1", numbers("it", text)).await;
         }
-        let (_, list) = page(gateway.admin, "/overrides").await;
-        let list: Value = serde_json::from_str(&list).unwrap();
+        let list = page_json(gateway.admin, "/overrides").await;
         assert_eq!(list["overrides"][0]["limits"], json!({ "it": text }));
         let client = Client::new(gateway.address);
         let answer = ask(&client, "/", &[("x-user-id", "1")]).await;

@@ -1,5 +1,6 @@
 //! What holds if several things are said of one client: the table of docs/overrides.md.
 
+use super::numbers::numbers;
 use super::*;
 
 /// A gateway whose configuration says something of everybody.
@@ -9,7 +10,7 @@ async fn start(store: &str) -> Bench {
 {store}
 {TRUST}
 clients: [{{ api_key: {{ unknown: reject, keys: [{}, {}] }} }}, {{ user_id: {{}} }}]
-deny: [\"user_id:denied\", 203.0.113.0/24]
+deny: [\"user_id:denied\", \"user_id:denied-too\", 203.0.113.0/24]
 exempt: [\"user_id:exempt\"]
 limits:
   guard: {{ fixed_window: {{ limit: 100, window: 31d }}, per: [ip] }}
@@ -47,6 +48,9 @@ async fn the_table_of_the_docs_holds() {
             // By name, and by network: the name.
             ("192.0.2.0/24", plan("gold")),
             ("user_id:poor", plan("free")),
+            ("user_id:few", numbers("it", "limit: 2, window: 31d")),
+            ("user_id:denied-too", numbers("it", "limit: 2, window: 31d")),
+            ("198.18.0.0/16", numbers("it", "limit: 8, window: 31d")),
             // Two networks: the longest.
             ("192.0.2.128/25", plan("free")),
             ("192.0.2.200", exempt()),
@@ -68,6 +72,11 @@ async fn the_table_of_the_docs_holds() {
             (&[from("192.0.2.1")], (200, Some(9))),
             (&[from("192.0.2.1"), user("someone")], (200, Some(9))),
             (&[from("192.0.2.1"), user("poor")], (200, Some(1))),
+            (&[from("192.0.2.1"), user("few")], (200, Some(2))),
+            (&[from("198.51.100.8"), user("few")], (403, None)),
+            (&[user("denied-too")], (403, None)),
+            (&[from("198.18.0.1")], (200, Some(8))),
+            (&[("x-api-key", "guess"), from("198.18.0.1")], (401, None)),
             (&[from("192.0.2.129")], (200, Some(1))),
             (&[("x-api-key", "golden-key")], (200, Some(1))),
             (&[("x-api-key", "plain-key"), user("vip")], (403, None)),
@@ -82,12 +91,14 @@ async fn the_table_of_the_docs_holds() {
         // An `allow` without the client, and any override: denied.
         let answer = ask(&client, "/office", &[user("vip")]).await;
         assert_eq!(limit(&answer), (403, None));
-        // `exempt` in the configuration, and a plan by override: exempt.
-        clear(admin, "user_id:exempt").await;
-        set(admin, "user_id:exempt", plan("free")).await;
-        for _ in 0..3 {
-            let answer = ask(&bench.client, "/", &[user("exempt")]).await;
-            assert_eq!(limit(&answer), (200, None));
+        // `exempt` in the configuration, and a plan or numbers by override: exempt.
+        for wanted in [plan("free"), numbers("it", "limit: 1, window: 31d")] {
+            clear(admin, "user_id:exempt").await;
+            set(admin, "user_id:exempt", wanted).await;
+            for _ in 0..3 {
+                let answer = ask(&bench.client, "/", &[user("exempt")]).await;
+                assert_eq!(limit(&answer), (200, None));
+            }
         }
         bench.stop().await;
     })

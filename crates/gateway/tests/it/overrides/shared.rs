@@ -1,135 +1,13 @@
-//! Two gateways on one Redis.
-
-use std::time::{Duration, Instant};
+//! Gateways on a Redis: what an override costs it, and slices that are out. `crates/overrides` tests how overrides are shared.
 
 use tidegate_testkit::Reply;
 
 use super::*;
 use crate::kit::exact;
-use crate::support::GatewayProcess;
-
-/// So soon after the answer a change is in force on all gateways.
-const PROMISED: Duration = Duration::from_secs(2);
 
 fn yaml(redis: &RedisServer, upstream: &Upstream) -> String {
     let yaml = limited(&format!("{}secret: the same for both\n", exact(redis)));
     yaml.replace("UPSTREAM", &upstream.url())
-}
-
-/// Status of a request of this user at each gateway.
-async fn statuses(gateways: &[SocketAddr], id: &str) -> Vec<u16> {
-    let mut statuses = Vec::new();
-    for gateway in gateways {
-        let client = Client::fresh(*gateway);
-        statuses.push(get(&client, "/", &[("x-user-id", id)]).await);
-    }
-    statuses
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_override_is_in_force_on_both_gateways_in_time() {
-    const ROUNDS: usize = 50;
-    let redis = RedisServer::start().await;
-    let upstream = Upstream::ok();
-    let yaml = yaml(&redis, &upstream);
-    let (one, two) = tokio::join!(TestGateway::start(&yaml), TestGateway::start(&yaml));
-    let both = [&one, &two];
-    let addresses = [one.address, two.address];
-    let mut times = Vec::new();
-    for round in 0..ROUNDS {
-        let id = format!("rider-{round}");
-        let (changed, other) = (both[round % 2], both[1 - round % 2]);
-        let name = format!("user_id:{id}");
-        set(changed.admin, &name, block()).await;
-        let answered = Instant::now();
-        // On this one at once.
-        let client = Client::fresh(changed.address);
-        assert_eq!(get(&client, "/", &[("x-user-id", &id)]).await, 403);
-        let client = Client::new(other.address);
-        until("it is in force on the other gateway", async || {
-            get(&client, "/other", &[("x-user-id", &id)]).await == 403
-        })
-        .await;
-        times.push(answered.elapsed());
-    }
-    times.sort_unstable();
-    let (median, longest) = (times[ROUNDS / 2], times[ROUNDS - 1]);
-    eprintln!("in force on the other gateway after {median:?}, at the longest after {longest:?}");
-    assert!(longest < PROMISED, "{longest:?}");
-    assert_eq!(statuses(&addresses, "someone").await, [200, 200]);
-    one.stop().await;
-    two.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overrides_survive_restarts_of_gateways_and_a_redis_without_data() {
-    let redis = RedisServer::start().await;
-    let upstream = Upstream::ok();
-    let yaml = yaml(&redis, &upstream);
-    let start = async || GatewayProcess::start(&yaml).await;
-    let (mut one, mut two) = tokio::join!(start(), start());
-    set(one.admin, "user_id:1", block()).await;
-    set(two.admin, "user_id:2", block()).await;
-    clear(one.admin, "user_id:2").await;
-    let holds = async |gateways: &[&GatewayProcess], what: &str| {
-        let addresses: Vec<_> = gateways.iter().map(|it| it.address).collect();
-        until(what, async || {
-            let blocked = statuses(&addresses, "1").await;
-            let cleared = statuses(&addresses, "2").await;
-            blocked.iter().all(|it| *it == 403) && cleared.iter().all(|it| *it != 403)
-        })
-        .await;
-    };
-    holds(&[&one, &two], "on both").await;
-    // One restarts: from its first request on.
-    drop(one);
-    one = start().await;
-    assert_eq!(statuses(&[one.address], "1").await, [403]);
-    holds(&[&one, &two], "one restarted").await;
-    // Both restart: Redis has it.
-    drop((one, two));
-    (one, two) = tokio::join!(start(), start());
-    assert_eq!(statuses(&[one.address, two.address], "1").await, [403, 403]);
-    // Redis restarts without data: the gateways have it, and give it back.
-    redis.restart().await;
-    holds(&[&one, &two], "Redis restarted").await;
-    until("Redis has it again", async || {
-        let found = redis
-            .command(&["HEXISTS", "tidegate:{overrides}", "user_id:1"])
-            .await;
-        found.as_int() == 1
-    })
-    .await;
-    drop(one);
-    let three = start().await;
-    holds(&[&two, &three], "a gateway after that").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_override_ends_on_both_within_a_second_of_each_other() {
-    let redis = RedisServer::start().await;
-    let upstream = Upstream::ok();
-    let yaml = yaml(&redis, &upstream);
-    let (one, two) = tokio::join!(TestGateway::start(&yaml), TestGateway::start(&yaml));
-    let short = json!({ "action": "block", "for": "3s" });
-    set(one.admin, "user_id:1", short).await;
-    let ended = async |gateway: SocketAddr| {
-        let client = Client::new(gateway);
-        until("it is in force", async || {
-            get(&client, "/", &[("x-user-id", "1")]).await == 403
-        })
-        .await;
-        until("it ends", async || {
-            get(&client, "/", &[("x-user-id", "1")]).await != 403
-        })
-        .await;
-        Instant::now()
-    };
-    let (first, second) = tokio::join!(ended(one.address), ended(two.address));
-    let apart = first.max(second) - first.min(second);
-    assert!(apart < Duration::from_secs(1), "{apart:?}");
-    one.stop().await;
-    two.stop().await;
 }
 
 /// Who is blocked or exempt costs Redis nothing, and who has another plan what everybody costs: one decision.
