@@ -95,7 +95,6 @@ mod one_client;
 mod redis_seen;
 mod request_id;
 mod secrets;
-mod secrets_under_way;
 mod status;
 mod status_events;
 mod status_near;
