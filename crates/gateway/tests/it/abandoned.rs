@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::{Method, Response, StatusCode};
-use tidegate_testkit::{Client, RawClient, Upstream, body};
+use http::Method;
+use tidegate_testkit::{Client, RawClient, Upstream};
 use tokio::sync::watch;
 
-use crate::kit::{LONG, ask, left, on_both_stores, page, sample, send, until};
+use crate::kit::{
+    LONG, as_asked, ask, held_with, left, limit_named, on_both_stores, one_limit, page, sample,
+    sample_becomes, send, until,
+};
 use crate::support::TestGateway;
 
 const LOGIN: &str = "sliding_window_log: { limit: 5, window: 1h }, count: { status: [401, 403] }";
@@ -15,37 +18,13 @@ const COST: &str =
     "fixed_window: { limit: 100, window: 31d }, cost: { response_header: X-Cost, reserve: 10 }";
 const ONE: &str = "concurrency: { limit: 1, lease: 1h }";
 
-/// An upstream whose answers begin when it is told so; the path names the status, the query a cost.
-fn held() -> (Upstream, watch::Sender<bool>) {
-    let (release, released) = watch::channel(false);
-    let upstream = Upstream::start(move |request| {
-        let mut released = released.clone();
-        async move {
-            let _ = released.wait_for(|released| *released).await;
-            let mut answer = Response::new(body::full("late"));
-            let status = request.uri().path().trim_start_matches('/');
-            *answer.status_mut() = StatusCode::from_bytes(status.as_bytes()).unwrap_or_default();
-            if let Some(cost) = request.uri().query() {
-                answer.headers_mut().insert("x-cost", cost.parse().unwrap());
-            }
-            answer
-        }
-    });
-    (upstream, release)
-}
-
 async fn start(store: &str, limit: &str, upstream: &Upstream) -> TestGateway {
-    start_named(store, "it", limit, upstream).await
+    TestGateway::start(&one_limit(store, limit, upstream)).await
 }
 
-/// With a limit of this name, which has a state of its own.
-async fn start_named(store: &str, name: &str, limit: &str, upstream: &Upstream) -> TestGateway {
-    let url = upstream.url();
-    TestGateway::start(&format!(
-        "{store}secret: the same\nlimits: {{ {name}: {{ {limit} }} }}\n\
-         routes: [{{ path: /**, upstream: \"{url}\", limits: [{name}] }}]\n"
-    ))
-    .await
+/// An upstream that answers as it was asked when it is released.
+fn held() -> (Upstream, watch::Sender<bool>) {
+    held_with(|request| as_asked(request))
 }
 
 /// How many requests have ended with this outcome, or with any.
@@ -58,16 +37,23 @@ async fn ended(admin: SocketAddr, outcome: &str) -> u64 {
     counts.sum()
 }
 
-/// How many clients have left, as the gateway has noticed.
-async fn have_left(admin: SocketAddr) -> u64 {
-    ended(admin, "abandoned").await
+/// Begins a request, and leaves once the upstream has it. Returns when the gateway has noticed this `nth` leaving.
+async fn leaves(gateway: &TestGateway, upstream: &Upstream, target: &str, nth: u64) {
+    let client = begin(gateway.address, target).await;
+    upstream.wait_for(nth as usize, LONG).await;
+    drop(client);
+    has_left(gateway, nth).await;
+}
+
+async fn has_left(gateway: &TestGateway, nth: u64) {
+    until("it has left", async || {
+        ended(gateway.admin, "abandoned").await == nth
+    })
+    .await;
 }
 
 async fn all_settled(gateway: &TestGateway) {
-    until("no exchange is left", async || {
-        sample(gateway.admin, "tidegate_abandoned_exchanges").await == 0
-    })
-    .await;
+    sample_becomes(gateway.admin, "tidegate_abandoned_exchanges", 0).await;
 }
 
 /// Sends a request for `target` over a connection of its own.
@@ -84,13 +70,7 @@ async fn guesses_count_though_nobody_waits_for_their_answers() {
         let (upstream, release) = held();
         let gateway = start(store, LOGIN, &upstream).await;
         for nth in 1..=5 {
-            let client = begin(gateway.address, "/401").await;
-            upstream.wait_for(nth, LONG).await;
-            drop(client);
-            until("it has left", async || {
-                have_left(gateway.admin).await == nth as u64
-            })
-            .await;
+            leaves(&gateway, &upstream, "/401", nth).await;
         }
         assert_eq!(left(gateway.admin).await, 0, "all are reserved");
         assert_eq!(ask(gateway.address, "/401").await.unwrap().status, 429);
@@ -120,11 +100,10 @@ async fn the_answer_tells_what_a_request_has_cost_whose_client_has_left() {
         .enumerate()
         {
             let (upstream, release) = held();
-            let gateway = start_named(store, &format!("it-{nth}"), limit, &upstream).await;
-            let client = begin(gateway.address, target).await;
-            upstream.wait_for(1, LONG).await;
-            drop(client);
-            until("it has left", async || have_left(gateway.admin).await == 1).await;
+            let gateway =
+                TestGateway::start(&limit_named(store, &format!("it-{nth}"), limit, &upstream))
+                    .await;
+            leaves(&gateway, &upstream, target, 1).await;
             assert_eq!(left(gateway.admin).await, reserved, "{target}");
             release.send(true).unwrap();
             all_settled(&gateway).await;
@@ -144,10 +123,7 @@ async fn an_answer_that_does_not_come_in_time_leaves_the_request_charged() {
         let (upstream, _release) = held();
         let store = format!("{store}timeouts: {{ upstream: 200ms }}\n");
         let gateway = start(&store, LOGIN, &upstream).await;
-        let client = begin(gateway.address, "/200").await;
-        upstream.wait_for(1, LONG).await;
-        drop(client);
-        until("it has left", async || have_left(gateway.admin).await == 1).await;
+        leaves(&gateway, &upstream, "/200", 1).await;
         all_settled(&gateway).await;
         assert_eq!(left(gateway.admin).await, 4);
         gateway.stop().await;
@@ -160,10 +136,7 @@ async fn a_place_is_held_while_the_upstream_works_for_a_client_that_has_left() {
     on_both_stores(async |store| {
         let (upstream, release) = held();
         let gateway = start(store, ONE, &upstream).await;
-        let client = begin(gateway.address, "/200").await;
-        upstream.wait_for(1, LONG).await;
-        drop(client);
-        until("it has left", async || have_left(gateway.admin).await == 1).await;
+        leaves(&gateway, &upstream, "/200", 1).await;
         for _ in 0..40 {
             assert_eq!(ask(gateway.address, "/200").await.unwrap().status, 429);
         }
@@ -185,7 +158,7 @@ async fn a_place_is_free_when_the_upstream_has_not_answered_in_time() {
         let store = format!("{store}timeouts: {{ upstream: 200ms }}\n");
         let gateway = start(&store, ONE, &upstream).await;
         drop(begin(gateway.address, "/200").await);
-        until("it has left", async || have_left(gateway.admin).await == 1).await;
+        has_left(&gateway, 1).await;
         until("it is free", async || left(gateway.admin).await == 1).await;
         gateway.stop().await;
     })
@@ -205,7 +178,7 @@ async fn a_stream_that_is_reset_is_settled_by_its_answer() {
                 tokio::spawn(async move { send(&asking, Method::GET, "/401", &[]).await });
             upstream.wait_for(1, LONG).await;
             request.abort();
-            until("it has left", async || have_left(gateway.admin).await == 1).await;
+            has_left(&gateway, 1).await;
             assert_eq!(left(gateway.admin).await, stays);
             release.send(true).unwrap();
             all_settled(&gateway).await;
@@ -259,7 +232,7 @@ async fn an_upload_that_breaks_off_stays_charged_and_holds_no_place() {
                 ("chunks", "transfer-encoding: chunked\r\n\r\n3\r\nhal\r\n"),
             ] {
                 let (upstream, _release) = held();
-                let gateway = start_named(store, name, limit, &upstream).await;
+                let gateway = TestGateway::start(&limit_named(store, name, limit, &upstream)).await;
                 let mut client = RawClient::connect(gateway.address).await;
                 let head = format!("POST /200 HTTP/1.1\r\nhost: a\r\n{framing}");
                 client.send(head).await.unwrap();

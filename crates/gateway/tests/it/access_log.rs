@@ -6,7 +6,7 @@ use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use tidegate_testkit::{Client, Process, RawClient, RedisServer, Upstream, body};
 
-use crate::kit::{LONG, exact, get, sample, send, until};
+use crate::kit::{LONG, exact, get, sample, send, send_get, until};
 use crate::status::browser;
 use crate::support::GatewayProcess;
 
@@ -176,39 +176,6 @@ routes: [{{ path: /**, upstream: \"{}\", limits: [one] }}]
 }
 
 #[tokio::test]
-async fn the_upstream_is_told_the_same_id() {
-    let upstream = Upstream::ok();
-    let gateway = GatewayProcess::start(&format!(
-        "trusted_proxies: [127.0.0.1]\nroutes: [{{ path: /**, upstream: \"{}\" }}]\n",
-        upstream.url()
-    ))
-    .await;
-    let proxy = Client::new(gateway.address);
-    let stranger = Client::new(gateway.address).from_ip([127, 0, 0, 2]);
-    let chosen = [("x-request-id", "chosen-by-the-caller")];
-    get(&proxy, "/", &chosen).await;
-    get(&stranger, "/", &chosen).await;
-    get(&stranger, "/", &[]).await;
-    let lines = lines(&gateway, 3).await;
-    let logged: Vec<_> = lines
-        .iter()
-        .map(|line| line["id"].as_str().unwrap())
-        .collect();
-    let arrived = upstream.requests();
-    let told: Vec<_> = arrived
-        .iter()
-        .map(|one| one.header("x-request-id").unwrap())
-        .collect();
-    assert_eq!(logged, told);
-    assert_eq!(
-        logged[0], "chosen-by-the-caller",
-        "a trusted proxy's word is kept"
-    );
-    assert_eq!(logged.iter().collect::<HashSet<_>>().len(), 3, "{logged:?}");
-    assert!(!logged[1..].contains(&"chosen-by-the-caller"));
-}
-
-#[tokio::test]
 async fn who_left_early_is_499_and_abandoned() {
     let upstream = Upstream::start(|_| std::future::pending::<Response<_>>());
     let gateway = GatewayProcess::start(&format!(
@@ -217,10 +184,7 @@ async fn who_left_early_is_499_and_abandoned() {
     ))
     .await;
     let mut client = RawClient::connect(gateway.address).await;
-    client
-        .send("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut client, "/slow").await;
     upstream.wait_for(1, LONG).await;
     drop(client);
     let line = lines(&gateway, 1).await.remove(0);

@@ -8,12 +8,14 @@ use tidegate_status::document::Status;
 use tidegate_testkit::{Client, RedisServer, Upstream};
 
 use crate::callers::sha256;
-use crate::kit::{LONG, get, on_both_stores, page, ready, send, until};
+use crate::kit::{LONG, get, on_both_stores, one_limit, page_json, ready, send, until};
 use crate::status::browser;
 use crate::support::{GatewayProcess, TestGateway};
 
 const CLIENT: &str = "/clients/ip:127.0.0.1";
 const RESET: &str = "/clients/ip:127.0.0.1/reset";
+
+const LIMIT: &str = "fixed_window: { limit: 3, window: 31d }";
 
 /// An entry for a token.
 fn entry(name: &str, token: &str, more: &str) -> String {
@@ -36,17 +38,6 @@ fn admin() -> String {
     )
 }
 
-fn limited(store: &str, upstream: &Upstream) -> String {
-    format!(
-        "
-{store}
-limits: {{ it: {{ fixed_window: {{ limit: 3, window: 31d }} }} }}
-routes: [{{ path: /**, upstream: \"{}\", limits: [it] }}]
-",
-        upstream.url()
-    )
-}
-
 /// The audit lines so far, once there are `count` of them.
 async fn audit(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
     let pattern = "\"target\":\"audit\"";
@@ -62,7 +53,7 @@ async fn audit(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
 #[tokio::test]
 async fn a_token_may_do_what_its_role_says() {
     let upstream = Upstream::ok();
-    let gateway = TestGateway::start_with_admin(&admin(), &limited("", &upstream)).await;
+    let gateway = TestGateway::start_with_admin(&admin(), &one_limit("", LIMIT, &upstream)).await;
     let client = browser(gateway.admin);
     let ask = async |method, path, headers: &[(&str, &str)]| {
         let answer = send(&client, method, path, headers).await;
@@ -129,7 +120,7 @@ async fn a_token_may_do_what_its_role_says() {
 #[tokio::test]
 async fn a_cookie_alone_changes_nothing() {
     let upstream = Upstream::ok();
-    let gateway = TestGateway::start_with_admin(&admin(), &limited("", &upstream)).await;
+    let gateway = TestGateway::start_with_admin(&admin(), &one_limit("", LIMIT, &upstream)).await;
     let client = browser(gateway.admin);
     let alice = [("authorization", "Bearer hunter2-alice")];
     let document = send(&client, Method::GET, "/", &alice).await;
@@ -166,7 +157,7 @@ async fn a_cookie_alone_changes_nothing() {
 async fn a_reset_is_an_audit_line_and_an_event() {
     on_both_stores(async |store| {
         let upstream = Upstream::ok();
-        let yaml = limited(store, &upstream);
+        let yaml = one_limit(store, LIMIT, &upstream);
         // Who changed what is written also where nothing else is.
         let mut gateway = GatewayProcess::start_with(&admin(), "level: info", &yaml).await;
         let client = Client::new(gateway.address);
@@ -219,10 +210,10 @@ async fn a_reset_is_an_audit_line_and_an_event() {
 async fn a_reset_without_tokens_and_one_that_fails_are_told_as_such() {
     let (redis, upstream) = (RedisServer::start().await, Upstream::ok());
     let store = format!(
-        "store: {{ redis: {{ url: \"{}\", timeout: 5s }} }}",
+        "store: {{ redis: {{ url: \"{}\", timeout: 5s }} }}\n",
         redis.url()
     );
-    let gateway = GatewayProcess::start(&limited(&store, &upstream)).await;
+    let gateway = GatewayProcess::start(&one_limit(&store, LIMIT, &upstream)).await;
     let admin = browser(gateway.admin);
     assert_eq!(send(&admin, Method::POST, RESET, &[]).await.status, 200);
     redis.stop();
@@ -250,7 +241,7 @@ async fn audit_lines_are_written_at_every_level_but_off() {
         let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::ok());
         let port = tidegate_testkit::Port::reserve();
         let file = folder.path().join("gateway.yaml");
-        let yaml = limited("", &upstream);
+        let yaml = one_limit("", LIMIT, &upstream);
         let head = format!("listen: 127.0.0.1:0\nadmin: \"{}\"\n", port.addr());
         let log = format!("log: {{ format: json, level: \"{level}\" }}\n");
         fs::write(&file, format!("{head}{log}{yaml}")).unwrap();
@@ -280,7 +271,7 @@ async fn audit_lines_are_written_at_every_level_but_off() {
 #[tokio::test]
 async fn a_reload_takes_a_token_away() {
     let upstream = Upstream::ok();
-    let yaml = limited("", &upstream);
+    let yaml = one_limit("", LIMIT, &upstream);
     let mut gateway = GatewayProcess::start_with(&admin(), "level: info", &yaml).await;
     let alice = [("authorization", "Bearer hunter2-alice")];
     let client = browser(gateway.admin);
@@ -317,11 +308,10 @@ async fn a_reload_takes_a_token_away() {
 #[tokio::test]
 async fn a_reload_is_an_audit_line_with_its_cause_and_versions() {
     let upstream = Upstream::ok();
-    let yaml = limited("", &upstream);
+    let yaml = one_limit("", LIMIT, &upstream);
     let mut gateway = GatewayProcess::start(&yaml).await;
     let version = async || {
-        let (_, config) = page(gateway.admin, "/config").await;
-        let config: Value = serde_json::from_str(&config).unwrap();
+        let config = page_json(gateway.admin, "/config").await;
         config["version"].as_str().unwrap().to_owned()
     };
     let first = version().await;

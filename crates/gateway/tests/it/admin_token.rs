@@ -105,29 +105,6 @@ async fn without_one_other_machines_are_told_what_to_configure() {
 }
 
 #[tokio::test]
-async fn on_loopback_pages_of_the_web_are_not_people() {
-    let gateway = TestGateway::start(&yaml()).await;
-    let port = gateway.admin.port();
-    for (method, path) in &PATHS {
-        for host in [
-            format!("127.0.0.1:{port}"),
-            "localhost".into(),
-            format!("[::1]:{port}"),
-        ] {
-            let answer = ask(gateway.admin, method, path, &[("host", &host)]).await;
-            assert_eq!(answer.status, 200, "{host}");
-        }
-        let page = [("origin", "https://example.com")];
-        let rebound = [("host", "rebound.example.com")];
-        for headers in [page, rebound] {
-            let answer = ask(gateway.admin, method, path, &headers).await;
-            assert_eq!(answer.status, 403, "{headers:?}");
-        }
-    }
-    gateway.stop().await;
-}
-
-#[tokio::test]
 async fn the_token_is_in_no_line_of_the_log() {
     let admin = format!("{{ address: \"127.0.0.1:0\", token: \"{TOKEN}\" }}");
     let yaml = yaml();

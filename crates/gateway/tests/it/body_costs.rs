@@ -1,5 +1,9 @@
 //! Costs that the bodies of answers tell, while they pass.
 
+mod clients_leave;
+mod operators;
+mod reserved;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +17,9 @@ use tidegate_testkit::{Client, RawClient, Speaks, Upstream};
 use tokio::sync::mpsc;
 
 use crate::access_log_file::{lines, log, objects};
-use crate::kit::{LONG, left, number, on_both_stores, page, sample, send, until};
+use crate::kit::{
+    LONG, left, number, on_both_stores, one_limit, page_json, sample, sample_becomes, send, until,
+};
 use crate::status::browser;
 use crate::support::{GatewayProcess, TestGateway};
 
@@ -30,71 +36,49 @@ fn gzip(text: &str) -> Vec<u8> {
     [&head[..], &compress_to_vec(text.as_bytes(), 6), &[0; 8]].concat()
 }
 
-fn configuration(store: &str, limit: &str, url: &str) -> String {
-    format!(
-        "{store}secret: the same\nlimits: {{ it: {{ {limit} }} }}\n\
-         routes: [{{ name: api, path: /**, upstream: \"{url}\", limits: [it] }}]\n"
-    )
-}
-
 async fn start(store: &str, upstream: &Upstream) -> TestGateway {
-    TestGateway::start(&configuration(store, LIMIT, &upstream.url())).await
+    TestGateway::start(&one_limit(store, LIMIT, upstream)).await
 }
 
 async fn leaves(gateway: &TestGateway, stays: u64, what: &str) {
-    until(&format!("{what} leaves {stays}"), async || {
-        left(gateway.admin).await == stays
-    })
-    .await;
+    let is_so = async || left(gateway.admin).await == stays;
+    until(&format!("{what} leaves {stays}"), is_so).await;
 }
 
 /// An answer that a server gives at once.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Whole {
     status: u16,
-    headers: &'static [(&'static str, &'static str)],
+    headers: Vec<(&'static str, &'static str)>,
     body: Bytes,
 }
 
 impl Whole {
-    fn new(content_type: &'static str, body: impl Into<Bytes>) -> (String, Self) {
-        let headers: &[_] = match content_type {
-            JSON => &[("content-type", JSON)],
-            EVENTS => &[("content-type", EVENTS)],
-            _ => &[("content-type", "text/plain")],
-        };
-        let body = body.into();
-        let name = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
-        let status = 200;
-        (
-            format!("{content_type}, {name}"),
-            Self {
-                status,
-                headers,
-                body,
-            },
-        )
+    fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self {
+            status: 200,
+            headers: vec![("content-type", content_type)],
+            body: body.into(),
+        }
     }
 
-    fn encoded(encoding: &'static str, body: impl Into<Bytes>) -> (String, Self) {
-        let headers: &[_] = match encoding {
-            "gzip" => &[("content-type", JSON), ("content-encoding", "gzip")],
-            "br" => &[("content-type", JSON), ("content-encoding", "br")],
-            _ => &[("content-type", JSON), ("content-encoding", "x-mine")],
-        };
-        let (status, body) = (200, body.into());
-        (
-            encoding.to_owned(),
-            Self {
-                status,
-                headers,
-                body,
-            },
-        )
+    fn json(body: &str) -> Self {
+        Self::new(JSON, body.to_owned())
     }
 
-    fn with_status((name, whole): (String, Self), status: u16) -> (String, Self) {
-        (format!("{status}, {name}"), Self { status, ..whole })
+    fn encoded(encoding: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut whole = Self::new(JSON, body);
+        whole.headers.push(("content-encoding", encoding));
+        whole
+    }
+
+    fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    fn name(&self) -> String {
+        let start = String::from_utf8_lossy(&self.body[..self.body.len().min(60)]);
+        format!("{} {:?} {start}", self.status, self.headers)
     }
 }
 
@@ -110,7 +94,7 @@ fn answering(answers: Vec<Whole>) -> Upstream {
         async move {
             let mut response = Response::builder().status(status);
             for (name, value) in headers {
-                response = response.header(*name, *value);
+                response = response.header(name, value);
             }
             response.body(full(body)).unwrap()
         }
@@ -124,7 +108,7 @@ fn nested(levels: usize) -> String {
 
 #[tokio::test]
 async fn the_body_tells_what_its_request_has_cost() {
-    let json = |body: &str| Whole::new(JSON, body.to_owned());
+    let json = Whole::json;
     let cases = [
         (json(USAGE), 42),
         (json(r#"{"usage":{"total_tokens":0}}"#), 0),
@@ -168,11 +152,11 @@ async fn the_body_tells_what_its_request_has_cost() {
         (Whole::encoded("gzip", USAGE), 10),
         (Whole::encoded("br", USAGE), 10),
         (Whole::encoded("x-mine", USAGE), 10),
-        (Whole::with_status(json(USAGE), 429), 42),
-        (Whole::with_status(json("{}"), 500), 10),
-        (Whole::with_status(json(USAGE), 206), 10),
-        (Whole::with_status(json(""), 204), 10),
-        (Whole::with_status(json(""), 304), 10),
+        (json(USAGE).with_status(429), 42),
+        (json("{}").with_status(500), 10),
+        (json(USAGE).with_status(206), 10),
+        (json("").with_status(204), 10),
+        (json("").with_status(304), 10),
         // More than there is: all of it.
         (
             json(r#"{"usage":{"total_tokens":1234567890123456789012345678901234567890}}"#),
@@ -180,12 +164,13 @@ async fn the_body_tells_what_its_request_has_cost() {
         ),
     ];
     on_both_stores(async |store| {
-        let answers = cases.iter().map(|((_, answer), _)| answer.clone());
+        let answers = cases.iter().map(|(answer, _)| answer.clone());
         let upstream = answering(answers.collect());
         let gateway = start(store, &upstream).await;
         let client = Client::new(gateway.address).knows("content-encoding");
         let mut stays: u64 = 1_000;
-        for (at, ((name, answer), cost)) in cases.iter().enumerate() {
+        for (at, (answer, cost)) in cases.iter().enumerate() {
+            let name = answer.name();
             let told = client.get(&format!("/{at}")).await;
             assert_eq!(told.status, answer.status, "{name}");
             assert_eq!(told.body, answer.body, "{name}: nothing is changed");
@@ -196,7 +181,7 @@ async fn the_body_tells_what_its_request_has_cost() {
                 "{name}"
             );
             stays = stays.saturating_sub(*cost);
-            leaves(&gateway, stays, name).await;
+            leaves(&gateway, stays, &name).await;
         }
         assert_eq!(client.get("/0").await.status, 429);
         gateway.stop().await;
@@ -207,7 +192,7 @@ async fn the_body_tells_what_its_request_has_cost() {
 #[tokio::test]
 async fn an_answer_without_a_body_costs_what_was_reserved() {
     on_both_stores(async |store| {
-        let upstream = answering(vec![Whole::new(JSON, USAGE).1]);
+        let upstream = answering(vec![Whole::new(JSON, USAGE)]);
         let gateway = start(store, &upstream).await;
         let client = Client::new(gateway.address);
         let answer = send(&client, Method::HEAD, "/0", &[]).await;
@@ -321,216 +306,10 @@ async fn a_body_that_breaks_off_costs_what_it_told_so_far() {
     .await;
 }
 
-/// Waits until the gateway reads this number of answers without their clients.
-async fn reads_alone(gateway: &TestGateway, answers: u64) {
-    until("answers are read without their clients", async || {
-        sample(gateway.admin, "tidegate_abandoned_exchanges").await == answers
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_pays_what_the_rest_of_the_answer_tells() {
-    on_both_stores(async |store| {
-        let mut stays = 1_000;
-        for speaks in [Speaks::Http1, Speaks::Http2] {
-            let mut written = Written::speaking(speaks);
-            let gateway = start(store, &written.upstream).await;
-            if store.contains("memory") {
-                stays = 1_000;
-            }
-            for protocol in [Client::h2 as fn(_) -> _, Client::new] {
-                let client: Client = protocol(gateway.address);
-                let answer = client.open(get()).await;
-                let (mut sender, mut body) = (written.body().await, answer.into_body());
-                takes(CHUNK, &mut sender, &mut body).await;
-                drop((body, client));
-                reads_alone(&gateway, 1).await;
-                assert_eq!(left(gateway.admin).await, stays - 10, "as reserved");
-                sender.send_data(CHUNK.into()).await.unwrap();
-                sender.send_data(LAST.into()).await.unwrap();
-                drop(sender);
-                stays -= 42;
-                leaves(&gateway, stays, "the rest").await;
-                reads_alone(&gateway, 0).await;
-            }
-            assert_eq!(sample(gateway.admin, &told("read_on")).await, 2);
-            gateway.stop().await;
-        }
-    })
-    .await;
-}
-
-/// An upstream that falls silent, and one that sends without end, are read for 5 s and 1 MiB.
-#[tokio::test]
-async fn what_is_read_for_a_client_that_has_left_is_bounded() {
-    for (missing, cost) in [("reserve", 10), ("all", 1_000)] {
-        let mut written = Written::speaking(Speaks::Http1);
-        let limit = LIMIT.replace("reserve: 10", &format!("reserve: 10, missing: {missing}"));
-        let yaml = configuration("store: memory\n", &limit, &written.upstream.url());
-        let gateway = TestGateway::start(&yaml).await;
-        for (nth, is_silent) in [true, false].into_iter().enumerate() {
-            let client = Client::new(gateway.address);
-            let answer = client.open(get()).await;
-            let (mut sender, mut body) = (written.body().await, answer.into_body());
-            takes(CHUNK, &mut sender, &mut body).await;
-            drop((body, client));
-            reads_alone(&gateway, 1).await;
-            if !is_silent {
-                // The number comes behind the bound. The gateway closes the connection before.
-                let filler = CHUNK.repeat(1_000);
-                for part in std::iter::repeat_n(&*filler, 50).chain([LAST]) {
-                    if sender.send_data(part.to_owned().into()).await.is_err() {
-                        break;
-                    }
-                }
-            }
-            reads_alone(&gateway, 0).await;
-            let left_unread = nth as u64 + 1;
-            assert_eq!(sample(gateway.admin, &told("left")).await, left_unread);
-            let stays = 1_000_u64.saturating_sub(cost * left_unread);
-            leaves(&gateway, stays, missing).await;
-            if missing == "all" {
-                // All is used, and no other request is admitted.
-                break;
-            }
-        }
-        gateway.stop().await;
-    }
-}
-
-/// A gateway that stops does not wait for such answers: the line of the request is written, with what was reserved.
-#[tokio::test]
-async fn a_gateway_that_stops_reads_no_further() {
-    let mut written = Written::speaking(Speaks::Http1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let settings = log(&file, "format: json, fields: [cost]");
-    let yaml = configuration("store: memory\n", LIMIT, &written.upstream.url());
-    let gateway = TestGateway::start(&format!("log: {{ {settings} }}\n{yaml}")).await;
-    let client = Client::new(gateway.address);
-    let answer = client.open(get()).await;
-    let (mut sender, mut body) = (written.body().await, answer.into_body());
-    takes(CHUNK, &mut sender, &mut body).await;
-    drop((body, client));
-    reads_alone(&gateway, 1).await;
-    gateway.stop().await;
-    let lines = objects(&lines(&file));
-    assert_eq!(lines.len(), 1);
-    assert_eq!(lines[0]["cost"], 10);
-}
-
-#[tokio::test]
-async fn an_answer_that_does_not_tell_its_cost_may_cost_all() {
-    let json = |body: &str| Whole::new(JSON, body.to_owned());
-    let bomb = gzip(&format!("{}{USAGE}", " ".repeat(32 << 20)));
-    for (whole, method, cost) in [
-        (json(USAGE), Method::GET, 42),
-        (json("{}"), Method::GET, 1_000),
-        (
-            json(r#"{"usage":{"total_tokens":null}}"#),
-            Method::GET,
-            1_000,
-        ),
-        (Whole::new("text/plain", USAGE), Method::GET, 1_000),
-        (Whole::encoded("br", USAGE), Method::GET, 1_000),
-        (Whole::encoded("gzip", bomb), Method::GET, 1_000),
-        (Whole::with_status(json(USAGE), 206), Method::GET, 1_000),
-        // Nothing that is a success with a body.
-        (Whole::with_status(json("{}"), 500), Method::GET, 10),
-        (Whole::with_status(json(""), 204), Method::GET, 10),
-        (Whole::with_status(json(""), 304), Method::GET, 10),
-        (json(USAGE), Method::HEAD, 10),
-        (Whole::new("text/plain", USAGE), Method::HEAD, 10),
-    ] {
-        let (name, answer) = whole;
-        let upstream = answering(vec![answer]);
-        let limit = LIMIT.replace("reserve: 10", "reserve: 10, missing: all");
-        let yaml = configuration("store: memory\n", &limit, &upstream.url());
-        let gateway = TestGateway::start(&yaml).await;
-        let client = Client::new(gateway.address).knows("content-encoding");
-        send(&client, method.clone(), "/0", &[]).await;
-        leaves(&gateway, 1_000 - cost, &format!("{method} {name}")).await;
-        gateway.stop().await;
-    }
-}
-
-/// The exchange goes on, and the answer's body is read, as if the client were there.
-#[tokio::test]
-async fn a_client_that_leaves_before_the_answer_begins_pays_what_its_body_tells() {
-    on_both_stores(async |store| {
-        let release = Arc::new(tokio::sync::Semaphore::new(0));
-        let held = release.clone();
-        let upstream = Upstream::start(move |_| {
-            let held = held.clone();
-            async move {
-                held.acquire().await.unwrap().forget();
-                let json = Response::builder().header(header::CONTENT_TYPE, JSON);
-                json.body(full(USAGE)).unwrap()
-            }
-        });
-        let gateway = start(store, &upstream).await;
-        let mut client = RawClient::connect(gateway.address).await;
-        client
-            .send("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-            .await
-            .unwrap();
-        upstream.wait_for(1, LONG).await;
-        drop(client);
-        until("the exchange goes on alone", async || {
-            sample(gateway.admin, "tidegate_abandoned_exchanges").await == 1
-        })
-        .await;
-        release.add_permits(1);
-        until("no exchange is left", async || {
-            sample(gateway.admin, "tidegate_abandoned_exchanges").await == 0
-        })
-        .await;
-        leaves(&gateway, 958, "leaving").await;
-        assert_eq!(sample(gateway.admin, &told("read_on")).await, 1);
-        gateway.stop().await;
-    })
-    .await;
-}
-
-/// By the end of the answer the reservation is paid off. What the answer tells beyond it is charged all the same.
-#[tokio::test]
-async fn an_answer_that_takes_longer_than_its_reservation_counts_is_charged() {
-    let limit = LIMIT.replace(
-        "fixed_window: { limit: 1000, window: 31d }",
-        "token_bucket: { capacity: 1000, refill: 20/s }",
-    );
-    on_both_stores(async |store| {
-        let mut written = Written::speaking(Speaks::Http1);
-        let yaml = configuration(store, &limit, &written.upstream.url());
-        let gateway = TestGateway::start(&yaml).await;
-        let client = Client::new(gateway.address);
-        let answer = client.open(get()).await;
-        let (mut sender, body) = (written.body().await, answer.into_body());
-        sender.send_data(CHUNK.into()).await.unwrap();
-        until("it is paid off", async || {
-            left(gateway.admin).await == 1_000
-        })
-        .await;
-        let last = LAST.replace("42", "1800");
-        sender.send_data(last.into()).await.unwrap();
-        drop(sender);
-        body.collect().await.unwrap();
-        until("it is charged", async || left(gateway.admin).await == 0).await;
-        let refused = Client::new(gateway.address).get("/").await;
-        assert_eq!(refused.status, 429);
-        // 1,790 and the 10 of the next request, of which 1,000 may be owed, at 20 a second.
-        let wait = number(&refused, "retry-after").unwrap();
-        assert!((30..=40).contains(&wait), "{wait} s");
-        gateway.stop().await;
-    })
-    .await;
-}
-
 /// Whatever a client accepts: the gateway asks only for what it can read.
 #[tokio::test]
 async fn the_upstream_is_asked_for_what_can_be_read() {
-    let upstream = answering(vec![Whole::new(JSON, USAGE).1]);
+    let upstream = answering(vec![Whole::new(JSON, USAGE)]);
     let url = upstream.url();
     let gateway = TestGateway::start(&format!(
         "limits: {{ it: {{ {LIMIT} }} }}\nroutes:\n  \
@@ -560,7 +339,7 @@ async fn the_upstream_is_asked_for_what_can_be_read() {
 async fn each_limit_reads_its_own_number() {
     on_both_stores(async |store| {
         let body = r#"{"usage":{"in":7,"out":30,"total_tokens":37}}"#;
-        let upstream = answering(vec![Whole::new(JSON, body).1]);
+        let upstream = answering(vec![Whole::new(JSON, body)]);
         let url = upstream.url();
         let window = "fixed_window: { limit: 100, window: 31d }";
         let reads = |path: &str| {
@@ -578,8 +357,7 @@ async fn each_limit_reads_its_own_number() {
         let client = Client::new(gateway.address);
         assert_eq!(client.get("/0").await.status, 200);
         until("all is settled", async || {
-            let (_, report) = page(gateway.admin, "/clients/ip:127.0.0.1").await;
-            let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+            let report = page_json(gateway.admin, "/clients/ip:127.0.0.1").await;
             let limits = report["limits"].as_array().unwrap().iter();
             let left: Vec<_> = limits.map(|it| it["remaining"].as_u64().unwrap()).collect();
             left == [93, 70, 90, 99, 9]
@@ -592,130 +370,5 @@ async fn each_limit_reads_its_own_number() {
 
 /// The sample of an answer's result on the route of these tests.
 fn told(result: &str) -> String {
-    format!("tidegate_body_costs_total{{route=\"api\",result=\"{result}\"}}")
-}
-
-#[tokio::test]
-async fn operators_see_what_bodies_told() {
-    let answers = [
-        Whole::new(JSON, USAGE),
-        Whole::new(JSON, "{}"),
-        Whole::new("text/plain", USAGE),
-    ];
-    let upstream = answering(answers.into_iter().map(|(_, answer)| answer).collect());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let settings = log(&file, "format: json, fields: [cost, remaining]");
-    let yaml = configuration("store: memory\n", LIMIT, &upstream.url());
-    let gateway = TestGateway::start(&format!("log: {{ {settings} }}\n{yaml}")).await;
-    let client = Client::new(gateway.address);
-    for (path, stays) in [("/0", 958), ("/1", 948), ("/2", 938)] {
-        assert_eq!(client.get(path).await.status, 200);
-        leaves(&gateway, stays, path).await;
-    }
-    for result in ["read", "missing", "unreadable"] {
-        assert_eq!(sample(gateway.admin, &told(result)).await, 1, "{result}");
-    }
-    let answer = browser(gateway.admin).get("/status.json").await;
-    let document: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
-    let used = &document["clients"]["start"]["admitted"];
-    assert_eq!(used["total"], 62, "{document:#}");
-    gateway.stop().await;
-    let lines = objects(&lines(&file));
-    let told = lines.iter().map(|line| {
-        let fields = [&line["cost"], &line["remaining"]];
-        fields.map(|field| field.as_u64().unwrap())
-    });
-    assert_eq!(told.collect::<Vec<_>>(), [[42, 958], [10, 948], [10, 938]]);
-}
-
-/// A block of gzip that is stored as it is.
-fn stored(is_last: bool, data: &[u8]) -> Bytes {
-    let length = u16::try_from(data.len()).unwrap();
-    let head = [&length.to_le_bytes()[..], &(!length).to_le_bytes()].concat();
-    [&[u8::from(is_last)], &head[..], data].concat().into()
-}
-
-/// 100 MB of JSON, as much of events, as much in gzip, and a few KB that would become as much: memory stays as it is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_of_any_length_is_read_in_no_more_memory() {
-    const PARTS: usize = 1_700;
-    let (text, list) = ("a\\\"b ".repeat(6_000), "1,[],".repeat(6_000));
-    let part = Bytes::from(format!("{{\"text\":\"{text}\",\"list\":[{list}0]}},"));
-    let spaces = " ".repeat(32 << 20);
-    let bomb = gzip(&format!("{spaces}{USAGE}"));
-    let bomb = Bytes::from(bomb);
-    let served = Arc::new(AtomicUsize::new(0));
-    let counted = served.clone();
-    let upstream = Upstream::start(move |request| {
-        let (mut sender, body) = channel();
-        let path = request.uri().path().to_owned();
-        let (part, bomb, counted) = (part.clone(), bomb.clone(), counted.clone());
-        let mut answer = Response::builder().header(
-            "content-type",
-            match &*path {
-                "/events" => EVENTS,
-                _ => JSON,
-            },
-        );
-        if ["/gzip", "/bomb"].contains(&&*path) {
-            answer = answer.header("content-encoding", "gzip");
-        }
-        tokio::spawn(async move {
-            let mut send = async |data: Bytes| {
-                counted.fetch_add(data.len(), Ordering::Relaxed);
-                sender.send_data(data).await.unwrap();
-            };
-            if path == "/bomb" {
-                return send(bomb).await;
-            }
-            let is_gzip = path == "/gzip";
-            let made = |is_last, data: &Bytes| match is_gzip {
-                true => stored(is_last, data),
-                false => data.clone(),
-            };
-            if is_gzip {
-                send(gzip("")[..10].to_vec().into()).await;
-            }
-            let start = match &*path {
-                "/events" => "data: {\"x\":[",
-                _ => "{\"x\":[",
-            };
-            send(made(false, &start.into())).await;
-            for _ in 0..PARTS {
-                send(made(false, &part)).await;
-            }
-            let end = "0],\"usage\":{\"total_tokens\":42}}\n\n";
-            send(made(true, &end.into())).await;
-            if is_gzip {
-                send([0; 8].to_vec().into()).await;
-            }
-        });
-        async move { answer.body(body).unwrap() }
-    });
-    let yaml = configuration("store: memory\n", LIMIT, &upstream.url());
-    let gateway = GatewayProcess::start(&yaml).await;
-    let client = Client::new(gateway.address).knows("content-encoding");
-    let mut stays = 1_000;
-    for (path, cost) in [("/json", 42), ("/events", 42), ("/gzip", 42), ("/bomb", 10)] {
-        let before = gateway.process.rss_kb();
-        let request = Request::get(path).body(empty()).unwrap();
-        let (mut body, mut came) = (client.open(request).await.into_body(), 0);
-        while let Some(frame) = body.frame().await {
-            came += frame.unwrap().into_data().unwrap().len();
-        }
-        assert_eq!(came, served.swap(0, Ordering::Relaxed), "{path}");
-        assert!((came > 100_000_000) == (path != "/bomb"), "{path}: {came}");
-        let grown = gateway.process.peak_rss_kb().saturating_sub(before);
-        eprintln!("{path}: {came} bytes, {grown} KiB more");
-        assert!(
-            grown < 16 << 10,
-            "{path}: the gateway held {grown} KiB more"
-        );
-        stays -= cost;
-        until(&format!("{path} leaves {stays}"), async || {
-            left(gateway.admin).await == stays
-        })
-        .await;
-    }
+    format!("tidegate_body_costs_total{{route=\"/**\",result=\"{result}\"}}")
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tidegate_testkit::{Client, Upstream};
 
 use crate::callers::{ask, listed, sha256};
-use crate::kit::{Bench, LONG, get, number, page};
+use crate::kit::{Bench, LONG, get, number, sample, sample_becomes, until};
 use crate::support::TestGateway;
 
 /// A gateway whose keys stand in a file, beside one that stands in its configuration.
@@ -70,26 +70,22 @@ routes:
 
     /// Waits until a key is known, or not.
     async fn until(&self, name: &str, known: bool) {
-        let deadline = Instant::now() + LONG;
-        while self.is_known(name).await != known {
-            assert!(Instant::now() < deadline, "{name} should be known: {known}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(&format!("{name} is known: {known}"), async || {
+            self.is_known(name).await == known
+        })
+        .await;
     }
 
     async fn reads(&self, outcome: &str) -> u64 {
-        let (_, text) = page(self.bench.gateway.admin, "/metrics").await;
-        let name = format!("tidegate_key_file_reads_total{{outcome=\"{outcome}\"}} ");
-        let found = text.lines().find_map(|line| line.strip_prefix(&name));
-        found.map_or(0, |count| count.parse().unwrap())
+        let name = format!("tidegate_key_file_reads_total{{outcome=\"{outcome}\"}}");
+        sample(self.bench.gateway.admin, &name).await
     }
 
     async fn until_reads(&self, outcome: &str, count: u64) {
-        let deadline = Instant::now() + LONG;
-        while self.reads(outcome).await < count {
-            assert!(Instant::now() < deadline, "no read is {outcome}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(&format!("a read is {outcome}"), async || {
+            self.reads(outcome).await >= count
+        })
+        .await;
     }
 }
 
@@ -281,30 +277,21 @@ routes:
         number(&answer, "x-ratelimit-limit").unwrap()
     };
     assert_eq!(limit().await, 1_000_000);
-    let until = async |wanted: u64| {
-        let deadline = Instant::now() + LONG;
-        while limit().await != wanted {
-            assert!(Instant::now() < deadline, "the limit should be {wanted}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    let becomes = async |wanted: u64| {
+        until(&format!("the limit is {wanted}"), async || {
+            limit().await == wanted
+        })
+        .await;
     };
     fs::write(&file, with_plan(", plan: gold }")).unwrap();
-    until(2_000_000).await;
+    becomes(2_000_000).await;
     // Which plans there are stands in the configuration.
     fs::write(&file, with_plan(", plan: platinum }")).unwrap();
-    let refused = "tidegate_key_file_reads_total{outcome=\"refused\"} 1";
-    let deadline = Instant::now() + LONG;
-    while !page(bench.gateway.admin, "/metrics")
-        .await
-        .1
-        .contains(refused)
-    {
-        assert!(Instant::now() < deadline, "no file was refused");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let refused = "tidegate_key_file_reads_total{outcome=\"refused\"}";
+    sample_becomes(bench.gateway.admin, refused, 1).await;
     assert_eq!(limit().await, 2_000_000);
     fs::write(&file, with_plan(" }")).unwrap();
-    until(1_000_000).await;
+    becomes(1_000_000).await;
     bench.stop().await;
 }
 
@@ -337,15 +324,15 @@ routes:
     assert_eq!(left("old-key").await, Some(999_999));
     assert_eq!(left("new-key").await, None);
     fs::write(&file, format!("{old}{new}")).unwrap();
-    let deadline = Instant::now() + LONG;
-    let mut expected = 999_998;
-    loop {
-        assert!(Instant::now() < deadline, "the new key should be known");
+    until("the new key is known", async || {
         match left("new-key").await {
-            Some(left) => break assert_eq!(left, expected),
-            None => tokio::time::sleep(Duration::from_millis(10)).await,
+            Some(left) => left == 999_998,
+            None => false,
         }
-    }
+    })
+    .await;
+    let mut expected = 999_998;
+    let deadline = Instant::now() + LONG;
     // The old one goes on until its end, and takes from the same budget.
     while let Some(left) = left("old-key").await {
         expected -= 1;

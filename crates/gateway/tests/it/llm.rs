@@ -6,7 +6,7 @@ use std::process::Command;
 use http::Request;
 use tidegate_testkit::{Answer, Client, Process, body};
 
-use crate::kit::{LONG, page, until};
+use crate::kit::{LONG, page_json, until};
 use crate::support::TestGateway;
 
 /// The example's API, on a port of its own.
@@ -29,8 +29,7 @@ async fn ask(client: &Client, key: &str, request: &str) -> Answer {
 
 /// The tokens that a client has left.
 async fn left(gateway: &TestGateway, client: &str) -> u64 {
-    let (_, report) = page(gateway.admin, &format!("/clients/{client}")).await;
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let report = page_json(gateway.admin, &format!("/clients/{client}")).await;
     let mut limits = report["limits"].as_array().unwrap().iter();
     let tokens = limits.find(|limit| limit["name"] == "tokens").unwrap();
     tokens["remaining"].as_u64().unwrap()

@@ -8,7 +8,7 @@ use http::Response;
 use http_body_util::BodyExt;
 use tidegate_testkit::{RawClient, RedisServer, Upstream, body};
 
-use crate::kit::{Bench, LONG, exact, page, ready};
+use crate::kit::{Bench, LONG, exact, page, ready, send_get};
 
 /// The samples of a page, by name and labels as they are written.
 struct Samples(HashMap<String, f64>);
@@ -90,10 +90,7 @@ routes:
         assert_eq!(bench.client.get(path).await.status, status);
     }
     let mut leaving = RawClient::connect(bench.gateway.address).await;
-    leaving
-        .send("GET /never HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await
-        .unwrap();
+    send_get(&mut leaving, "/never").await;
     never.wait_for(1, LONG).await;
     drop(leaving);
     while Samples::of(&bench).await.requests("never", "abandoned") == 0.0 {

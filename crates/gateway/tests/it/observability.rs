@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tidegate_testkit::{Authority, Client, RedisServer, Upstream};
 
-use crate::kit::{LONG, exact, get, page};
+use crate::kit::{exact, get, page, until};
 use crate::support::TestGateway;
 
 /// What Redis calls the script `return 1`.
@@ -72,17 +72,13 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_there() {
     for status in [200, 429] {
         assert_eq!(get(&client, "/", &[]).await, status);
     }
-    let asking = async {
-        loop {
-            let (_, text) = page(gateway.admin, "/metrics").await;
-            let sampled = ["tidegate_redis_memory_bytes", "tidegate_limit_used_ratio"];
-            if sampled.iter().all(|name| text.contains(name)) {
-                break text;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    let shown = shown(&tokio::time::timeout(LONG, asking).await.unwrap());
+    let sampled = ["tidegate_redis_memory_bytes", "tidegate_limit_used_ratio"];
+    until("all is sampled", async || {
+        let (_, text) = page(gateway.admin, "/metrics").await;
+        sampled.iter().all(|name| text.contains(name))
+    })
+    .await;
+    let shown = shown(&page(gateway.admin, "/metrics").await.1);
     gateway.stop().await;
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/observability");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_testkit::{Answer, Client, RedisServer, Upstream};
 
-use crate::kit::{Bench, LONG, exact, on_both_stores, page, sample, send};
+use crate::kit::{Bench, LONG, exact, on_both_stores, page, page_json, sample, send};
 use crate::support::{GatewayProcess, TestGateway};
 
 const TRUST: &str = "trusted_proxies: [127.0.0.1]\nclients: [{ user_id: {} }]\n";
@@ -165,8 +165,7 @@ routes: [{{ path: /**, upstream: UPSTREAM, limits: [live, new] }}]
             let name = format!("tidegate_decisions_total{{{labels}}}");
             assert_eq!(sample(bench.gateway.admin, &name).await, count, "{verdict}");
         }
-        let (_, report) = page(bench.gateway.admin, "/clients/ip:127.0.0.1").await;
-        let report: Value = serde_json::from_str(&report).unwrap();
+        let report = page_json(bench.gateway.admin, "/clients/ip:127.0.0.1").await;
         let new = &report["limits"][1];
         assert_eq!(
             (&new["observed"], &new["remaining"]),

@@ -322,36 +322,3 @@ async fn a_reset_is_seen_by_every_gateway_within_a_second() {
     one.stop().await;
     two.stop().await;
 }
-
-#[tokio::test]
-async fn a_changed_limit_applies_to_what_was_used_already() {
-    let redis = RedisServer::start().await;
-    let of = async |limit: &str| Bench::of_limit(&exact(&redis), limit).await;
-    for (algorithm, numbers) in [
-        ("fixed_window", "limit: LIMIT, window: 31d"),
-        ("sliding_window_log", "limit: LIMIT, window: 31d"),
-        ("sliding_window_counter", "limit: LIMIT, window: 31d"),
-        ("token_bucket", "capacity: LIMIT, refill: 1/31d"),
-    ] {
-        let limit = |most: &str| format!("{algorithm}: {{ {} }}", numbers.replace("LIMIT", most));
-        let first = of(&limit("10")).await;
-        for _ in 0..6 {
-            assert_eq!(ask(&first.client, "/", &[]).await.status, 200);
-        }
-        for (most, remaining) in [("10", 4), ("20", 14), ("5", 0)] {
-            let changed = of(&limit(most)).await;
-            let shown = show(&changed, "ip:127.0.0.1").await;
-            assert_eq!(
-                left(&shown),
-                these([("it", remaining)]),
-                "{algorithm} of {most}"
-            );
-            if remaining == 0 {
-                assert_eq!(ask(&changed.client, "/", &[]).await.status, 429);
-            }
-            changed.stop().await;
-        }
-        reset(&first, "ip:127.0.0.1").await;
-        first.stop().await;
-    }
-}

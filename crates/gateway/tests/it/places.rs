@@ -2,41 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use http::{Method, Response};
+use http::Method;
 use tidegate_testkit::{Client, RawClient, RedisServer, Upstream, body};
-use tokio::sync::watch;
 
-use crate::kit::{LONG, ask, epoch, exact, left, number, on_both_stores, send, until};
+use crate::kit::{
+    LONG, ask, epoch, exact, held, left, number, on_both_stores, one_limit, send, send_get, until,
+};
 use crate::support::{GatewayProcess, TestGateway};
 
-/// An upstream whose answers begin when it is told so.
-fn held() -> (Upstream, watch::Sender<bool>) {
-    let (release, released) = watch::channel(false);
-    let upstream = Upstream::start(move |_| {
-        let mut released = released.clone();
-        async move {
-            let _ = released.wait_for(|released| *released).await;
-            Response::new(body::full("late"))
-        }
-    });
-    (upstream, release)
-}
-
-fn configuration(store: &str, limit: &str, upstream: &Upstream) -> String {
-    let url = upstream.url();
-    format!(
-        "{store}secret: the same\nlimits: {{ it: {{ {limit} }} }}\n\
-         routes: [{{ path: /**, upstream: \"{url}\", limits: [it] }}]\n"
-    )
-}
-
 async fn keys(redis: &RedisServer) -> Vec<String> {
-    let found = redis.command(&["KEYS", "*:it:concurrency*"]).await;
-    found
-        .as_array()
-        .iter()
-        .map(|key| key.as_str().to_owned())
-        .collect()
+    let keys = crate::callers::keys(redis).await.into_iter();
+    keys.filter(|key| key.contains(":it:concurrency")).collect()
 }
 
 /// When each place under a key lapses.
@@ -57,7 +33,7 @@ async fn so_many_are_under_way_and_the_next_is_told_to_come_back() {
     on_both_stores(async |store| {
         let (upstream, release) = held();
         let limit = "concurrency: { limit: 3 }";
-        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let gateway = TestGateway::start(&one_limit(store, limit, &upstream)).await;
         let client = Client::new(gateway.address);
         let asking: Vec<_> = (0..3).map(|_| ask(gateway.address, "/")).collect();
         upstream.wait_for(3, LONG).await;
@@ -88,7 +64,7 @@ async fn a_place_is_held_until_the_last_byte_or_until_its_client_has_left() {
     on_both_stores(async |store| {
         let upstream = Upstream::echo();
         let limit = "concurrency: { limit: 1, lease: 1s }";
-        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let gateway = TestGateway::start(&one_limit(store, limit, &upstream)).await;
         let client = Client::new(gateway.address);
         let (sender, body) = body::channel();
         let request = http::Request::post("/").body(body).unwrap();
@@ -124,7 +100,7 @@ async fn what_an_upstream_never_answers_holds_nothing() {
     on_both_stores(async |store| {
         let upstream = Upstream::ok();
         let limit = "concurrency: { limit: 1, lease: 1h }";
-        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let gateway = TestGateway::start(&one_limit(store, limit, &upstream)).await;
         upstream.stop().await;
         let client = Client::new(gateway.address);
         for _ in 0..3 {
@@ -144,16 +120,13 @@ async fn what_an_upstream_never_answers_holds_nothing() {
 async fn cancelled(store: &str, count: usize) {
     let (upstream, release) = held();
     let limit = "concurrency: { limit: 10000, lease: 1h }";
-    let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+    let gateway = TestGateway::start(&one_limit(store, limit, &upstream)).await;
     let at_once = 25;
     for round in 0..count / at_once {
         let mut clients = Vec::new();
         for _ in 0..at_once {
             let mut client = RawClient::connect(gateway.address).await;
-            client
-                .send("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-                .await
-                .unwrap();
+            send_get(&mut client, "/").await;
             clients.push(client);
         }
         // In some rounds all have reached the upstream, in others nobody knows how far they have come.
@@ -189,16 +162,13 @@ async fn the_places_of_a_gateway_that_is_killed_are_free_within_the_lease_and_no
     let redis = RedisServer::start().await;
     let (upstream, _release) = held();
     let limit = "concurrency: { limit: 10, lease: 2s }, per: []";
-    let yaml = configuration(&exact(&redis), limit, &upstream);
+    let yaml = one_limit(&exact(&redis), limit, &upstream);
     let mut dies = GatewayProcess::start(&yaml).await;
     let lives = GatewayProcess::start(&yaml).await;
     let mut dying = Vec::new();
     for _ in 0..10 {
         let mut client = RawClient::connect(dies.address).await;
-        client
-            .send("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-            .await
-            .unwrap();
+        send_get(&mut client, "/").await;
         dying.push(client);
     }
     upstream.wait_for(10, LONG).await;
@@ -248,7 +218,7 @@ async fn a_gateway_that_stops_gives_its_places_back() {
     let redis = RedisServer::start().await;
     let (upstream, release) = held();
     let limit = "concurrency: { limit: 1, lease: 1h }, per: []";
-    let yaml = configuration(&exact(&redis), limit, &upstream);
+    let yaml = one_limit(&exact(&redis), limit, &upstream);
     let mut stops = GatewayProcess::start(&yaml).await;
     let lives = TestGateway::start(&yaml).await;
     let asking = ask(stops.address, "/");
@@ -268,7 +238,7 @@ async fn each_client_has_places_of_its_own_and_a_cost_takes_several() {
     on_both_stores(async |store| {
         let (upstream, release) = held();
         let limit = "concurrency: { limit: 3 }, cost: 2, per: [\"header:X-User\"]";
-        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let gateway = TestGateway::start(&one_limit(store, limit, &upstream)).await;
         let client = std::sync::Arc::new(Client::h2(gateway.address));
         let get = |user: &'static str| {
             let client = client.clone();

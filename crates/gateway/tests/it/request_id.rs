@@ -138,6 +138,7 @@ async fn a_trusted_proxy_gets_its_own_id_back_and_nobody_else_does() {
     let made = id(&answer);
     assert_eq!(made.len(), 32);
     let arrived = bench.upstream.requests();
+    assert_eq!(arrived[0].header("x-request-id"), Some("of-the-caller"));
     assert_eq!(arrived[1].header("x-request-id"), Some(&*made));
     bench.stop().await;
 }

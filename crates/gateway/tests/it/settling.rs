@@ -2,36 +2,13 @@
 
 use std::sync::Arc;
 
-use http::Response;
-use tidegate_testkit::{Client, RedisServer, Upstream, body};
-use tokio::sync::watch;
+use tidegate_testkit::{Client, RedisServer};
 use tokio::task::JoinHandle;
 
-use crate::kit::{LONG, ask, exact, on_both_stores, sample, waiting};
+use crate::kit::{LONG, ask, exact, held, on_both_stores, one_limit, sample, waiting};
 use crate::support::TestGateway;
 
 const LIMIT: &str = "fixed_window: { limit: 1, window: 31d }, count: { status: [401] }";
-
-/// An upstream whose answers begin when it is told so.
-fn held() -> (Upstream, watch::Sender<bool>) {
-    let (release, released) = watch::channel(false);
-    let upstream = Upstream::start(move |_| {
-        let mut released = released.clone();
-        async move {
-            let _ = released.wait_for(|released| *released).await;
-            Response::new(body::full("late"))
-        }
-    });
-    (upstream, release)
-}
-
-fn configuration(store: &str, upstream: &Upstream) -> String {
-    let url = upstream.url();
-    format!(
-        "{store}secret: the same\nlimits: {{ it: {{ {LIMIT} }} }}\n\
-         routes: [{{ path: /**, upstream: \"{url}\", limits: [it] }}]\n"
-    )
-}
 
 /// Calls of scripts that this Redis has served.
 async fn scripts(redis: &RedisServer) -> u64 {
@@ -48,7 +25,7 @@ async fn scripts(redis: &RedisServer) -> u64 {
 async fn who_waits_does_not_poll_the_store() {
     let redis = RedisServer::start().await;
     let (upstream, release) = held();
-    let gateway = TestGateway::start(&configuration(&exact(&redis), &upstream)).await;
+    let gateway = TestGateway::start(&one_limit(&exact(&redis), LIMIT, &upstream)).await;
     let first = ask(gateway.address, "/");
     upstream.wait_for(1, LONG).await;
     let before = scripts(&redis).await;
@@ -66,7 +43,7 @@ async fn who_waits_does_not_poll_the_store() {
 async fn few_wait_for_one_key_and_the_others_are_refused_at_once() {
     on_both_stores(async |store| {
         let (upstream, release) = held();
-        let gateway = TestGateway::start(&configuration(store, &upstream)).await;
+        let gateway = TestGateway::start(&one_limit(store, LIMIT, &upstream)).await;
         let first = ask(gateway.address, "/");
         upstream.wait_for(1, LONG).await;
         let client = Arc::new(Client::h2(gateway.address));
@@ -97,7 +74,7 @@ async fn few_wait_for_one_key_and_the_others_are_refused_at_once() {
 async fn what_another_gateway_settles_lets_the_next_request_through() {
     let redis = RedisServer::start().await;
     let (upstream, release) = held();
-    let yaml = configuration(&exact(&redis), &upstream);
+    let yaml = one_limit(&exact(&redis), LIMIT, &upstream);
     let gateways = [
         TestGateway::start(&yaml).await,
         TestGateway::start(&yaml).await,

@@ -216,6 +216,11 @@ async fn other_pages_get_nothing() {
         (vec![("origin", "http://127.0.0.1:1")], "/status.json", 403),
         (vec![("host", "rebound.example.com")], "/", 403),
         (vec![("host", "rebound.example.com")], name, 403),
+        (vec![("host", "rebound.example.com")], "/config", 403),
+        (vec![("origin", "https://example.com")], name, 403),
+        (vec![("origin", "https://example.com")], "/config", 403),
+        (vec![("host", "localhost")], name, 200),
+        (vec![("host", "[::1]:9901")], name, 200),
     ] {
         let answer = send(&browser(admin), Method::GET, path, &headers).await;
         assert_eq!(answer.status, expected, "{path} {headers:?}");

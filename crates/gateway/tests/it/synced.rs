@@ -1,13 +1,10 @@
 //! Two gateways whose counts are exchanged: what clients and metrics see of it, and that the end of one loses none.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
-use http::Method;
-use serde_json::Value;
-use tidegate_testkit::{Client, RedisServer};
+use tidegate_testkit::RedisServer;
 
-use crate::kit::{Bench, LONG, page, send, shown, told};
+use crate::kit::{Bench, page, page_json, sample, shown, told, until};
 
 async fn bench(redis: &RedisServer, sync_every: &str) -> Bench {
     let url = redis.url();
@@ -28,22 +25,16 @@ routes:
 
 /// Waits until the page of metrics says so.
 async fn says(admin: SocketAddr, wanted: &str) {
-    let deadline = Instant::now() + LONG;
-    loop {
+    until(wanted, async || {
         let (_, text) = page(admin, "/metrics").await;
-        if text.lines().any(|line| line == wanted) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "no {wanted} in {text}");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+        text.lines().any(|line| line == wanted)
+    })
+    .await;
 }
 
 /// What Redis knows to be left of each limit.
 async fn left(admin: SocketAddr) -> Vec<u64> {
-    let path = "/clients/ip:127.0.0.1";
-    let answer = send(&Client::fresh(admin), Method::GET, path, &[]).await;
-    let report: Value = serde_json::from_str(answer.text()).unwrap();
+    let report = page_json(admin, "/clients/ip:127.0.0.1").await;
     let limits = report["limits"].as_array().unwrap().iter();
     limits
         .map(|limit| limit["remaining"].as_u64().unwrap())
@@ -111,17 +102,11 @@ async fn what_is_beyond_a_limit_is_measured() {
         other.client.get("/few").await;
     }
     one.stop().await;
-    let deadline = Instant::now() + LONG;
-    loop {
+    let overshoot = "tidegate_synced_overshoot_max{limit=\"few\"}";
+    until("both have seen it", async || {
         // Whoever asks keeps the key in use.
         assert!([200, 429].contains(&other.client.get("/few").await.status.as_u16()));
-        let (_, text) = page(other.gateway.admin, "/metrics").await;
-        let wanted = "tidegate_synced_overshoot_max{limit=\"few\"} ";
-        let found = text.lines().find_map(|line| line.strip_prefix(wanted));
-        if found.is_some_and(|found| ["2", "3"].contains(&found)) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{text}");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+        [2, 3].contains(&sample(other.gateway.admin, overshoot).await)
+    })
+    .await;
 }

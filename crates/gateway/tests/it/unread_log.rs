@@ -3,7 +3,6 @@
 
 use std::net::TcpListener;
 use std::process::Command;
-use std::time::Duration;
 
 use http::Method;
 use tidegate_testkit::{Client, Port, Process, RedisServer, Upstream};
@@ -189,7 +188,6 @@ async fn the_demo_serves_though_nobody_reads_what_it_prints() {
     let mut process = Process::spawn(command);
     process.read_output(false);
     until("the demo listens", async || {
-        tokio::time::sleep(Duration::from_millis(5)).await;
         tokio::net::TcpStream::connect(port.addr()).await.is_ok()
     })
     .await;
