@@ -166,12 +166,6 @@ async fn a_client_that_shows_a_certificate_shows_it_in_every_handshake() {
     }
 }
 
-/// Waits until a time since the epoch.
-async fn until(end: Duration) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    tokio::time::sleep(end.saturating_sub(now)).await;
-}
-
 #[tokio::test]
 async fn a_certificate_that_has_ended_opens_nothing_and_keeps_nothing_open() {
     let (papers, upstream) = (Papers::new(), Upstream::ok());
@@ -196,7 +190,8 @@ async fn a_certificate_that_has_ended_opens_nothing_and_keeps_nothing_open() {
         }
     }
     let served = upstream.count();
-    until(end + Duration::from_secs(1)).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    tokio::time::sleep((end + Duration::from_secs(1)).saturating_sub(now)).await;
     for (config, client) in &open {
         // A client may send it again on a connection of its own, where it shows what it has by then.
         let answer = client.get("/").await;

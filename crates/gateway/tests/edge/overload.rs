@@ -59,14 +59,10 @@ impl Bench {
         Client::fresh(self.gateway.admin).get(path).await
     }
 
-    async fn metric(&self, line: &str) -> u64 {
-        sample(self.gateway.admin, line).await
-    }
-
     /// Whether requests are shed after this time.
     async fn is_full(&self, after: Duration) -> bool {
         tokio::time::sleep(after).await;
-        self.metric("tidegate_memory_pressure").await == 2
+        sample(self.gateway.admin, "tidegate_memory_pressure").await == 2
     }
 
     /// Asks for much and takes nothing of it, until requests are shed.
@@ -146,7 +142,10 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     // Nobody asks for anything meanwhile: it recovers by itself.
     let process = &bench.gateway.process;
     process.wait_for_line("are accepted again", LONG).await;
-    assert_eq!(bench.metric("tidegate_memory_pressure").await, 0);
+    assert_eq!(
+        sample(bench.gateway.admin, "tidegate_memory_pressure").await,
+        0
+    );
     let client = Client::new(address);
     let answer = client.get("/").await;
     assert_eq!(answer.status, 200);
@@ -162,7 +161,7 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
         "tidegate_idle_connections_closed_total",
         "tidegate_requests_total{route=\"none\",outcome=\"shed\",status=\"5xx\"}",
     ] {
-        assert!(bench.metric(counted).await >= 1, "{counted}");
+        assert!(sample(bench.gateway.admin, counted).await >= 1, "{counted}");
     }
     let output = bench.gateway.process.output().join("\n");
     assert_eq!(

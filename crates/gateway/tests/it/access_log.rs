@@ -228,11 +228,7 @@ routes: [{{ path: /**, upstream: \"{}\" }}]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_line_is_lost_at_the_end() {
     let upstream = Upstream::ok();
-    let mut gateway = GatewayProcess::start(&format!(
-        "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
-        upstream.url()
-    ))
-    .await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     // Somebody who watches the gateway holds no line back.
     let watching = Client::new(gateway.admin);
     assert_eq!(watching.get("/metrics").await.status, 200);

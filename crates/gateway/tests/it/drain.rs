@@ -11,11 +11,6 @@ use tokio::task::JoinSet;
 use crate::kit::{LONG, held, ready, send_get, until};
 use crate::support::GatewayProcess;
 
-async fn gateway(upstream: &Upstream) -> GatewayProcess {
-    let url = upstream.url();
-    GatewayProcess::start(&format!("routes: [{{ path: /**, upstream: \"{url}\" }}]\n")).await
-}
-
 /// Asks the gateway to stop, and waits until it says so and takes no more connections.
 async fn stop(gateway: &mut GatewayProcess) {
     ready(gateway.admin, 200).await;
@@ -32,7 +27,7 @@ async fn stop(gateway: &mut GatewayProcess) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_in_flight_are_answered() {
     let (upstream, release) = held();
-    let mut gateway = gateway(&upstream).await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     let mut asking = JoinSet::new();
     // A quarter of them as streams of one HTTP/2 connection.
     let http2 = std::sync::Arc::new(Client::h2(gateway.address));
@@ -61,7 +56,7 @@ async fn requests_in_flight_are_answered() {
 async fn a_second_interrupt_ends_the_stop_at_once() {
     for first in ["INT", "TERM"] {
         let (upstream, _release) = held();
-        let mut gateway = gateway(&upstream).await;
+        let mut gateway = GatewayProcess::before(&upstream).await;
         let client = Client::new(gateway.address);
         let request = Request::get("/").body(body::empty()).unwrap();
         let asking = tokio::spawn(async move { client.try_request(request).await });
@@ -82,7 +77,7 @@ async fn a_second_interrupt_ends_the_stop_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_load_whatever_was_forwarded_is_answered() {
     let upstream = Upstream::ok();
-    let mut gateway = gateway(&upstream).await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     let mut clients = JoinSet::new();
     for i in 0..32 {
         let client = match i % 4 {
@@ -109,7 +104,7 @@ async fn under_load_whatever_was_forwarded_is_answered() {
 #[tokio::test]
 async fn bodies_in_flight_go_on_both_ways() {
     let upstream = Upstream::echo();
-    let mut gateway = gateway(&upstream).await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     let client = Client::new(gateway.address);
     let (mut sender, request) = body::channel();
     let answering = client.open(Request::post("/").body(request).unwrap());
@@ -136,7 +131,7 @@ async fn connections_without_a_request_do_not_hold_it_up() {
 
 async fn ends_at(signal: &str) {
     let upstream = Upstream::ok();
-    let mut gateway = gateway(&upstream).await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     let used = Client::new(gateway.address);
     let used_http2 = Client::h2(gateway.address);
     for client in [&used, &used_http2] {
@@ -157,7 +152,7 @@ async fn ends_at(signal: &str) {
 #[tokio::test]
 async fn the_last_answer_of_a_connection_says_so() {
     let (upstream, release) = held();
-    let mut gateway = gateway(&upstream).await;
+    let mut gateway = GatewayProcess::before(&upstream).await;
     let mut client = RawClient::connect(gateway.address).await;
     send_get(&mut client, "/").await;
     upstream.wait_for(1, LONG).await;

@@ -2,16 +2,14 @@
 //! is killed may have spent is there for nobody.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tidegate_testkit::{Client, RedisServer, Reply, Upstream};
 
 use crate::access_log::lines;
-use crate::kit::exact;
+use crate::kit::{LONG, exact};
 use crate::support::{GatewayProcess, TestGateway};
 
 const LIMIT: usize = 600;
-const LONG: Duration = Duration::from_secs(30);
 
 fn yaml(redis: &RedisServer, upstream: &Upstream, mode: &str) -> String {
     format!(
@@ -47,14 +45,24 @@ async fn admitted_at(address: SocketAddr, requests: usize) -> usize {
 }
 
 async fn holders(redis: &RedisServer) -> usize {
-    let keys = redis.command(&["KEYS", "*:slices"]).await;
-    let Some(key) = keys.as_array().first() else {
-        return 0;
-    };
-    let fields = redis.command(&["HVALS", key.as_str()]).await;
+    match &slices(redis).await[..] {
+        [] => 0,
+        [key, ..] => slices_out(redis, key).await,
+    }
+}
+
+/// The keys under which Redis knows who has borrowed of a budget.
+pub(crate) async fn slices(redis: &RedisServer) -> Vec<String> {
+    let keys = crate::callers::keys(redis).await.into_iter();
+    keys.filter(|key| key.ends_with(":slices")).collect()
+}
+
+/// How many gateways have something of a budget.
+pub(crate) async fn slices_out(redis: &RedisServer, key: &str) -> usize {
+    let slices = redis.command(&["HVALS", key]).await;
     // "session call settled out lapse": what is returned stays known until it would lapse, with nothing out.
     let is_out = |slice: &&Reply| slice.as_str().split(' ').nth(3) != Some("0");
-    fields.as_array().iter().filter(is_out).count()
+    slices.as_array().iter().filter(is_out).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

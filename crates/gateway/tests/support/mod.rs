@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tidegate::{Gateway, ReloadError, Reloader};
 use tidegate_config as config;
-use tidegate_testkit::{Client, Process};
+use tidegate_testkit::{Process, Upstream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -97,7 +97,7 @@ impl TestGateway {
 /// Waits a while for a store that a test means to be exact: on a busy machine its first connection may take as long.
 async fn settled(admin: SocketAddr) {
     let deadline = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < deadline && Client::fresh(admin).get("/readyz").await.status != 200 {
+    while Instant::now() < deadline && asking::page(admin, "/readyz").await.0 != 200 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -116,6 +116,12 @@ impl GatewayProcess {
     /// Starts `tidegate run` from YAML that says nothing of `listen`, `admin` and `log`; waits until it listens.
     pub(crate) async fn start(yaml: &str) -> Self {
         Self::start_with("127.0.0.1:0", "level: info", yaml).await
+    }
+
+    /// Starts one that sends everything to this upstream.
+    pub(crate) async fn before(upstream: &Upstream) -> Self {
+        let url = upstream.url();
+        Self::start(&format!("routes: [{{ path: /**, upstream: \"{url}\" }}]\n")).await
     }
 
     /// As [`start`](Self::start), as a process to which the shell's `ulimit` was applied with these arguments.

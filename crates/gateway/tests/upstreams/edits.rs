@@ -18,10 +18,6 @@ async fn written(yaml: &str) -> TestGateway {
     TestGateway::start(&format!("log: {{ access: false }}\n{yaml}\n")).await
 }
 
-fn get(path: &str) -> http::request::Builder {
-    Request::get(path)
-}
-
 #[tokio::test]
 async fn headers_are_set_and_removed_both_ways() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
@@ -40,7 +36,7 @@ async fn headers_are_set_and_removed_both_ways() {
         let client = Client::new(gateway.address)
             .knows("server")
             .knows("x-frame-options");
-        let request = get("/")
+        let request = Request::get("/")
             .header("x-api-key", "k")
             .header("x-kind", "old")
             .header("x-kind", "older");
@@ -73,7 +69,7 @@ async fn what_is_removed_still_names_the_client() {
     let gateway = written(&yaml).await;
     let client = Client::new(gateway.address);
     for (key, status) in [("a", 200), ("b", 200), ("a", 429)] {
-        let request = get("/")
+        let request = Request::get("/")
             .header("x-api-key", key)
             .body(body::empty())
             .unwrap();
@@ -143,9 +139,11 @@ async fn the_upstream_is_told_the_prefix_that_it_does_not_get() {
         ),
         (&proxy, "/other", Some("/shop"), Some("/shop")),
     ] {
-        let request = sent.into_iter().fold(get(path), |request, prefix| {
-            request.header("x-forwarded-prefix", prefix)
-        });
+        let request = sent
+            .into_iter()
+            .fold(Request::get(path), |request, prefix| {
+                request.header("x-forwarded-prefix", prefix)
+            });
         let answer = client.request(request.body(body::empty()).unwrap()).await;
         assert_eq!(answer.status, 200);
         let arrived = server.requests().pop().unwrap();
@@ -230,7 +228,7 @@ async fn the_upstream_gets_the_clients_host_or_its_own_or_another() {
             let gateway = gateway(&server, "/**", route).await;
             let client = Client::new(gateway.address);
             for _ in 0..2 {
-                let request = get("/").header("host", "api.example.com");
+                let request = Request::get("/").header("host", "api.example.com");
                 assert_eq!(
                     client
                         .request(request.body(body::empty()).unwrap())
@@ -280,7 +278,7 @@ async fn requests_without_tls_are_sent_to_it() {
         .from_ip([127, 0, 0, 2])
         .knows("location");
     let request = |proto| {
-        get("/")
+        Request::get("/")
             .header("x-forwarded-proto", proto)
             .body(body::empty())
             .unwrap()

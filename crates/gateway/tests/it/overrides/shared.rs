@@ -1,9 +1,8 @@
 //! Gateways on a Redis: what an override costs it, and slices that are out. `crates/overrides` tests how overrides are shared.
 
-use tidegate_testkit::Reply;
-
 use super::*;
 use crate::kit::exact;
+use crate::leased::{slices, slices_out};
 
 fn yaml(redis: &RedisServer, upstream: &Upstream) -> String {
     let yaml = limited(&format!("{}secret: the same for both\n", exact(redis)));
@@ -54,46 +53,30 @@ async fn borrowed_slices_are_returned() {
     // a slow machine may take longer than these seconds.
     let mut recalled = 0;
     for round in 0..6 {
-        let mut slices = Vec::new();
+        let mut borrowed = Vec::new();
         for name in ["one", "two", "three", "blocked"] {
-            let known = keys_of_slices(&redis).await;
+            let known = slices(&redis).await;
             let id = format!("{name}-{round}");
             for _ in 0..40 {
                 assert_eq!(get(&client, "/", &[("x-user-id", &id)]).await, 200);
             }
-            let keys = keys_of_slices(&redis).await.into_iter();
-            slices.extend(keys.filter(|key| !known.contains(key)));
+            let keys = slices(&redis).await.into_iter();
+            borrowed.extend(keys.filter(|key| !known.contains(key)));
         }
-        let [one, two, three, blocked] = &*slices else {
-            panic!("{slices:?}");
+        let [one, two, three, blocked] = &*borrowed else {
+            panic!("{borrowed:?}");
         };
         set(gateway.admin, &format!("user_id:blocked-{round}"), block()).await;
         until("all that was not spent is returned", async || {
-            !is_out(&redis, blocked).await
+            slices_out(&redis, blocked).await == 0
         })
         .await;
-        let others = [one, two, three].map(|key| is_out(&redis, key));
         let mut are_out = true;
-        for is_out in others {
-            are_out &= is_out.await;
+        for key in [one, two, three] {
+            are_out &= slices_out(&redis, key).await > 0;
         }
         recalled += usize::from(are_out);
     }
     assert!(recalled >= 5, "{recalled} of 6");
     gateway.stop().await;
-}
-
-/// The keys under which Redis knows who has borrowed of a budget.
-async fn keys_of_slices(redis: &RedisServer) -> Vec<String> {
-    let keys = redis.command(&["KEYS", "*:slices"]).await;
-    let keys = keys.as_array().iter();
-    keys.map(|key| key.as_str().to_owned()).collect()
-}
-
-/// Whether anything of a budget is out.
-async fn is_out(redis: &RedisServer, key: &str) -> bool {
-    let slices = redis.command(&["HVALS", key]).await;
-    // "session call settled out lapse": what is returned stays known until it would lapse, with nothing out.
-    let out = |slice: &Reply| slice.as_str().split(' ').nth(3) != Some("0");
-    slices.as_array().iter().any(out)
 }
