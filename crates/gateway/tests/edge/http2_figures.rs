@@ -87,20 +87,20 @@ async fn figures(name: &str, attack: impl AsyncFn(&Target)) -> (Target, u64, Dur
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
 async fn h1_to_h5_figures() {
-    let (target, grown, _) = figures("H1", async |it| drop(it.rapid_resets().await)).await;
+    let (target, grown, _) = figures("H1", async |it| _ = it.rapid_resets().await).await;
     assert!(grown < 20 * MIB, "{grown} KiB");
     let (seen, charged) = (target.upstream.count(), target.charged().await);
     println!("H1: {seen} requests seen upstream, {charged} charged");
     assert!(charged >= seen);
-    figures("H2", async |it| drop(it.late_frames().await)).await;
-    let (target, ..) = figures("H3", async |it| drop(it.made_resets().await)).await;
+    figures("H2", async |it| _ = it.late_frames().await).await;
+    let (target, ..) = figures("H3", async |it| _ = it.made_resets().await).await;
     let most = target.most.load(Ordering::Relaxed);
     println!("H3: {most} requests at once upstream");
     // Of the attacker 100, and 4 of the good client.
     assert!(most <= 104, "{most}");
-    let (.., longest) = figures("H4", async |it| drop(it.endless_head().await)).await;
+    let (.., longest) = figures("H4", async |it| _ = it.endless_head().await).await;
     assert!(longest < Duration::from_secs(1));
-    figures("H5", async |it| drop(it.empty_body().await)).await;
+    figures("H5", async |it| _ = it.empty_body().await).await;
 }
 
 /// Ten connections of a hundred streams each, for as long as they are let.

@@ -24,7 +24,7 @@ async fn start(store: &str, limit: &str, upstream: &Upstream) -> TestGateway {
 
 /// An upstream that answers as it was asked when it is released.
 fn held() -> (Upstream, watch::Sender<bool>) {
-    held_with(|request| as_asked(request))
+    held_with(as_asked)
 }
 
 /// How many requests have ended with this outcome, or with any.
