@@ -30,6 +30,8 @@ mod tests;
 mod tracing;
 mod unknown;
 mod upstreams;
+mod values;
+mod yaml;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -46,13 +48,13 @@ pub use log::LogPlan;
 pub use plan::Plan;
 pub use secret::{LEAST_KEY, Secret};
 pub use store::StorePlan;
-pub use tidegate_yaml::{ConfigError, Warning};
+pub use yaml::{ConfigError, Warning};
 
 use tidegate_net::file_error;
 use tidegate_tower::ClientPlans;
 use tidegate_tower::api_keys::ListedKey;
-use tidegate_values::{check, shape, value};
-use tidegate_yaml::{Place, Problem, Source};
+use values::{check, shape, value};
+use yaml::{Place, Problem, Source};
 
 /// The longest configuration that is read, in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
@@ -133,7 +135,7 @@ fn parse_after(
         let problem = Problem::new(None, "this file is too long").note("the longest is 16 MB");
         return Err(source.refuse(vec![problem]));
     }
-    let file = tidegate_yaml::read(&source, hints::unknown_key)
+    let file = yaml::read(&source, hints::unknown_key)
         .map_err(|problem| source.refuse(unknown::beside(problem, &source)))?;
     file::check(&file, &source, &env, before)
 }
@@ -153,7 +155,7 @@ pub fn load_keys(
     let text = read_text(path).map_err(refuse)?;
     // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
-    let keys: Vec<_> = tidegate_yaml::read(&source, |_, _| None).map_err(|problem| {
+    let keys: Vec<_> = yaml::read(&source, |_, _| None).map_err(|problem| {
         let problem = Problem::new(problem.place(), "this is not a list of keys");
         let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
         source.refuse(vec![problem.note(form)])

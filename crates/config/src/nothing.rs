@@ -1,6 +1,6 @@
 //! Keys without a value, such as a list whose entries are all commented out. A key with null reads like a key that is not there.
 
-use tidegate_yaml::{Keys, Problem, Spanned};
+use crate::yaml::{Keys, Problem, Spanned};
 
 use crate::check::Check;
 
@@ -19,7 +19,7 @@ const GUARDS: [(&str, &str); 2] = [
 /// Refuses guards without a value, and warns of all other keys without one.
 pub(crate) fn without_value(check: &mut Check<'_>) {
     // The text has been read as a file before, so that it is YAML.
-    if let Ok(keys) = tidegate_yaml::read::<Keys>(check.source, |_, _| None) {
+    if let Ok(keys) = crate::yaml::read::<Keys>(check.source, |_, _| None) {
         walk(check, &keys);
     }
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::tls::{Authorities, CertificateFiles, FileError};
 use tidegate_net::{file_error, tls};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Scalar;

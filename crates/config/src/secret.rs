@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_yaml::{Place, Problem};
+use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Fault;

@@ -1,7 +1,7 @@
 //! All unknown keys of a file. Reading it as a [`File`](crate::file::File) stops at the first mistake, which hides the others.
 
+use crate::yaml::{Keys, Place, Problem, Source};
 use serde_json::Value;
-use tidegate_yaml::{Keys, Place, Problem, Source};
 
 use crate::hints;
 
@@ -21,7 +21,7 @@ pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
 
 /// Returns all unknown keys, or none if the text is not YAML.
 fn unknown_keys(source: &Source<'_>) -> Vec<Problem> {
-    let Ok(keys) = tidegate_yaml::read::<Keys>(source, |_, _| None) else {
+    let Ok(keys) = crate::yaml::read::<Keys>(source, |_, _| None) else {
         return Vec::new();
     };
     let schema = crate::schema();
@@ -94,7 +94,7 @@ impl<'a> Walk<'a> {
     }
 
     fn add(&mut self, key: &str, place: Option<Place>, allowed: &[&str]) {
-        let problem = tidegate_yaml::unknown_key(place, key, allowed, self.source);
+        let problem = crate::yaml::unknown_key(place, key, allowed, self.source);
         self.unknown.push(match hints::unknown_key(key, allowed) {
             Some(note) => problem.meaning(note),
             None => problem,

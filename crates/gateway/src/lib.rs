@@ -14,7 +14,9 @@ mod body;
 #[cfg(test)]
 mod documents;
 mod forward;
+mod keys;
 mod outcome;
+mod remote;
 mod request;
 mod runtime;
 mod stack;

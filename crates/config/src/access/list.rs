@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::yaml::{Place, Problem};
 use tidegate_tower::{ClientList, ClientSource, Clients, ListedClient};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::clients::Callers;

@@ -5,8 +5,8 @@ pub(crate) mod networks;
 
 use std::sync::Arc;
 
+use crate::yaml::{Problem, Spanned};
 use tidegate_tower::{Access, AccessLists, AllowList, LimitLists, Policy, Required, Rule};
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::access::list::{KnownClients, Purpose, client_list};
 use crate::access::networks::{DenyFile, deny_file};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source};
 use tidegate_tower::{NetworkFile, NetworkTable};
-use tidegate_yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source};
 
 use crate::check::Check;
 use crate::value::net::Network;

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::host::HostPattern;
 use tidegate_tower::api_keys;
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::listeners::{LOCALHOST, TakenAddress, is_any, overlap, take};

@@ -1,10 +1,10 @@
 //! The answers of the gateway and its routes: limit headers and refusals (`headers`, `reject`, `unmatched`).
 
+use crate::yaml::Problem;
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_tower::{Answers, RateLimitHeaders, Reject, Reset};
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::shape::SingleOr;

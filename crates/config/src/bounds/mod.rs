@@ -3,8 +3,8 @@
 
 pub(crate) mod timeouts;
 
+use crate::yaml::Problem;
 use serde_json::Map;
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::value::number::Connections;

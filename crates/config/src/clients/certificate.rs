@@ -1,9 +1,9 @@
 //! `client_cert`: clients that show a certificate.
 
+use crate::yaml::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_tower::{CertificateName, ClientSource};
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::clients::WrittenClients;

@@ -1,8 +1,8 @@
 //! `ip`: addresses, and how a trusted proxy reports them.
 
+use crate::yaml::{Place, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Scalar;

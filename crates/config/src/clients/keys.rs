@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::yaml::{ConfigError, Place, Problem, Source, Spanned};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey, UnknownKey};
 use tidegate_tower::{ClientPlan, ClientPlans};
-use tidegate_yaml::{ConfigError, Place, Problem, Source, Spanned};
 
 use crate::check::Check;
 use crate::value::Scalar;

@@ -9,6 +9,7 @@ pub(crate) mod tokens;
 
 use std::sync::Arc;
 
+use crate::yaml::{Place, Problem, Spanned};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +17,6 @@ use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
 use tidegate_tower::{
     AddressFrom, ClientPlans, ClientSource, Clients, PlanMembers, TrustedProxies,
 };
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::clients::certificate::{CertificateSource, certificate_source};

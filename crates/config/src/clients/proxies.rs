@@ -1,7 +1,7 @@
 //! `trusted_proxies`: the networks of proxies whose headers name addresses and users.
 
+use crate::yaml::{Place, Problem};
 use ipnet::IpNet;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Scalar;

@@ -1,7 +1,7 @@
 //! Client sources that share a header, and the credentials that each of them rejects.
 
+use crate::yaml::{Problem, Spanned};
 use tidegate_tower::ClientSource;
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::clients::WrittenSource;

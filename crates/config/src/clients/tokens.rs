@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs};
 
+use crate::yaml::{Place, Problem, Spanned};
 use http::header::AUTHORIZATION;
 use http::uri::Scheme;
 use http::{HeaderName, Uri};
@@ -14,7 +15,6 @@ use serde_json::Map;
 use tidegate_net::tls::Authorities;
 use tidegate_tower::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use tidegate_tower::{ClientPlans, ClientSource};
-use tidegate_yaml::{Place, Problem, Spanned};
 use tokio::sync::Notify;
 
 use crate::check::Check;

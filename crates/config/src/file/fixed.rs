@@ -1,7 +1,7 @@
 //! A reload: whether it would change what only a restart changes.
 
+use crate::yaml::{Place, Problem};
 use tidegate_store::redis::RedisOptions;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::file::File;

@@ -7,12 +7,12 @@ mod fixed;
 
 use std::net::SocketAddr;
 
+use crate::yaml::{ConfigError, Source, Spanned, Warning};
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderName, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_tower::{AccessLists, Answers, Policy};
-use tidegate_yaml::{ConfigError, Source, Spanned, Warning};
 
 use crate::access::list::KnownClients;
 use crate::access::{RequireWord, WrittenAccess, file_access, policy_access};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use tidegate_core::Quota;
 use tidegate_store::Mode;
 use tidegate_tower::Action;
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::limits::WrittenLimit;

@@ -1,9 +1,9 @@
 //! `token_bucket` and `leaky_bucket`.
 
+use crate::yaml::Place;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{LeakyBucket, Quota, Rate, TokenBucket};
-use tidegate_yaml::Place;
 
 use crate::check::Check;
 use crate::limits::numbers::{Numbers, fit};

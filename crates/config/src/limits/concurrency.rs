@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Concurrency, Quota, micros};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::limits::numbers::{Numbers, fit};

@@ -1,11 +1,11 @@
 //! `cost`: what a request is charged as, and whether that can ever fit.
 
+use crate::yaml::{Place, Problem};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Quota;
 use tidegate_tower::{Cost, JsonPath, Missing};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::clients::WrittenClients;

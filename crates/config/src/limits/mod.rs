@@ -18,12 +18,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Block, Micros, Quota, micros};
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::access::limit_lists;
 use crate::access::list::KnownClients;

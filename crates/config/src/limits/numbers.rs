@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
+use crate::yaml::{Place, Problem};
 use tidegate_core::{Quota, QuotaError};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Scalar;

@@ -1,7 +1,7 @@
 //! Limits that are counted per client and address together, where many people expect "or".
 
+use crate::yaml::Problem;
 use tidegate_tower::{Per, Rule};
-use tidegate_yaml::Problem;
 
 use super::{Rules, WrittenLimit};
 use crate::check::Check;

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::yaml::{BlockOr, Problem, Spanned, expand};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Concurrency, Quota};
 use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, PlanMembers, Rule};
-use tidegate_yaml::{BlockOr, Problem, Spanned, expand};
 
 use crate::access::list::{KnownClients, Purpose, entries, twice};
 use crate::check::Check;

@@ -1,7 +1,7 @@
 //! Quotas: exactly one algorithm. The table of algorithms, as the configuration has them.
 
+use crate::yaml::{Place, Problem};
 use tidegate_core::Quota;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::limits::numbers::Numbers;

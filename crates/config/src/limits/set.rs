@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::yaml::{Problem, Source};
 use tidegate_store::Limit;
 use tidegate_tower::{NumberReader, Rule};
-use tidegate_yaml::{Problem, Source};
 
 use crate::check::Check;
 use crate::limits::Rules;
@@ -41,7 +41,7 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     };
     let source = Source::new(name, &text);
     let written: WrittenQuota =
-        tidegate_yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
+        crate::yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
     // The environment belongs to the configuration.
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);

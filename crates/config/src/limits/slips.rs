@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem};
 use tidegate_store::Mode;
 use tidegate_tower::{Action, Per, Rule};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::limits::WrittenLimit;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::yaml::Problem;
 use tidegate_core::Quota;
 use tidegate_tower::Action;
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::limits::WrittenLimit;

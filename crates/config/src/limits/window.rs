@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem};
 use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -10,7 +11,6 @@ use serde_json::Map;
 use tidegate_core::{
     CalendarWindow, FixedWindow, Quota, SlidingWindowCounter, SlidingWindowLog, micros,
 };
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::limits::calendar::{Period, calendar};

@@ -5,11 +5,11 @@ pub(crate) mod tls;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::yaml::{BlockOr, Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::ServerTls;
 use tidegate_tower::Per;
-use tidegate_yaml::{BlockOr, Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::clients::WrittenClients;

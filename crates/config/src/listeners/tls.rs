@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::yaml::{Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::{
     CertificateFiles, ClientCertificates, ServerFiles, ServerTls, ShownCertificate,
 };
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::pem::usable;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -10,7 +11,6 @@ use tidegate_telemetry::access_log::{
     AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece, TemplateError,
 };
 use tidegate_telemetry::log::LogFormat;
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::value::answers::StatusRange;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::hash::Hash;
 
+use crate::yaml::{Place, Problem};
 use http::{HeaderName, HeaderValue};
 use tidegate_net::headers::is_ours;
 use tidegate_tower::Clients;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::Route;

@@ -6,6 +6,7 @@
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem, Spanned};
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Method};
 use schemars::JsonSchema;
@@ -15,7 +16,6 @@ use tidegate_tower::{
     RATELIMIT, RATELIMIT_POLICY, RateLimitHeaders, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
     X_RATELIMIT_RESET,
 };
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::routes::matching::methods;

@@ -6,13 +6,13 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
+use crate::yaml::Problem;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
 use tidegate_tower::Clients;
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::routes::variables::no_variables;

@@ -1,9 +1,9 @@
 //! Whether each route is bounded by something that a caller cannot make up.
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::host::HostPattern;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::{ClientSource, Clients, Per, Rule};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

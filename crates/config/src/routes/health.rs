@@ -1,7 +1,7 @@
 //! `health`: the path at which listeners answer health checks.
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

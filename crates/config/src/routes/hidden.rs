@@ -1,7 +1,7 @@
 //! Routes that no request can reach, because an earlier one matches all that they match.
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

@@ -1,10 +1,10 @@
 //! `name`, `host`, `path`, `methods`, `case_insensitive`, `encoded_slashes`: which requests a route takes.
 
+use crate::yaml::{Place, Problem, Spanned, slip};
 use http::Method;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
-use tidegate_yaml::{Place, Problem, Spanned, slip};
 
 use crate::check::Check;
 use crate::routes::conditions::Conditions;

@@ -27,6 +27,7 @@ pub use timeouts::ForwardTimeouts;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::yaml::{Place, Problem, Spanned};
 use http::{HeaderName, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +37,6 @@ use tidegate_net::pattern::PathPattern;
 use tidegate_store::MAX_CHARGES;
 use tidegate_tower::{Clients, Policy, Rule};
 use tidegate_upstream::{RetryPlan, UpstreamPlan};
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::access::list::KnownClients;
 use crate::access::{

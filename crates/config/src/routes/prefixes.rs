@@ -1,7 +1,7 @@
 //! Warns of a path that is one path, where all paths below it were probably meant.
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

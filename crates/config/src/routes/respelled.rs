@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::yaml::{Place, Problem};
 use tidegate_net::host::HostPattern;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::route_index::RouteIndex;
 use tidegate_tower::Rule;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Problem, Spanned};
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_upstream::RetryPlan;
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::value::Scalar;

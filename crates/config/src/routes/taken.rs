@@ -1,6 +1,6 @@
 //! Routes that take some methods of a later, stricter route.
 
-use tidegate_yaml::{Place, Problem};
+use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::yaml::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::pace::LeastRate;
 use tidegate_upstream::Timeouts;
-use tidegate_yaml::Problem;
 
 use crate::bounds;
 use crate::bounds::timeouts::{NoLeastRate, Slow, least_rate};

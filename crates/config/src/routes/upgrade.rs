@@ -1,8 +1,8 @@
 //! `upgrade`: the protocols that clients may switch to.
 
+use crate::yaml::Problem;
 use http::HeaderName;
 use tidegate_upstream::{ServerPlan, Speaks};
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::value::{Fault, Scalar, Value};

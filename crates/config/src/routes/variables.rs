@@ -1,6 +1,6 @@
 //! Signs that mean something to other proxies, and stand for themselves here: variables in headers, wildcards in values.
 
-use tidegate_yaml::{Place, Problem};
+use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
 

@@ -6,11 +6,11 @@ pub(crate) mod redis_tls;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::yaml::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{Mode, OnFailure};
-use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::secret::{Secret, filled_in, short};

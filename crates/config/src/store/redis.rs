@@ -4,12 +4,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::yaml::{Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{Limit, Mode, OnFailure, redis};
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::secret::filled_in;

@@ -1,10 +1,10 @@
 //! `redis.tls`: the files of authorities, certificate and key, read while there is a place to point at.
 
+use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::{Trust, client_config};
 use tidegate_store::redis::{Tls, is_tls};
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::pem::{self, usable};

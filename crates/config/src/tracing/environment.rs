@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem};
 use http::{HeaderName, HeaderValue};
 use tidegate_telemetry::access_log::AccessLogSettings;
-use tidegate_yaml::{Place, Problem};
 
 use super::OtlpUrl;
 use crate::check::Check;

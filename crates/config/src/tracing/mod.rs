@@ -2,13 +2,13 @@
 
 mod environment;
 
+use crate::yaml::Spanned;
 use http::{HeaderName, HeaderValue, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_telemetry::access_log::AccessLogSettings;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_yaml::Spanned;
 
 use environment::Environment;
 

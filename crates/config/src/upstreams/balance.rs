@@ -1,11 +1,11 @@
 //! `balance`: the server that takes the next request.
 
+use crate::yaml::{Problem, Spanned};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_upstream::{Balance, HashedPart, MarkKey, Sticky};
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::secret::Secret;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::yaml::{Problem, Spanned};
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use tidegate_upstream::{EjectPlan, HealthPlan, HealthRequest, ServerPlan, Speaks};
-use tidegate_yaml::{Problem, Spanned};
 
 use crate::check::Check;
 use crate::shape::SingleOr;

@@ -11,11 +11,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::UpstreamTls;
 use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, Sticky, UpstreamPlan};
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::pem::usable;

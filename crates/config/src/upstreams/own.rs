@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::yaml::{Place, Problem};
 use tidegate_upstream::ServerPlan;
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use crate::yaml::{Place, Problem};
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use tidegate_upstream::{ServerPlan, Speaks};
-use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::net::{can_be_dialled, no_host};

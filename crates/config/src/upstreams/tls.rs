@@ -1,10 +1,10 @@
 //! `tls` of an upstream: whom to trust, and who we are.
 
+use crate::yaml::{Place, Problem, Spanned};
 use rustls::pki_types::ServerName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::{Trust, UpstreamTls};
-use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::pem::{self, usable};

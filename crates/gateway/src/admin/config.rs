@@ -58,7 +58,7 @@ impl RunningConfig {
     pub(crate) fn description(&self) -> String {
         let or_unknown = |text: &str| match text {
             "" => "unknown".to_owned(),
-            text => tidegate_remote::plain(text),
+            text => crate::remote::plain(text),
         };
         format!(
             "tidegate {} (commit {}, profile {}), with configuration {} since {}",

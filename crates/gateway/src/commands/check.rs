@@ -10,12 +10,12 @@ use http::StatusCode;
 
 use super::{Failure, connect};
 use crate::admin::RunningConfig;
+use crate::remote::overrides;
+use crate::remote::port::{self, AdminPort, Call};
 use crate::runtime::limit_keys::{self, LimitKeys};
 use tidegate_config::{Plan, StorePlan};
 use tidegate_net::descriptors;
 use tidegate_overrides::api::Shown;
-use tidegate_remote::overrides;
-use tidegate_remote::port::{self, AdminPort, Call};
 use tidegate_status::document::Status;
 
 /// What is checked beside the file.
@@ -151,7 +151,7 @@ fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
     };
     let proxies = status.untrusted_proxies.iter();
     let proxies = proxies.filter(|it| trusts(&it.address) == (it.header == "missing"));
-    let warnings = proxies.map(|it| format!("warning: {}", tidegate_remote::plain(&it.text)));
+    let warnings = proxies.map(|it| format!("warning: {}", crate::remote::plain(&it.text)));
     Ok(warnings.collect())
 }
 
@@ -188,7 +188,7 @@ fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
         let text = format!(
             "warning: {count} with numbers for the limit `{limit}`, which have no effect after a reload: {why}"
         );
-        tidegate_remote::plain(&text)
+        crate::remote::plain(&text)
     };
     lost.into_iter().map(warning).collect()
 }

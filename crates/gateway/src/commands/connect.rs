@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Failure, run};
+use crate::keys::jwks::Jwks;
 use tidegate_config::{Plan, StorePlan};
-use tidegate_keys::jwks::Jwks;
 use tidegate_upstream::{ServerPlan, reach};
 
 /// The timeout of one decision, once there was time for a connection.

@@ -21,6 +21,7 @@ use tidegate_tower::{
 };
 
 use super::Failure;
+use crate::remote::port::TokenSource;
 use crate::request::health::is_check;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
@@ -28,7 +29,6 @@ use caller::{claims, named_by, not_by};
 pub(super) use overriding::Overriding;
 use passed::passed_over;
 use tidegate_config::{Plan, StorePlan};
-use tidegate_remote::port::TokenSource;
 
 /// The request to explain.
 #[derive(Debug, Args)]

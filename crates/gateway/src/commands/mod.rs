@@ -20,9 +20,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::remote::{Failure, client, environment, health, load, overrides, print, top, why};
 #[cfg(test)]
 use tidegate_config::Plan;
-use tidegate_remote::{Failure, client, environment, health, load, overrides, print, top, why};
 use tidegate_telemetry::{log, program};
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
@@ -156,7 +156,7 @@ pub fn main() -> ExitCode {
                 "error: "
             };
             // It may quote a file or the answer of another program.
-            log::last_words(tidegate_remote::plain(&format!("{word}{message}\n")));
+            log::last_words(crate::remote::plain(&format!("{word}{message}\n")));
             ExitCode::from(failure.status)
         }
     }

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 
 use super::budgets::Budgets;
 use super::limit_keys::LimitKeys;
+use crate::keys::jwks::{self, Jwks};
+use crate::keys::{certificate_watch, deny_file, key_files};
 use crate::request::record::Ended;
 use crate::stack::Stack;
 use tidegate_config::{AdminPlan, DenyFile, KeyFile};
-use tidegate_keys::jwks::{self, Jwks};
-use tidegate_keys::{certificate_watch, deny_file, key_files};
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,

@@ -1,10 +1,10 @@
 //! The overrides of a running gateway, and which of them a request meets.
 
+use crate::remote::Failure;
+use crate::remote::overrides;
+use crate::remote::port::AdminPort;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::read_name;
-use tidegate_remote::Failure;
-use tidegate_remote::overrides;
-use tidegate_remote::port::AdminPort;
 use tidegate_status::shown;
 use tidegate_tower::{Caller, OverrideTable, Overrides};
 

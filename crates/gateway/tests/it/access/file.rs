@@ -3,21 +3,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate_config::{DenyFile, KeyFile};
-use tidegate_server::Overload;
-use tidegate_store::Store;
-use tidegate_telemetry::access_log::AccessLog;
-use tidegate_telemetry::metrics::{Format, GatewayMetrics};
-use tidegate_tower::api_keys::ApiKeys;
-use tidegate_tower::{ClientPlans, NetworkFile, WaitQueues};
 
 use super::from;
 use crate::callers::{TRUST, ask};
-use crate::kit::{Bench, LONG, page, until};
+use crate::kit::{Bench, LONG, page};
 
 struct Denying {
     bench: Bench,
@@ -129,46 +121,4 @@ async fn the_file_is_reread_when_it_changes_and_a_broken_one_changes_nothing() {
     assert!(!denying.is_denied("100.1.134.160").await);
     assert!(!denying.is_denied("198.51.100.1").await);
     denying.bench.stop().await;
-}
-
-/// A file may break between its first look, at start, and the first look of the task that watches it.
-#[tokio::test]
-async fn a_file_that_broke_since_the_start_is_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("denied.txt");
-    fs::write(&path, "10.0.0.0/8\n").unwrap();
-    let networks = tidegate_config::load_networks(&path).unwrap();
-    let networks = NetworkFile::new("denied.txt", networks);
-    fs::write(&path, "oops\n").unwrap();
-    let metrics = Arc::new(GatewayMetrics::new(WaitQueues::default()));
-    let file = DenyFile {
-        path,
-        networks: networks.clone(),
-    };
-    let watching = tokio::spawn(tidegate_keys::deny_file::watch(Some(file), metrics.clone()));
-    let keys = KeyFile {
-        path: folder.path().join("keys.yaml"),
-        keys: ApiKeys::new([]),
-        listed: Vec::new(),
-        plans: ClientPlans::default(),
-    };
-    let also = tokio::spawn(tidegate_keys::key_files::watch(vec![keys], metrics.clone()));
-    until("both files are refused", async || {
-        let (store, overload) = (Store::Memory(Default::default()), Overload::default());
-        let text = metrics.text(
-            &store,
-            std::iter::empty(),
-            &overload,
-            &AccessLog::off(),
-            Format::Text,
-        );
-        let of_keys = "tidegate_key_file_reads_total{outcome=\"refused\"}";
-        [REFUSED, of_keys]
-            .iter()
-            .all(|name| text.contains(&format!("{name} 1")))
-    })
-    .await;
-    assert_eq!(networks.len(), 1, "what was known stays");
-    watching.abort();
-    also.abort();
 }

@@ -1,0 +1,171 @@
+//! A check under way: reads values, fills in their variables, and collects problems.
+//!
+//! All problems are collected, not only the first. A part with a problem is left out; a plan is made only if there is none.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::yaml::{MAX_PROBLEMS, Place, Problem, Source, Unfilled, Why, expand};
+
+use crate::values::value::word::FilePath;
+use crate::values::value::{Scalar, Value};
+
+/// A check under way.
+pub(crate) struct Check<'a> {
+    /// The file that is checked.
+    pub(crate) source: &'a Source<'a>,
+    /// Looks up variables of the environment.
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    /// What is wrong so far.
+    pub(crate) problems: Vec<Problem>,
+    /// What looks wrong so far.
+    pub(crate) warnings: Vec<Problem>,
+    /// The files that the configuration names for reading, so far.
+    pub(crate) files: BTreeSet<PathBuf>,
+}
+
+impl fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Check<'a> {
+    /// A check of this file that has found nothing yet.
+    pub(crate) const fn new(
+        source: &'a Source<'a>,
+        env: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self {
+            source,
+            env,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            files: BTreeSet::new(),
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Adds something that is wrong.
+    pub(crate) fn refuse(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// Adds something that looks wrong.
+    pub(crate) fn warn(&mut self, problem: Problem) {
+        self.warnings.push(problem);
+    }
+
+    /// Refuses a name that is not defined, and says which are; `none` is said if there are none.
+    pub(crate) fn undefined<'n, T>(
+        &mut self,
+        what: &str,
+        scalar: &Scalar<T>,
+        names: impl Iterator<Item = &'n String>,
+        none: &str,
+    ) {
+        let mut problem =
+            Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
+        // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
+        if self.problems.len() < MAX_PROBLEMS {
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            problem = match names.as_slice() {
+                [] => problem.note(none),
+                names => problem.choices(&scalar.raw, names),
+            };
+        }
+        self.refuse(problem);
+    }
+
+    /// A value, its variables filled in; none if it is refused, which is then told.
+    pub(crate) fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        let text = self.fill(scalar)?;
+        if text.len() > T::MAX_BYTES {
+            let problem = Problem::new(scalar.place, format!("{} is too long", T::WHAT));
+            self.refuse(problem.note(format!("the longest has {} bytes", T::MAX_BYTES)));
+            return None;
+        }
+        match T::read(&text) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                let is_filled = matches!(text, Cow::Owned(_));
+                self.refuse(fault.problem(scalar, is_filled));
+                None
+            }
+        }
+    }
+
+    /// As [`read`](Self::read), for a value beside which secrets may stand: no line is shown.
+    pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        let before = self.problems.len();
+        let value = self.read(scalar);
+        let told = self.problems.split_off(before);
+        self.problems
+            .extend(told.into_iter().map(Problem::without_line));
+        value
+    }
+
+    /// A value that may be left out; none also if it is refused.
+    pub(crate) fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
+        scalar.and_then(|scalar| self.read(scalar))
+    }
+
+    /// Returns the path of a file that is read, and notes it in `files`. It starts at the folder of the configuration.
+    pub(crate) fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
+        let path = self.path(scalar)?;
+        self.files.insert(path.clone());
+        Some(path)
+    }
+
+    /// Returns the path of a file that the gateway writes. It starts at the folder of the configuration.
+    pub(crate) fn path(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
+        let FilePath(path) = self.read(scalar)?;
+        let folder = Path::new(self.source.name())
+            .parent()
+            .unwrap_or(Path::new(""));
+        Some(folder.join(path))
+    }
+
+    /// The text of a value with its variables filled in; none if one is refused, which is then told.
+    pub(crate) fn fill<'l, T>(&mut self, scalar: &'l Scalar<T>) -> Option<Cow<'l, str>> {
+        let unfilled = match expand(&scalar.raw, self.env) {
+            Ok(text) => return Some(text),
+            Err(unfilled) => unfilled,
+        };
+        let place = self.reference(&unfilled, scalar.place);
+        self.refuse(match unfilled.why {
+            Why::Unset(name) => Problem::new(
+                place,
+                format!("the environment variable `{name}` is not set"),
+            )
+            .note(format!("set it, or give a default: ${{{name}:-default}}")),
+            Why::Long => Problem::new(place, "this value is too long with its variables filled in"),
+            Why::Form => Problem::new(place, "this is not a variable")
+                .note("allowed here: ${NAME}, ${NAME:-default}, or $${ for the characters ${"),
+        });
+        None
+    }
+
+    /// Where a variable stands inside of a value; where the value does, if it spans lines.
+    fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
+        let place = place?;
+        let line: String = self
+            .source
+            .line(place.line)
+            .chars()
+            .skip(place.column - 1)
+            .collect();
+        let Some(at) = line.find(unfilled.reference) else {
+            return Some(place);
+        };
+        Some(Place {
+            line: place.line,
+            column: place.column + line[..at].chars().count(),
+            length: unfilled.reference.chars().count(),
+        })
+    }
+}

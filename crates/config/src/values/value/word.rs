@@ -1,0 +1,102 @@
+//! Values that are words: names, and choices among a few.
+
+use std::path::PathBuf;
+
+use crate::values::value::{Fault, Value};
+
+/// Declares a choice: a type, its name in the schema, what it is, and each word with what it stands for.
+macro_rules! choice {
+    ($type:ty, $name:literal, $what:literal, $words:expr) => {
+        impl $crate::values::value::Value for $type {
+            const NAME: &'static str = $name;
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = "one of a few words";
+
+            fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
+                let found = $words.into_iter().find(|(word, _)| *word == text);
+                found
+                    .map(|(_, value)| value)
+                    .ok_or($crate::values::value::Fault::Form)
+            }
+
+            fn words() -> impl Iterator<Item = &'static str> {
+                $words.into_iter().map(|(word, _)| word)
+            }
+        }
+    };
+}
+
+/// Declares a kind of name: any text whose characters a function lets through.
+macro_rules! name {
+    ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr) => {
+        $crate::values::value::word::name!($(#[$doc])* $vis $type, $what, $allowed, $is_good, shown: true);
+    };
+    ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr, shown: $shown:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        $vis struct $type($vis String);
+
+        impl $crate::values::value::Value for $type {
+            const NAME: &'static str = stringify!($type);
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = $allowed;
+            const SHOWN: bool = $shown;
+
+            fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
+                $crate::values::value::word::name_of(text, $is_good).map(Self)
+            }
+        }
+    };
+}
+
+/// The longest name, in characters.
+pub(crate) const LONGEST_NAME: usize = 128;
+
+/// A name of characters that `is_good` lets through.
+///
+/// # Errors
+///
+/// The text is empty, too long, or has other characters.
+pub(crate) fn name_of(text: &str, is_good: fn(char) -> bool) -> Result<String, Fault> {
+    let fits = (1..=LONGEST_NAME).contains(&text.chars().count());
+    let good = fits && text.chars().all(is_good);
+    good.then(|| text.to_owned()).ok_or(Fault::Form)
+}
+
+/// The name of a limit, a plan or an upstream. A limit's becomes a part of its keys in Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitName(pub(crate) String);
+
+impl Value for LimitName {
+    const NAME: &'static str = "LimitName";
+    const WHAT: &'static str = "a name";
+    const ALLOWED: &'static str = "letters, digits, `.`, `_` and `-`; 128 at most";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        name_of(text, is_good).map(Self)
+    }
+}
+
+/// A file, found from the configuration's own folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilePath(pub(crate) PathBuf);
+
+impl Value for FilePath {
+    const NAME: &'static str = "FilePath";
+    const WHAT: &'static str = "a file";
+    const ALLOWED: &'static str = "a path, from the configuration's folder or from /";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        // Its content may be a private key, so it is not quoted.
+        if text.contains("-----BEGIN") || text.contains(char::is_control) {
+            return Err(Fault::Because(
+                "this is the content of a file; write the path of the file",
+            ));
+        }
+        let path = (!text.is_empty()).then(|| Self(text.into()));
+        path.ok_or(Fault::Form)
+    }
+}
+
+pub(crate) use {choice, name};

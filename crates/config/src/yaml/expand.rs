@@ -1,0 +1,87 @@
+//! `${NAME}` and `${NAME:-default}` in values, filled in from the environment.
+//!
+//! Values only, after YAML has been read. A variable cannot change the file's form, and quoted and bare values are treated alike.
+//! The YAML library's own way fills in bare ones only, or turns a missing variable into nothing. Only variables that the file names
+//! are looked up.
+
+use std::borrow::Cow;
+
+/// Why a value could not be filled in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unfilled<'a> {
+    /// From `${` on, as far as it goes.
+    pub(crate) reference: &'a str,
+    /// What is wrong with it.
+    pub(crate) why: Why<'a>,
+}
+
+/// What is wrong with a reference to a variable.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Why<'a> {
+    /// A variable that is not set, or empty, and has no default.
+    Unset(&'a str),
+    /// `${` that is not `${NAME}` or `${NAME:-default}`.
+    Form,
+    /// The value has grown beyond [`MAX_FILLED`].
+    Long,
+}
+
+/// The longest value with its variables filled in, in bytes: a few references to a long variable would fill the memory.
+const MAX_FILLED: usize = 1 << 20;
+
+/// Fills in a value's variables; `$${` is a `${` of the value itself.
+///
+/// # Errors
+///
+/// A variable is not set, a reference is malformed, or the value is too long.
+pub(crate) fn expand<'a>(
+    text: &'a str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Cow<'a, str>, Unfilled<'a>> {
+    if !text.contains("${") {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if let Some(before) = rest[..at].strip_suffix('$') {
+            filled.push_str(before);
+            filled.push_str("${");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        filled.push_str(&rest[..at]);
+        let end = rest[at..].find('}').map(|length| at + length + 1);
+        let reference = &rest[at..end.unwrap_or(rest.len())];
+        let unfilled = |why| Unfilled { reference, why };
+        let (name, default) = split(reference).ok_or_else(|| unfilled(Why::Form))?;
+        let value = env(name).filter(|value| !value.is_empty());
+        match (value, default) {
+            (Some(value), _) => filled.push_str(&value),
+            (None, Some(default)) => filled.push_str(default),
+            (None, None) => return Err(unfilled(Why::Unset(name))),
+        }
+        if filled.len() > MAX_FILLED {
+            return Err(unfilled(Why::Long));
+        }
+        rest = &rest[at + reference.len()..];
+    }
+    Ok(Cow::Owned(filled + rest))
+}
+
+/// The name and the default of `${NAME:-default}`.
+fn split(reference: &str) -> Option<(&str, Option<&str>)> {
+    let inner = reference.strip_prefix("${")?.strip_suffix('}')?;
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let is_word = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (starts_well && is_word).then_some((name, default))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! Reads a YAML file with the place of each value, fills in variables of the environment, and shows what is wrong in the file.
+//!
+//! Start reading at [`read`](fn@read). This crate does not know which keys a file has, and what they mean.
+
+mod expand;
+mod keys;
+mod read;
+mod report;
+mod shape;
+mod spanned;
+
+pub(crate) use expand::{Unfilled, Why, expand};
+pub(crate) use keys::Keys;
+pub(crate) use read::{read, unknown_key};
+pub use report::{ConfigError, Warning};
+pub(crate) use report::{MAX_PROBLEMS, Place, Problem, Source, slip};
+pub(crate) use shape::{BlockOr, ScalarOr, entries};
+pub(crate) use spanned::Spanned;

@@ -1,0 +1,242 @@
+//! YAML: the library that reads it, how it is set up, and its errors in our words.
+//!
+//! The library knows places and which keys a map may have. [`report`](crate::yaml::report) writes the messages.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::options::MergeKeyPolicy;
+use serde_saphyr::{Error, Options};
+
+use crate::yaml::report::{Place, Problem, Source};
+
+mod indent;
+
+/// Reads a text as written. `hint` returns a note on an unknown key, if there is one, from the keys that are allowed in its place.
+///
+/// # Errors
+///
+/// The first mistake that YAML or the type of the file finds.
+pub(crate) fn read<T: DeserializeOwned>(
+    source: &Source<'_>,
+    hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
+) -> Result<T, Problem> {
+    serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
+        let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
+        match unknown_field(&error).and_then(|(key, allowed)| hint(key, allowed)) {
+            Some(note) => found.meaning(note),
+            None => found,
+        }
+    })
+}
+
+/// Returns the unknown key that an error is about, and the keys that are allowed in its place.
+fn unknown_field(error: &Error) -> Option<(&str, &[&'static str])> {
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => unknown_field(error),
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => Some((field, expected)),
+        _ => None,
+    }
+}
+
+/// Returns the problem of an unknown key, with the reason if that is a wrong indentation.
+pub(crate) fn unknown_key(
+    place: Option<Place>,
+    key: &str,
+    allowed: &[&str],
+    source: &Source<'_>,
+) -> Problem {
+    let problem = Problem::unknown_key(place, key, allowed);
+    match place.and_then(|place| indent::empty_above(key, place, source)) {
+        Some(note) => problem.note(note),
+        None => problem,
+    }
+}
+
+/// A mistake that the library's error hides behind another.
+fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
+    // A text that is secret is not quoted.
+    let place = error.location().and_then(Place::of);
+    let place = place.filter(|_| !source.is_secret())?;
+    let address = indent::bare_address(place, source);
+    address.or_else(|| match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => hidden(error, source),
+        Error::SerdeMissingField { field, .. } => indent::missing_key(field, place, source),
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => {
+            let note = indent::empty_above(field, place, source)?;
+            Some(Problem::unknown_key(Some(place), field, expected).note(note))
+        }
+        Error::Unexpected { .. }
+        | Error::SerdeInvalidType { .. }
+        | Error::SerdeInvalidValue { .. }
+            if found(source, place) == NOTHING =>
+        {
+            indent::empty_value(place, source)
+        }
+        // The library has no name for this error.
+        other if other.to_string().contains("mapping values are not allowed") => {
+            indent::too_deep(place, source)
+        }
+        _ => None,
+    })
+}
+
+/// Room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a
+/// short file a long one.
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 2_000_000,
+            max_nodes: 1_000_000,
+            max_depth: 32,
+            max_aliases: 100_000,
+            enforce_alias_anchor_ratio: false,
+            max_total_scalar_bytes: 16 << 20,
+            max_documents: 2,
+        },
+        // A merged key could replace a limit's numbers without being seen: it is an unknown key.
+        merge_keys: MergeKeyPolicy::AsOrdinary,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn problem(error: &Error, source: &Source<'_>) -> Problem {
+    let place = error.location().and_then(Place::of);
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => {
+            problem(error, source)
+        }
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => Problem::unknown_key(place, field, expected),
+        Error::SerdeMissingField { field, .. } => {
+            Problem::new(place, format!("the key `{field}` is missing here"))
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            let problem = Problem::new(place, format!("the key `{key}` is here twice"));
+            match place.and_then(|place| first(key, place, source)) {
+                Some(first) => problem.note(format!("the first is at {}", source.at(first))),
+                None => problem,
+            }
+        }
+        Error::Unexpected { expected, .. } => {
+            let expected = match *expected {
+                "mapping start" => "keys with values (`key: value`)",
+                "sequence start" => LIST,
+                "string scalar" => SINGLE,
+                other => other,
+            };
+            match place.map_or(NOTHING, |place| found(source, place)) {
+                found if found == expected => Problem::new(place, format!("expected {expected}")),
+                found if found == SINGLE && expected == LIST => {
+                    Problem::new(place, format!("expected {expected}, found {found}"))
+                        .note("a list of one value has brackets, too, such as `[a]`")
+                }
+                found => Problem::new(place, format!("expected {expected}, found {found}")),
+            }
+        }
+        Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
+        // Its place is that of the key before it; the line is not shown, for a list has no keys that tell which values are secret.
+        Error::SerdeInvalidType {
+            unexpected,
+            expected,
+            ..
+        } if unexpected == "sequence" => {
+            Problem::new(place, format!("expected {expected}, found a list")).without_line()
+        }
+        Error::SerdeInvalidType { expected, .. }
+        | Error::SerdeInvalidValue { expected, .. }
+        | Error::SerdeInvalidLength { expected, .. } => {
+            let found = place.map_or("something else", |place| found(source, place));
+            Problem::new(place, format!("expected {expected}, found {found}"))
+        }
+        Error::UnknownAnchor { .. } => Problem::new(place, "this alias has no anchor before it")
+            .note("a value that begins with `*` or `&` must be quoted"),
+        Error::MultipleDocuments { .. } => Problem::new(place, "a second document begins here")
+            .note("a configuration is one document"),
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => Problem::new(place, TOO_LARGE),
+        Error::UnsupportedTag { .. } | Error::TaggedStructFieldName { .. } => {
+            Problem::new(place, "tags are not used here")
+                .note("a value that begins with `!` must be quoted")
+        }
+        Error::Message { msg, .. } => not_yaml(msg, place, source),
+        // What is left is rare; the library's own words, of which the first line is enough.
+        other => {
+            let text = other.to_string();
+            let text = text.lines().next().unwrap_or_default();
+            let text = text.split(" at line ").next().unwrap_or_default();
+            not_yaml(text, place, source)
+        }
+    }
+}
+
+fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem {
+    if message.contains("recursion limit") {
+        return Problem::new(place, TOO_LARGE);
+    }
+    let problem = Problem::new(place, format!("this is not YAML: {message}"));
+    let line = place.map_or("", |place| source.line(place.line));
+    // The tab may be in the line below, where a value would go on.
+    if line.trim_start_matches(' ').starts_with('\t') || message.contains("found a tab") {
+        problem.note("indent lines with spaces, not with tabs")
+    } else if line.contains("${") {
+        problem.note("inside of { } and [ ] a variable must be quoted: \"${NAME}\"")
+    } else if line.contains("/{") {
+        problem.note("inside of { } and [ ] a path with a {name} must be quoted: \"/rides/{id}\"")
+    } else {
+        problem
+    }
+}
+
+const TOO_LARGE: &str = "this file is too large, or nested too deep, or has too many aliases";
+
+const NOTHING: &str = "nothing";
+
+const SINGLE: &str = "a single value";
+
+const LIST: &str = "a list (`[a, b]`)";
+
+/// What stands at a place, by its first character.
+fn found(source: &Source<'_>, place: Place) -> &'static str {
+    let line = source.line(place.line);
+    let mut rest = line.chars().skip(place.column - 1);
+    match (rest.next(), rest.next()) {
+        (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
+        (Some('{'), _) => "keys with values",
+        // A key without a value is said to be where its colon is.
+        (None | Some('#' | ' '), _) | (Some(':'), Some(' ') | None) => NOTHING,
+        _ => {
+            // A block map begins with its first key.
+            let text: String = line.chars().skip(place.column - 1).collect();
+            if text.contains(": ") || text.trim_end().ends_with(':') {
+                "keys with values"
+            } else {
+                SINGLE
+            }
+        }
+    }
+}
+
+/// Where the key of a block map stood first: the same key in the same column above.
+fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
+    let indent = place.column - 1;
+    let above = (1..place.line).rev().map(|line| (line, source.line(line)));
+    let mut map = above.take_while(|(_, line)| {
+        let blanks = line.chars().take_while(|c| *c == ' ').count();
+        blanks >= indent || line.trim().is_empty() || line.trim().starts_with('#')
+    });
+    let is_key = |text: &str| {
+        let text = text.trim_start_matches(['"', '\'']).strip_prefix(key)?;
+        text.trim_start_matches(['"', '\''])
+            .starts_with(':')
+            .then_some(())
+    };
+    map.find(|(_, line)| line.get(indent..).and_then(is_key).is_some())
+        .map(|(line, _)| Place { line, ..place })
+}

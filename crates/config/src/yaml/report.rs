@@ -1,0 +1,363 @@
+//! Problems of a file, and how they are shown: the place, the line, what is allowed.
+
+mod outcome;
+mod secrets;
+
+use std::cell::OnceCell;
+use std::fmt::Write as _;
+
+pub use outcome::{ConfigError, Warning};
+
+/// The most problems that one error shows; the rest follow when these are solved.
+pub(crate) const MAX_PROBLEMS: usize = 20;
+
+/// The most of a line that is shown, in characters.
+const WIDEST: usize = 100;
+
+/// The most that a message quotes of the file, in characters.
+const MAX_QUOTE: usize = 200;
+
+/// The start of the note that guesses a name.
+const GUESS: &str = "did you mean ";
+
+/// The longest message or note, in bytes.
+const MAX_MESSAGE: usize = 8 << 10;
+
+/// Where something stands: line and column from 1, and its length, all in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The line, from 1.
+    pub(crate) line: usize,
+    /// The column, from 1.
+    pub(crate) column: usize,
+    /// The length.
+    pub(crate) length: usize,
+}
+
+impl Place {
+    /// Where YAML's parser says that something is, if it knows.
+    pub(crate) fn of(location: serde_saphyr::Location) -> Option<Self> {
+        let number = |number: u64| usize::try_from(number).ok();
+        Some(Self {
+            line: number(location.line()).filter(|line| *line > 0)?,
+            column: number(location.column())?.max(1),
+            length: number(location.span().len())?,
+        })
+    }
+
+    /// Where the text after `text` begins.
+    pub(crate) fn end_of(text: &str) -> Option<Self> {
+        let last = text.rsplit('\n').next()?;
+        Some(Self {
+            line: text.matches('\n').count() + 1,
+            column: last.chars().count() + 1,
+            length: 1,
+        })
+    }
+}
+
+/// One thing that is wrong, or looks wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    place: Option<Place>,
+    message: String,
+    notes: Vec<String>,
+    hides_line: bool,
+}
+
+impl Problem {
+    /// A problem at this place, if it has one.
+    pub(crate) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            message: shortened(message.into()),
+            notes: Vec::new(),
+            hides_line: false,
+        }
+    }
+
+    /// Where it is, if that is known.
+    pub(crate) const fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Adds what is allowed, where else to look, or what to do.
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(shortened(note.into()));
+        self
+    }
+
+    /// Returns the message and the notes without the place, for a text that has one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.notes);
+        let parts: Vec<_> = parts.map(String::as_str).collect();
+        without_users(&parts.join("; "))
+    }
+
+    /// Does not show the line: it may hold a secret, by mistake.
+    pub(crate) fn without_line(self) -> Self {
+        Self {
+            hides_line: true,
+            ..self
+        }
+    }
+
+    /// Returns the problem of an unknown key where some are allowed. If it may stand for a key of secrets, its line is not shown.
+    pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
+        // What is no word may be a value that lost its key, and with it a secret.
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
+        // So may what stands beside a hash.
+        let meant = nearest(key, allowed.iter().copied());
+        let is_key = allowed.contains(&"hash") && meant.is_none();
+        let message = if key.chars().all(is_word) && !is_key {
+            format!("unknown key `{key}`")
+        } else {
+            "this is not a key that is known here".to_owned()
+        };
+        let length = key.chars().count();
+        let mut problem = Self::new(place.map(|place| Place { length, ..place }), message);
+        problem.hides_line = match meant {
+            Some(meant) => secrets::may_be_secret(meant),
+            None => allowed.iter().any(|key| secrets::may_be_secret(key)),
+        };
+        problem.choices(key, allowed)
+    }
+
+    /// Adds a note on the meaning of an unknown name, in place of a guess by its letters.
+    pub(crate) fn meaning(mut self, note: &str) -> Self {
+        self.notes.retain(|note| !note.starts_with(GUESS));
+        self.note(note)
+    }
+
+    /// Adds which names are allowed, and which of them was probably meant.
+    pub(crate) fn choices(
+        self,
+        found: &str,
+        allowed: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Self {
+        let allowed: Vec<_> = allowed.into_iter().collect();
+        let names = || allowed.iter().map(AsRef::as_ref);
+        let this = match nearest(found, names()) {
+            Some(meant) => self.note(format!("{GUESS}`{meant}`?")),
+            None => self,
+        };
+        // A longer list, of routes or limits, is no help.
+        let mut list = names().take(30).collect::<Vec<_>>().join(", ");
+        if names().count() > 30 {
+            list.push_str(", …");
+        }
+        match list.as_str() {
+            "" => this,
+            list => this.note(format!("allowed here: {list}")),
+        }
+    }
+}
+
+/// A configuration's text and what it is called.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+    // Whether no text may be shown.
+    is_secret: bool,
+    lines: Vec<&'a str>,
+    /// Whether each line may be shown; made when the first one is to be shown.
+    shown: OnceCell<Vec<bool>>,
+}
+
+impl<'a> Source<'a> {
+    /// A text of this name.
+    pub(crate) fn new(name: &'a str, text: &'a str) -> Self {
+        Self {
+            name,
+            text,
+            is_secret: false,
+            lines: text.lines().collect(),
+            shown: OnceCell::new(),
+        }
+    }
+
+    /// A text of which no line is ever shown, only places.
+    pub(crate) fn secret(name: &'a str, text: &'a str) -> Self {
+        Self {
+            is_secret: true,
+            ..Self::new(name, text)
+        }
+    }
+
+    /// The whole text.
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// A line by its number, from 1; empty if there is none.
+    pub(crate) fn line(&self, number: usize) -> &'a str {
+        let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
+        line.copied().unwrap_or_default()
+    }
+
+    /// Whether no text may be shown.
+    pub(crate) const fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+
+    pub(crate) const fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What messages call it: the file's path.
+    pub(crate) const fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// `file:line:column`.
+    pub(crate) fn at(&self, place: Place) -> String {
+        format!("{}:{}:{}", self.name, place.line, place.column)
+    }
+
+    /// All problems as one error, in the order of the file.
+    pub(crate) fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
+        problems.sort_by_key(|problem| problem.place);
+        let more = problems.len().saturating_sub(MAX_PROBLEMS);
+        let shown = problems.iter().take(MAX_PROBLEMS);
+        let mut text = shown
+            .map(|problem| self.tell("error", problem))
+            .collect::<Vec<_>>()
+            .join("\n\n");
+        if more > 0 {
+            let _ = write!(text, "\n\nand {more} more");
+        }
+        ConfigError::new(text)
+    }
+
+    /// All warnings, in the order of the file.
+    pub(crate) fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
+        problems.sort_by_key(|problem| problem.place);
+        let tell = |problem| Warning::new(self.tell("warning", problem));
+        problems.iter().map(tell).collect()
+    }
+
+    // Writing to a String cannot fail.
+    fn tell(&self, kind: &str, problem: &Problem) -> String {
+        let message = without_users(&problem.message);
+        let mut gutter = String::new();
+        let mut text = match problem.place {
+            Some(place) => format!("{kind}: {}: {message}", self.at(place)),
+            None => format!("{kind}: {}: {message}", self.name),
+        };
+        if let Some(place) = problem.place.filter(|place| self.shows(*place, problem)) {
+            let number = place.line.to_string();
+            gutter = " ".repeat(number.len());
+            let (line, carets) = self.excerpt(place);
+            let _ = write!(text, "\n{gutter} |\n{number} | {line}");
+            // An empty line leaves no blank behind the gutter.
+            text.truncate(text.trim_end_matches(' ').len());
+            let _ = write!(text, "\n{gutter} | {carets}");
+        }
+        for note in &problem.notes {
+            let _ = write!(text, "\n{gutter} = {note}");
+        }
+        text
+    }
+
+    /// Whether the line of a problem may be shown.
+    fn shows(&self, place: Place, problem: &Problem) -> bool {
+        let shown = || self.shown.get_or_init(|| secrets::shown(&self.lines));
+        // An error may be behind the last line.
+        let is_open = || shown().get(place.line - 1).copied().unwrap_or(true);
+        !self.is_secret && !problem.hides_line && is_open()
+    }
+
+    /// Returns the part of a line around a place, and the carets to go under it.
+    fn excerpt(&self, place: Place) -> (String, String) {
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        let line: Vec<char> = self.line(place.line).chars().map(printable).collect();
+        let start = line.len().min(place.column - 1);
+        let end = line.len().min(start + place.length);
+        let first = if line.len() > WIDEST {
+            start.saturating_sub(WIDEST / 2)
+        } else {
+            0
+        };
+        let last = line.len().min(first + WIDEST);
+        let mut shown = String::new();
+        if first > 0 {
+            shown.push('…');
+        }
+        shown.extend(&line[first..last]);
+        if last < line.len() {
+            shown.push('…');
+        }
+        let shift = start - first + usize::from(first > 0);
+        let width = end.min(last).saturating_sub(start).max(1);
+        (shown, " ".repeat(shift) + &"^".repeat(width))
+    }
+}
+
+/// Replaces the user and password of every URL in a text.
+fn without_users(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        clean.push_str(before);
+        rest = after;
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+        if let Some(length) = after[..end.unwrap_or(after.len())].rfind('@') {
+            clean.push_str("***");
+            rest = &after[length..];
+        }
+    }
+    clean + rest
+}
+
+/// A message whose quotes, between backticks, have at most [`MAX_QUOTE`] characters.
+fn shortened(message: String) -> String {
+    if message.len() <= MAX_QUOTE {
+        return message;
+    }
+    let mut short = String::new();
+    for (at, part) in message.split('`').enumerate() {
+        if at > 0 {
+            short.push('`');
+        }
+        let is_quote = at % 2 == 1;
+        let most = if is_quote { MAX_QUOTE } else { MAX_MESSAGE };
+        match part.char_indices().nth(most) {
+            Some((end, _)) => short.extend([&part[..end], "…"]),
+            None => short.push_str(part),
+        }
+        if short.len() > MAX_MESSAGE {
+            short.truncate(short.floor_char_boundary(MAX_MESSAGE));
+            short.push('…');
+            break;
+        }
+    }
+    short
+}
+
+/// The name that was probably meant: a typing mistake or two away.
+fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let found = found.to_lowercase();
+    let near = names
+        .map(|name| (distance(&found, &name.to_lowercase()), name))
+        .min_by_key(|(distance, _)| *distance)?;
+    (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
+}
+
+/// Returns the name that a word is one typing mistake away from, unless it is a name itself.
+pub(crate) fn slip<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut distances = names.into_iter().map(|name| (distance(word, name), name));
+    let nearest = distances.by_ref().min_by_key(|(distance, _)| *distance)?;
+    (nearest.0 == 1).then_some(nearest.1)
+}
+
+/// How many letters must be added, removed, replaced or swapped with their neighbour to make one word the other. Of long words only
+/// the first letters count, as the time grows with the product of the lengths.
+fn distance(a: &str, b: &str) -> usize {
+    let start = |word: &str| word.chars().take(64).collect::<String>();
+    strsim::osa_distance(&start(a), &start(b))
+}
+
+#[cfg(test)]
+mod tests;

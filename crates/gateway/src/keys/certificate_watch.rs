@@ -1,0 +1,39 @@
+//! Certificates that are renewed on disk are shown to the next client, without a restart.
+
+use std::sync::Arc;
+
+use tidegate_net::file_stamp::EVERY;
+use tidegate_net::tls::ServerTls;
+
+use tidegate_telemetry::metrics::GatewayMetrics;
+
+/// Watches the files of these listeners for as long as the future is polled.
+pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMetrics>) {
+    if listeners.is_empty() {
+        return;
+    }
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        for tls in &listeners {
+            let renewed = tls.clone();
+            // Files may be slow, and no request should wait for one.
+            let renewed = tokio::task::spawn_blocking(move || renewed.renew()).await;
+            match renewed {
+                Ok(None) => {}
+                Ok(Some(Ok(()))) => {
+                    metrics.tls().certificates_read("taken");
+                    let files: Vec<_> = tls.files().paths().collect();
+                    tracing::info!(?files, "certificates reloaded");
+                }
+                Ok(Some(Err(error))) => {
+                    metrics.tls().certificates_read("refused");
+                    tracing::warn!(%error, "certificates rejected; the previous certificates stay active");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "certificate files cannot be checked for changes")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Key sets for tokens, fetched from where their issuers publish them.
+//!
+//! Each set has one task, which fetches it at start and every so often. If a token names a key that is not in the set, the task
+//! fetches it early. So there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the
+//! keys that were known stay in force, and the set is soon tried again.
+
+use std::error::Error;
+use std::fmt::{self, Write as _};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::uri::Scheme;
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
+use tidegate_net::tls;
+use tidegate_tower::jwt::InvalidKey;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use tidegate_config::JwksPlan;
+use tidegate_telemetry::metrics::JwksMetrics;
+
+/// How long a fetch may take, from its connection to the last byte.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// The longest set that is read, in bytes.
+const MAX_SET: usize = 256 << 10;
+/// How long after the first failure a set is fetched again; each further one doubles it.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The shortest time between two fetches that tokens asked for.
+const EARLY: Duration = Duration::from_secs(10);
+/// What a fetch calls itself; some servers refuse whoever has no name.
+const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+
+/// A key set and the means to fetch it.
+#[derive(Debug)]
+pub(crate) struct Jwks {
+    plan: JwksPlan,
+    name: Arc<str>,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    // As it was published last.
+    known: Mutex<Bytes>,
+}
+
+/// Why a fetch brought no keys.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("there was no whole answer within {} s", DEADLINE.as_secs())]
+    Late,
+    #[error("{0}")]
+    Broken(String),
+    #[error("the answer was {0}, not 200 OK")]
+    Status(StatusCode),
+    #[error(transparent)]
+    Keys(#[from] InvalidKey),
+}
+
+impl Jwks {
+    /// Makes the client; fails only if the machine's own authorities are needed and there are none. What is known of the
+    /// same URL `before` is taken over, so that no token has to wait for a fetch.
+    ///
+    /// # Errors
+    ///
+    /// This machine trusts no authority, and the set names none.
+    pub(crate) fn new(plan: JwksPlan, before: &[Arc<Self>]) -> io::Result<Self> {
+        let connector = connector(&plan)?;
+        // The next fetch is too far away to keep a connection for.
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector);
+        let before = before.iter().find(|set| set.plan.url == plan.url);
+        let known = before.map(|set| set.known.lock().clone());
+        let known = known.filter(|set| plan.keys.replace(&plan.signatures, set).is_ok());
+        Ok(Self {
+            name: without_query(&plan.url).into(),
+            plan,
+            client,
+            known: Mutex::new(known.unwrap_or_default()),
+        })
+    }
+
+    /// Its URL as it may be shown: a query may hold a secret.
+    pub(crate) const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether the set can be fetched now and has keys.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be fetched or has no keys; why, as text.
+    pub(crate) async fn check(&self) -> Result<(), String> {
+        let renewed = self.renew().await;
+        renewed.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
+    async fn renew(&self) -> Result<Option<usize>, FetchError> {
+        let set = self.fetch().await?;
+        // Without one that is known, an empty answer is no set either.
+        if !set.is_empty() && set == *self.known.lock() {
+            return Ok(None);
+        }
+        let keys = self.plan.keys.replace(&self.plan.signatures, &set)?;
+        *self.known.lock() = set;
+        Ok(Some(keys))
+    }
+
+    /// The set as it is published now.
+    async fn fetch(&self) -> Result<Bytes, FetchError> {
+        let fetched = timeout(DEADLINE, self.get()).await;
+        fetched.unwrap_or(Err(FetchError::Late))
+    }
+
+    async fn get(&self) -> Result<Bytes, FetchError> {
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = self.plan.url.clone();
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, http::HeaderValue::from_static(NAME));
+        let answer = self.client.request(request).await;
+        let answer = answer.map_err(|error| FetchError::Broken(causes(&error)))?;
+        // A redirect is not followed: the configuration says whose keys are believed.
+        if answer.status() != StatusCode::OK {
+            return Err(FetchError::Status(answer.status()));
+        }
+        let body = Limited::new(answer.into_body(), MAX_SET).collect().await;
+        let body = body.map_err(|error| FetchError::Broken(causes(&*error)))?;
+        Ok(body.to_bytes())
+    }
+
+    /// Waits for the next fetch: this long, or until a token asks for one and none asked just before.
+    async fn pause(&self, wait: Duration, last_early: &mut Option<Instant>) {
+        let heard_from = last_early.map(|last| last + EARLY);
+        let asked = async {
+            if let Some(heard_from) = heard_from {
+                sleep_until(heard_from).await;
+            }
+            self.plan.missed.notified().await;
+        };
+        if timeout(wait, asked).await.is_ok() {
+            *last_early = Some(Instant::now());
+        }
+    }
+
+    /// How long to wait after so many failures in a row: ever longer, and not all gateways at once.
+    fn retry_after(&self, failures: u32) -> Duration {
+        let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
+        let half = doubled.min(self.plan.refresh) / 2;
+        half + half.mul_f64(random_share())
+    }
+}
+
+/// Keeps the keys of a set as they are published, for as long as the future is polled.
+pub(crate) async fn watch(jwks: Arc<Jwks>, metrics: JwksMetrics) {
+    let mut failures = 0;
+    let mut last_early = None;
+    loop {
+        let renewed = jwks.renew().await;
+        failures = if renewed.is_ok() { 0 } else { failures + 1 };
+        report(&jwks, &renewed, &metrics);
+        let wait = match failures {
+            0 => jwks.plan.refresh,
+            _ => jwks.retry_after(failures),
+        };
+        jwks.pause(wait, &mut last_early).await;
+    }
+}
+
+fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &JwksMetrics) {
+    let url = &jwks.name;
+    match renewed {
+        Ok(changed) => {
+            metrics.taken.inc();
+            if let Some(keys) = *changed {
+                metrics.keys.set(keys.try_into().unwrap_or(i64::MAX));
+                tracing::info!(%url, keys, "token keys fetched");
+            }
+        }
+        Err(error) => {
+            metrics.failed.inc();
+            tracing::warn!(%url, %error, "token keys not fetched; the previous keys stay active");
+        }
+    }
+}
+
+/// The connector for a set's URL.
+fn connector(plan: &JwksPlan) -> io::Result<HttpsConnector<HttpConnector>> {
+    let https = plan.url.scheme() == Some(&Scheme::HTTPS);
+    let tls = tls::https_client(plan.authorities.clone(), https)?;
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .build())
+}
+
+fn without_query(url: &Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or_default();
+    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    format!("{scheme}://{authority}{}", url.path())
+}
+
+/// An error with all that led to it.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a String cannot fail.
+        let _: fmt::Result = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// At least 0 and less than 1.
+fn random_share() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from((random >> 32) as u32) / (f64::from(u32::MAX) + 1.0)
+}

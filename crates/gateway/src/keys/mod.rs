@@ -1,0 +1,13 @@
+//! Renews, while a gateway runs, what tells callers apart: files with API keys, the key sets of those who issue tokens, the file with
+//! denied networks, and the certificates of listeners.
+//!
+//! Whatever goes wrong, what was known stays in force. Requests look things up in the tables that these tasks replace, and never wait
+//! for one.
+
+pub(crate) mod certificate_watch;
+pub(crate) mod deny_file;
+pub(crate) mod jwks;
+pub(crate) mod key_files;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Asks a running gateway through its admin port: where that is, and with which token.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Builder;
+
+use crate::remote::address::Address;
+use crate::remote::{Failure, environment, load};
+use tidegate_config::{AdminPlan, Secret};
+
+/// How long a gateway may take to answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: usize = 16 << 20;
+/// The environment variable with the token of admin ports.
+const TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
+/// The longest sentence of an answer that is shown, in bytes.
+const MAX_DETAIL: usize = 1 << 10;
+/// How much of a token's file is read, in bytes.
+const MAX_TOKEN: u64 = 8 << 10;
+
+/// Where the token for admin ports is. It is no argument, because others on the machine can read the arguments of a process.
+#[derive(Debug, Args)]
+pub(crate) struct TokenSource {
+    /// A file that holds the token of the admin port. Without it, the token is that of the variable TIDEGATE_ADMIN_TOKEN, else that of
+    /// the configuration.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// The admin port of a gateway, and the token that is sent to it.
+#[derive(Debug)]
+pub(crate) struct AdminPort {
+    address: Address,
+    token: Option<Secret>,
+}
+
+impl TokenSource {
+    /// The admin ports of these URLs; without a URL, the one of the configuration. Only then the configuration must be readable.
+    ///
+    /// # Errors
+    ///
+    /// A URL, the token's file or the configuration cannot be used.
+    pub(crate) fn ports(&self, urls: &[String], config: &Path) -> Result<Vec<AdminPort>, Failure> {
+        let token = token(self.token_file.as_deref())?;
+        if urls.is_empty() {
+            let (plan, _) = load(config).map_err(with_remedy)?;
+            let token = token.or(plan.admin.token);
+            let address = Address::of(plan.admin.address);
+            return Ok(vec![AdminPort { address, token }]);
+        }
+        // One that cannot be read has no token to send.
+        let configured = || load(config).ok()?.0.admin.token;
+        let token = token.or_else(configured);
+        let port = |url: &String| {
+            Ok(AdminPort {
+                address: Address::of_url(url)?,
+                token: token.clone(),
+            })
+        };
+        urls.iter().map(port).collect()
+    }
+}
+
+impl AdminPort {
+    /// The admin port of the gateway that runs by this plan.
+    ///
+    /// # Errors
+    ///
+    /// The token of the environment cannot be used.
+    pub(crate) fn of(plan: &AdminPlan) -> Result<Self, Failure> {
+        Ok(Self {
+            address: Address::of(plan.address),
+            token: token(None)?.or(plan.token.clone()),
+        })
+    }
+
+    /// Its address, as it was written.
+    pub(crate) fn name(&self) -> &str {
+        self.address.name()
+    }
+}
+
+/// Adds the option that needs no configuration.
+fn with_remedy(failure: Failure) -> Failure {
+    let message = failure.message.trim_end();
+    Failure {
+        message: format!(
+            "{message}\n = to ask the running gateway all the same, name its admin port: --admin http://127.0.0.1:9901"
+        ),
+        ..failure
+    }
+}
+
+/// The token in this file, or without a file that of the environment, if there is one.
+fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
+    let (from, text) = match file {
+        Some(file) => {
+            let from = file.display().to_string();
+            let mut text = String::new();
+            let read = File::open(file).and_then(|it| it.take(MAX_TOKEN).read_to_string(&mut text));
+            read.map_err(|error| Failure::usage(format!("{from}: {error}")))?;
+            (from, text)
+        }
+        None => match environment(TOKEN) {
+            Some(text) if !text.is_empty() => (TOKEN.to_owned(), text),
+            Some(_) | None => return Ok(None),
+        },
+    };
+    let text = text.trim();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::usage(format!(
+            "{from} holds no token: that is letters, digits and signs, without spaces"
+        )));
+    }
+    Ok(Some(Secret::new(text)))
+}
+
+/// What is asked of an admin port.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The method.
+    pub(crate) method: Method,
+    /// The path, with the query.
+    pub(crate) path: String,
+    /// Headers beside those that every call has.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// The body.
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// Without a body.
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// As GET.
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// The same with a body of JSON.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON.
+    pub(crate) fn with(mut self, body: &impl Serialize) -> Result<Self, Failure> {
+        self.body = serde_json::to_vec(body).map_err(Failure::failed)?.into();
+        Ok(self)
+    }
+}
+
+/// Sends one request to the admin port that `admin` names, and reads the JSON of its answer.
+///
+/// # Errors
+///
+/// Each text names the port. No gateway answers there within 10 s, the answer is not 200, or the answer is not what a gateway sends.
+pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<T, Failure> {
+    serde_json::from_slice(&read(admin, call)?).map_err(|_| {
+        let name = admin.name();
+        Failure::failed(format!(
+            "{name}: the answer is not that of a gateway's admin port"
+        ))
+    })
+}
+
+/// As [`ask`], and gives back the text of the answer.
+///
+/// # Errors
+///
+/// As [`ask`].
+pub(crate) fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let answer = runtime.map_err(Failure::failed)?.block_on(async {
+        let asked = tokio::time::timeout(DEADLINE, exchange(admin, call)).await;
+        let late = || {
+            let (name, seconds) = (admin.name(), DEADLINE.as_secs());
+            Failure::failed(format!("{name}: no answer within {seconds} s"))
+        };
+        asked.unwrap_or_else(|_| Err(late()))
+    })?;
+    Ok(answer.into())
+}
+
+async fn exchange(admin: &AdminPort, call: Call) -> Result<Bytes, Failure> {
+    let name = admin.name();
+    let broken = |error| Failure::failed(format!("{name} broke off: {error}"));
+    let (socket, address) = admin.address.connect().await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+        .await
+        .map_err(broken)?;
+    tokio::spawn(connection);
+    let request = request(admin, address, call)?;
+    let response = sender.send_request(request).await.map_err(broken)?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ANSWER)
+        .collect()
+        .await;
+    let body = body.map_err(|error| {
+        let text = match error.is::<LengthLimitError>() {
+            true => format!("{name}: the answer has more than {} MiB, which is the most that this program reads", MAX_ANSWER >> 20),
+            false => format!("{name} broke off: {error}"),
+        };
+        Failure::failed(text)
+    })?;
+    let body = body.to_bytes();
+    if status == StatusCode::OK {
+        return Ok(body);
+    }
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED => {
+            format!(" The variable {TOKEN} gives the token to this command.")
+        }
+        _ => String::new(),
+    };
+    let message = format!("{name} answered {status}: {}{remedy}", detail(&body));
+    Err(Failure::refused(status, message))
+}
+
+fn request(
+    admin: &AdminPort,
+    address: SocketAddr,
+    call: Call,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let mut request = Request::builder()
+        .method(call.method)
+        .uri(call.path)
+        .header(HOST, address.to_string());
+    for (name, value) in call.headers {
+        request = request.header(name, value);
+    }
+    if let Some(token) = &admin.token {
+        let bearer = format!("Bearer {}", token.expose());
+        let mut value = HeaderValue::try_from(bearer).map_err(Failure::failed)?;
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    request.body(Full::new(call.body)).map_err(Failure::failed)
+}
+
+/// The sentence for people of an answer that is a problem.
+fn detail(body: &[u8]) -> String {
+    let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let detail = problem
+        .as_ref()
+        .and_then(|problem| problem["detail"].as_str());
+    // Health is answered in plain text.
+    let line = || std::str::from_utf8(body).ok()?.lines().next();
+    let detail = detail.or_else(line).filter(|it| it.len() <= MAX_DETAIL);
+    let detail = detail.unwrap_or("an answer without a reason");
+    detail.chars().map(tidegate_status::shown).collect()
+}

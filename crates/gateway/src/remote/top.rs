@@ -1,0 +1,56 @@
+//! `tidegate top`: a live view of running gateways, through their admin ports.
+
+use std::path::Path;
+
+use clap::Args;
+use http::StatusCode;
+use tidegate_top::{Options, Source};
+
+use crate::remote::Failure;
+use crate::remote::port::{self, AdminPort, Call, TokenSource};
+
+/// Which gateways to show, and how.
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to sum several gateways. Without it, the
+    /// gateway of the configuration is shown; with it, no configuration is needed. The token is sent to each.
+    #[arg(long = "gateway", visible_alias = "admin", value_name = "URL")]
+    gateways: Vec<String>,
+    /// Prints the tables once. So does output to a pipe.
+    #[arg(long)]
+    once: bool,
+    /// Prints the document of /status.json once, of several gateways their sum.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    token: TokenSource,
+}
+
+/// Shows them until somebody quits.
+///
+/// # Errors
+///
+/// A gateway cannot be named, or the terminal cannot be used.
+pub(crate) fn run(config: &Path, view: &View) -> Result<(), Failure> {
+    let admins = view.token.ports(&view.gateways, config)?;
+    let sources = admins.into_iter().map(|admin| Source {
+        name: admin.name().to_owned(),
+        read: Box::new(move |path| read(&admin, path)),
+    });
+    let options = Options {
+        once: view.once,
+        json: view.json,
+    };
+    tidegate_top::run(sources.collect(), options).map_err(Failure::failed)
+}
+
+fn read(admin: &AdminPort, path: &str) -> Result<Vec<u8>, String> {
+    let read = port::read(admin, Call::get(path));
+    read.map_err(|failure| match failure.answer {
+        Some(StatusCode::NOT_FOUND) if path.starts_with("/status.json") => format!(
+            "{} has no /status.json (404): this is no admin port, or the gateway has no status page",
+            admin.name()
+        ),
+        _ => failure.message,
+    })
+}

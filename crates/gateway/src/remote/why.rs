@@ -1,0 +1,36 @@
+//! `tidegate why`: why a running gateway refused a request.
+
+use std::path::Path;
+
+use clap::Args;
+use tidegate_status::document::Refused;
+use tidegate_top::{escaped, refusal_lines};
+
+use crate::remote::Failure;
+use crate::remote::port::{self, Call, TokenSource};
+
+/// The request, and the gateway that refused it.
+#[derive(Debug, Args)]
+pub(crate) struct Question {
+    /// The request ID: X-Request-Id of the answer.
+    id: String,
+    /// The admin port of the gateway, such as http://10.0.0.5:9901. Default: the admin port of the configuration.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    #[command(flatten)]
+    token: TokenSource,
+}
+
+/// Prints the refusal.
+///
+/// # Errors
+///
+/// No gateway answers, or it keeps no refusal with this ID.
+pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
+    for port in question.token.ports(question.admin.as_slice(), config)? {
+        let path = format!("/why/{}", escaped(&question.id));
+        let refused: Refused = port::ask(&port, Call::get(path))?;
+        crate::remote::print(&refusal_lines(&refused));
+    }
+    Ok(())
+}
