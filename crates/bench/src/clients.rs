@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use tidegate_core::FixedWindow;
+use tidegate_identity::{AddressFrom, ClientSource, Clients, TrustedProxies};
+use tidegate_identity::{api_keys, api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey};
 use tidegate_store::{Limit, OnFailure};
-use tidegate_tower::api_keys::{self, ApiKeys, ListedKey, UnknownKey};
-use tidegate_tower::{
-    AddressFrom, Answers, ClientSource, Clients, Hasher, Peer, Per, Policy, Rule, TrustedProxies,
-};
+use tidegate_tower::{Answers, Hasher, Peer, Per, Policy, Rule};
 
 use crate::table::{Figure, Operation, Row, Table};
 

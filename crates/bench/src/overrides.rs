@@ -9,10 +9,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use tidegate_core::{FixedWindow, MAX_WINDOW};
+use tidegate_identity::ListedClient;
 use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_tower::{
-    Answers, Hasher, ListedClient, OverrideAction, Overrides, Peer, Per, Policy, RateLimitLayer,
-    RequestContext, Rule, WaitQueues,
+    Answers, Hasher, OverrideAction, Overrides, Peer, Per, Policy, RateLimitLayer, RequestContext,
+    Rule, WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 

@@ -50,9 +50,9 @@ pub use secret::{LEAST_KEY, Secret};
 pub use store::StorePlan;
 pub use yaml::{ConfigError, Warning};
 
+use tidegate_identity::ClientPlans;
+use tidegate_identity::api_keys::ListedKey;
 use tidegate_net::file_error;
-use tidegate_tower::ClientPlans;
-use tidegate_tower::api_keys::ListedKey;
 use values::{check, shape, value};
 use yaml::{Place, Problem, Source};
 

@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidegate_identity::{ClientPlans, Clients};
 use tidegate_store::Limit;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_tower::{ClientPlans, Clients, NumberReader, Policy, Reject};
+use tidegate_tower::{NumberReader, Policy, Reject};
 
 use crate::access::networks::DenyFile;
 use crate::admin::AdminPlan;

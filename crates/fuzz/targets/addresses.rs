@@ -17,7 +17,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
-use tidegate_tower::{AddressFrom, Client, ClientSource, Clients, Peer, TrustedProxies};
+use tidegate_identity::{AddressFrom, Client, ClientSource, Clients, TrustedProxies};
+use tidegate_tower::Peer;
 
 use believed::Believed;
 

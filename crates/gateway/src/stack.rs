@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use tidegate_identity::{Access, Clients};
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, Overload, Pressure, ProxyHeader, RequestGuard,
 };
 use tidegate_store::Store;
 use tidegate_tower::{
-    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, RateLimitLayer, Reject,
-    RequestContext, WaitQueues,
+    Hasher, OverrideTable, Overrides, Peer, Policy, RateLimitLayer, Reject, RequestContext,
+    WaitQueues,
 };
 use tower::{Layer as _, Service as _};
 

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::Micros;
+use tidegate_identity::{ClientPlan, ListedClient};
 use tidegate_net::text::cut;
-use tidegate_tower::{ClientPlan, ListedClient, OverrideAction, Overrides, SetNumbers};
+use tidegate_tower::{OverrideAction, Overrides, SetNumbers};
 
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use tidegate_core::Micros;
+use tidegate_identity::ListedClient;
 use tidegate_redis::CallError;
-use tidegate_tower::ListedClient;
 
 use crate::setting::{Clearing, Override, Setting};
 use crate::table::{Entry, cleared};

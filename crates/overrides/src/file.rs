@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidegate_tower::ListedClient;
+use tidegate_identity::ListedClient;
 
 use crate::name::read_name;
 use crate::table::{Entry, Table};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tidegate_core::Micros;
+use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards};
-use tidegate_tower::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};

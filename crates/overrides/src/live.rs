@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tidegate_identity::{Client, ClientPlans, ListedClient};
 use tidegate_net::text::cut;
 use tidegate_status::document;
 use tidegate_store::{Recall, Store};
-use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideTable};
+use tidegate_tower::{Hasher, OverrideTable};
 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use parking_lot::Mutex;
-use tidegate_tower::ListedClient;
+use tidegate_identity::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use tidegate_tower::{Caller, Clients, ListedClient, UnknownClient, folded};
+use tidegate_identity::{Caller, Clients, ListedClient, UnknownClient, folded};
 
 /// The longest name of a client, in bytes, with what stands before it.
 pub const MAX_NAME: usize = 256;

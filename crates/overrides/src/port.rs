@@ -10,8 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
+use tidegate_identity::{Clients, ListedClient};
 use tidegate_net::path::decoded_part;
-use tidegate_tower::{Clients, ListedClient, Overrides as Defined, problem};
+use tidegate_tower::{Overrides as Defined, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};

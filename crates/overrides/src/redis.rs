@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_core::Micros;
+use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards, Word};
-use tidegate_tower::ListedClient;
 
 use crate::change::{Done, Ends, Expected, Outcome, Wish};
 use crate::name::{MAX_NAME, read_name};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_core::Micros;
-use tidegate_tower::{ListedClient, OverrideAction, SetNumbers};
+use tidegate_identity::ListedClient;
+use tidegate_tower::{OverrideAction, SetNumbers};
 
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 512;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Micros;
-use tidegate_tower::ListedClient;
+use tidegate_identity::ListedClient;
 
 use crate::setting::{Change, Clearing, Override, Setting};
 

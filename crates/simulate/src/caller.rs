@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::Request;
 use tidegate_config::Plan;
+use tidegate_identity::{Caller, Client, ClientSource, Credentials};
 use tidegate_logs::{Entry, Field};
-use tidegate_tower::{Caller, Client, ClientSource, Credentials, Peer, Per, Rule};
+use tidegate_tower::{Peer, Per, Rule};
 
 use crate::lacks::{Facts, Lack};
 use crate::request::Given;

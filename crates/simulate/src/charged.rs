@@ -3,10 +3,9 @@
 use http::Request;
 use smallvec::SmallVec;
 use tidegate_config::Plan;
+use tidegate_identity::{Client, Credentials};
 use tidegate_logs::Entry;
-use tidegate_tower::{
-    Client, Cost, Credentials, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known,
-};
+use tidegate_tower::{Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
 
 use crate::cache::{CallerKey, ShortText};
 use crate::caller::{Known, named_other};

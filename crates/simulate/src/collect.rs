@@ -6,8 +6,9 @@ use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 use tidegate_core::{Micros, Quota};
+use tidegate_identity::Client;
 use tidegate_logs::Reader;
-use tidegate_tower::{Client, Per};
+use tidegate_tower::Per;
 
 use crate::caller::shown;
 use crate::counts::Clients;

@@ -1,6 +1,6 @@
 //! Counts of requests that are worth a note.
 
-use tidegate_tower::Client;
+use tidegate_identity::Client;
 
 /// Requests that limits were not asked about, and others worth a note.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, COOKIE, FORWARDED, ORIGIN};
 use tidegate_config::Plan;
+use tidegate_identity::{AddressFrom, ClientSource, Clients};
 use tidegate_logs::{Field, Fields};
-use tidegate_tower::{AddressFrom, ClientSource, Clients, Cost, Per, Policy, Rule};
+use tidegate_tower::{Cost, Per, Policy, Rule};
 
 use crate::request::Given;
 

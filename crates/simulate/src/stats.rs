@@ -5,9 +5,10 @@ use std::io::{self, Write};
 
 use foldhash::fast::RandomState;
 use tidegate_core::Micros;
+use tidegate_identity::Client;
 use tidegate_logs::{Entry, Field};
 use tidegate_store::Decision;
-use tidegate_tower::{Action, Client};
+use tidegate_tower::Action;
 
 use crate::asked::Asked;
 use crate::caller::shown;

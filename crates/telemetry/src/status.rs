@@ -12,10 +12,11 @@ mod sample;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tidegate_identity::Clients;
 use tidegate_server::Overload;
 use tidegate_status::document::Status;
 use tidegate_store::{Limit, Store};
-use tidegate_tower::{Clients, Policy};
+use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
 use crate::metrics::{GatewayMetrics, RouteMetrics};

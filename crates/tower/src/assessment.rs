@@ -5,13 +5,12 @@ use std::sync::Arc;
 use http::Request;
 use tidegate_store::{Key, Limit, Origin, PerCharge};
 
-use crate::access::AccessVerdict;
 use crate::charges::{RuleCharge, RuleCharges};
-use crate::client_list::ListEntry;
 use crate::overrides::{Grant, InForce};
-use crate::{
-    Caller, ClientPlan, Clients, Hasher, Overrides, Oversized, Policy, RequestContext, Rule,
-};
+use crate::{Hasher, Overrides, Oversized, Policy, RequestContext, Rule};
+use tidegate_identity::AccessVerdict;
+use tidegate_identity::ListEntry;
+use tidegate_identity::{Caller, ClientPlan, Clients};
 
 /// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
 /// with the overrides that are in force. Charges nothing.

@@ -7,7 +7,7 @@ use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tidegate_net::transmission::Transmission;
 
-use crate::Client;
+use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
 ///

@@ -12,12 +12,13 @@ use http::Response;
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
-use crate::access::AccessVerdict;
 use crate::body_costs::BodyCost;
-use crate::client_list::ListEntry;
 use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
-use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule, WaitQueues};
+use crate::{Action, Answers, Policy, Rule, WaitQueues};
 use refusal::Refusal;
+use tidegate_identity::AccessVerdict;
+use tidegate_identity::ListEntry;
+use tidegate_identity::{Caller, Client, ClientPlan, Credentials};
 
 /// The decision about a request, with the caller and the answer that follows.
 #[derive(Clone, Debug)]

@@ -13,9 +13,10 @@ use arc_swap::Guard;
 use http::Request;
 use tidegate_store::{Charge, Key, Limit, Mode, Outcome, PerCharge, Store};
 
-use crate::access::AccessVerdict;
 use crate::overrides::Table;
-use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, RequestContext, Rule};
+use crate::{Action, Decided, Hasher, Per, Policy, RequestContext, Rule};
+use tidegate_identity::AccessVerdict;
+use tidegate_identity::{ClientSource, Clients};
 
 /// The rules of a policy that may refuse a request before its token is verified, as indices.
 pub(crate) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> Box<[usize]> {

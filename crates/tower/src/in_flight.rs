@@ -11,7 +11,8 @@ use tidegate_store::{Holds, Limit};
 
 use crate::body_costs::{BodyCost, BodyCosts};
 use crate::shares::Permit;
-use crate::{Client, Rule, WaitQueues};
+use crate::{Rule, WaitQueues};
+use tidegate_identity::Client;
 
 /// The holds of a request while the body of its answer passes: places, and reservations that the body settles.
 ///

@@ -17,10 +17,11 @@ use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
 use self::spelling::folds_to;
-use crate::address;
-use crate::identity::shown::header_value;
 use crate::query::{is_split, names};
-use crate::{Caller, Client, Per, Policy, QueryValue, RequestContext, Rule};
+use crate::{Per, Policy, QueryValue, RequestContext, Rule};
+use tidegate_identity::address;
+use tidegate_identity::header_value;
+use tidegate_identity::{Caller, Client};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///

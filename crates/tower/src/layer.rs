@@ -21,9 +21,8 @@ use crate::exchange::{AnswerBody, Exchange};
 use crate::in_flight::Reservation;
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
-use crate::{
-    Answered, Caller, Clients, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues,
-};
+use crate::{Answered, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues};
+use tidegate_identity::{Caller, Clients};
 
 /// Makes [`RateLimit`] services for one route.
 ///

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use tidegate_store::Limit;
 
-use crate::plan::OwnLimits;
+use tidegate_identity::OwnLimits;
 
 /// Reads the numbers of a limit by its name, or returns why they cannot be used. No limit: unlimited.
 type Read = dyn Fn(&str, &str) -> Result<Option<Arc<Limit>>, String> + Send + Sync;

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::client_list::ListEntry;
-use crate::client_table::{ClientTable, ListedClient};
 use crate::numbers::{NumberReader, SetNumbers};
-use crate::{Caller, Client, ClientPlan, ClientPlans};
+use tidegate_identity::ListEntry;
+use tidegate_identity::{Caller, Client, ClientPlan, ClientPlans};
+use tidegate_identity::{ClientTable, ListedClient};
 
 /// What an override makes of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use std::time::Duration;
 use http::HeaderName;
 use tidegate_store::Limit;
 
-use crate::access::{Access, LimitLists};
-use crate::{Answers, ClientPlan, Cost};
+use crate::{Answers, Cost};
+use tidegate_identity::ClientPlan;
+use tidegate_identity::{Access, LimitLists};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Per {
     Client,
     /// The caller's address.
     Ip,
-    /// The caller's address with so many bits of IPv6, fewer than [`crate::Clients::ipv6_prefix`]; IPv4 in full.
+    /// The caller's address with so many bits of IPv6, fewer than [`tidegate_identity::Clients::ipv6_prefix`]; IPv4 in full.
     Network(u8),
     /// The API key's name.
     ApiKey,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::yaml::{Place, Problem};
-use tidegate_tower::{ClientList, ClientSource, Clients, ListedClient};
+use tidegate_identity::{ClientList, ClientSource, Clients, ListedClient};
 
 use crate::check::Check;
 use crate::clients::Callers;

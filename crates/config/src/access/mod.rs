@@ -6,7 +6,8 @@ pub(crate) mod networks;
 use std::sync::Arc;
 
 use crate::yaml::{Problem, Spanned};
-use tidegate_tower::{Access, AccessLists, AllowList, LimitLists, Policy, Required, Rule};
+use tidegate_identity::{Access, AccessLists, AllowList, LimitLists, Required};
+use tidegate_tower::{Policy, Rule};
 
 use crate::access::list::{KnownClients, Purpose, client_list};
 use crate::access::networks::{DenyFile, deny_file};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source};
-use tidegate_tower::{NetworkFile, NetworkTable};
+use tidegate_identity::{NetworkFile, NetworkTable};
 
 use crate::check::Check;
 use crate::value::net::Network;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tidegate_identity::api_keys;
 use tidegate_net::host::HostPattern;
-use tidegate_tower::api_keys;
 
 use crate::check::Check;
 use crate::listeners::{LOCALHOST, TakenAddress, is_any, overlap, take};

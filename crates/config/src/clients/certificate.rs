@@ -3,7 +3,7 @@
 use crate::yaml::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_tower::{CertificateName, ClientSource};
+use tidegate_identity::{CertificateName, ClientSource};
 
 use crate::check::Check;
 use crate::clients::WrittenClients;

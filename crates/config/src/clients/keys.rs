@@ -8,8 +8,8 @@ use crate::yaml::{ConfigError, Place, Problem, Source, Spanned};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_tower::api_keys::{ApiKeys, ListedKey, UnknownKey};
-use tidegate_tower::{ClientPlan, ClientPlans};
+use tidegate_identity::{ClientPlan, ClientPlans};
+use tidegate_identity::{api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey};
 
 use crate::check::Check;
 use crate::value::Scalar;

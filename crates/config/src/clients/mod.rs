@@ -13,10 +13,10 @@ use crate::yaml::{Place, Problem, Spanned};
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
-use tidegate_tower::{
+use tidegate_identity::{
     AddressFrom, ClientPlans, ClientSource, Clients, PlanMembers, TrustedProxies,
 };
+use tidegate_identity::{api_keys::ApiKeys, api_keys::UnknownKey};
 
 use crate::check::Check;
 use crate::clients::certificate::{CertificateSource, certificate_source};

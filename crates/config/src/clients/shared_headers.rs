@@ -1,7 +1,7 @@
 //! Client sources that share a header, and the credentials that each of them rejects.
 
 use crate::yaml::{Problem, Spanned};
-use tidegate_tower::ClientSource;
+use tidegate_identity::ClientSource;
 
 use crate::check::Check;
 use crate::clients::WrittenSource;

@@ -12,9 +12,11 @@ use http::{HeaderName, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
+use tidegate_identity::{ClientPlans, ClientSource};
+use tidegate_identity::{
+    jwt::InvalidToken, jwt::Signature, jwt::TokenKeys, jwt::TokenRules, jwt::Tokens,
+};
 use tidegate_net::tls::Authorities;
-use tidegate_tower::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
-use tidegate_tower::{ClientPlans, ClientSource};
 use tokio::sync::Notify;
 
 use crate::check::Check;

@@ -12,7 +12,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderName, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_tower::{AccessLists, Answers, Policy};
+use tidegate_identity::AccessLists;
+use tidegate_tower::{Answers, Policy};
 
 use crate::access::list::KnownClients;
 use crate::access::{RequireWord, WrittenAccess, file_access, policy_access};

@@ -8,8 +8,9 @@ use crate::yaml::{BlockOr, Problem, Spanned, expand};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Concurrency, Quota};
+use tidegate_identity::{ClientPlans, PlanMembers};
 use tidegate_store::Limit;
-use tidegate_tower::{ClientPlans, PlanMembers, Rule};
+use tidegate_tower::Rule;
 
 use crate::access::list::{KnownClients, Purpose, entries, twice};
 use crate::check::Check;

@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 use crate::yaml::{Place, Problem};
 use http::{HeaderName, HeaderValue};
+use tidegate_identity::Clients;
 use tidegate_net::headers::is_ours;
-use tidegate_tower::Clients;
 
 use crate::check::Check;
 use crate::routes::Route;

@@ -10,9 +10,9 @@ use crate::yaml::Problem;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tidegate_identity::Clients;
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
-use tidegate_tower::Clients;
 
 use crate::check::Check;
 use crate::routes::variables::no_variables;

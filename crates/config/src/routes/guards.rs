@@ -1,9 +1,10 @@
 //! Whether each route is bounded by something that a caller cannot make up.
 
 use crate::yaml::{Place, Problem};
+use tidegate_identity::api_keys::UnknownKey;
+use tidegate_identity::{ClientSource, Clients};
 use tidegate_net::host::HostPattern;
-use tidegate_tower::api_keys::UnknownKey;
-use tidegate_tower::{ClientSource, Clients, Per, Rule};
+use tidegate_tower::{Per, Rule};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;

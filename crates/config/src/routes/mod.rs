@@ -31,11 +31,12 @@ use crate::yaml::{Place, Problem, Spanned};
 use http::{HeaderName, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tidegate_identity::Clients;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_store::MAX_CHARGES;
-use tidegate_tower::{Clients, Policy, Rule};
+use tidegate_tower::{Policy, Rule};
 use tidegate_upstream::{RetryPlan, UpstreamPlan};
 
 use crate::access::list::KnownClients;

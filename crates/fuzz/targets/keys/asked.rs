@@ -6,8 +6,9 @@ use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate_net::host::host_of;
 use tidegate_store::Key;
-use tidegate_tower::api_keys::UnknownKey;
-use tidegate_tower::{AddressFrom, Caller, Hasher, Per, RequestContext};
+use tidegate_identity::api_keys::UnknownKey;
+use tidegate_identity::{AddressFrom, Caller};
+use tidegate_tower::{Hasher, Per, RequestContext};
 
 use super::{
     API_KEY, LISTED, PREFIX_BITS, PROXY, STRANGER, TENANT, USER_ID, X_FORWARDED_FOR, clients, peer,

@@ -14,7 +14,8 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use tidegate_tower::{api_keys, problem};
+use tidegate_identity::api_keys;
+use tidegate_tower::problem;
 
 use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::basic;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
+use tidegate_identity::UnknownClient;
 use tidegate_status::client::Report;
-use tidegate_tower::{UnknownClient, problem};
+use tidegate_tower::problem;
 
 use super::audit::{Audit, to_its_end};
 use crate::runtime::budgets::{Budgets, NoReport};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
-use tidegate_tower::TrustedProxies;
+use tidegate_identity::TrustedProxies;
 
 use super::Failure;
 use super::run::{self, StopSignals};

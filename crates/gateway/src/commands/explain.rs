@@ -13,11 +13,12 @@ use std::time::Duration;
 use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use tidegate_identity::{ClientPlan, ClientSource, Credentials, ListEntry};
 use tidegate_net::tls::ClientCertificate;
 use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
-    Action, AssessedRule, Assessment, ClientPlan, ClientSource, Cost, Credentials, Hasher,
-    ListEntry, Missing, Overrides, Peer, Per, RequestContext, Rule, assess,
+    Action, AssessedRule, Assessment, Cost, Hasher, Missing, Overrides, Peer, Per, RequestContext,
+    Rule, assess,
 };
 
 use super::Failure;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _};
 
 use aws_lc_rs::rand;
 use clap::{Args, Subcommand};
-use tidegate_tower::api_keys;
+use tidegate_identity::api_keys;
 
 use super::Failure;
 

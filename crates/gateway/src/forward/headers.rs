@@ -6,10 +6,10 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, TE, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_identity::{AddressFrom, Client, Clients};
 use tidegate_net::headers::{
     Kind, address, folded, is_odd, kind, remove_all, remove_named_by_connection, tokens,
 };
-use tidegate_tower::{AddressFrom, Client, Clients};
 
 use super::read_headers::ReadHeaders;
 

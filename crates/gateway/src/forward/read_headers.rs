@@ -4,8 +4,9 @@
 //! and, on some, `x.api.key` are all `HTTP_X_API_KEY`. The gateway reads the exact name only.
 
 use http::HeaderName;
+use tidegate_identity::Clients;
 use tidegate_net::headers::{folded, is_odd};
-use tidegate_tower::{Clients, Cost, Per, Rule};
+use tidegate_tower::{Cost, Per, Rule};
 
 /// The headers that name callers, that limits are counted by on one route, or that choose routes.
 #[derive(Debug)]

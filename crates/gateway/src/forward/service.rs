@@ -12,7 +12,8 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{Clients, RequestContext, Transmission, accept_readable};
+use tidegate_identity::Clients;
+use tidegate_tower::{RequestContext, Transmission, accept_readable};
 use tower::Service;
 
 use super::answer_head::{check, has_no_body, wanted_upgrade};

@@ -2,7 +2,8 @@
 
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request};
-use tidegate_tower::{RequestContext, cookie_value, header_value};
+use tidegate_identity::header_value;
+use tidegate_tower::{RequestContext, cookie_value};
 use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
 
 /// The server that a request prefers.

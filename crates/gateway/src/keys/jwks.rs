@@ -21,8 +21,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
+use tidegate_identity::jwt::InvalidKey;
 use tidegate_net::tls;
-use tidegate_tower::jwt::InvalidKey;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use tidegate_config::JwksPlan;

@@ -3,12 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_config::{DenyFile, KeyFile};
+use tidegate_identity::api_keys::ApiKeys;
+use tidegate_identity::{ClientPlans, NetworkFile};
 use tidegate_server::Overload;
 use tidegate_store::Store;
 use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{Format, GatewayMetrics};
-use tidegate_tower::api_keys::ApiKeys;
-use tidegate_tower::{ClientPlans, NetworkFile, WaitQueues};
+use tidegate_tower::WaitQueues;
 use tokio::time::{sleep, timeout};
 
 use super::*;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tidegate_identity::Clients;
 use tidegate_server::{Overload, Pressure};
 use tidegate_store::{Limit, Store};
-use tidegate_tower::Clients;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

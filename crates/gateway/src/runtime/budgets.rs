@@ -7,14 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::Request;
+use tidegate_identity::{Caller, Client, ClientPlan, ClientSource, Clients, UnknownClient};
 use tidegate_status::client::{
     Decides, KeyUse, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
 };
 use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
-use tidegate_tower::{
-    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, OverrideAction, Overrides,
-    Per, Policy, Rule, UnknownClient,
-};
+use tidegate_tower::{Budget, Hasher, OverrideAction, Overrides, Per, Policy, Rule};
 
 /// What a gateway charges requests to, and where.
 #[derive(Debug)]

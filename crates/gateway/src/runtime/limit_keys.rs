@@ -6,7 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_tower::{ClientPlan, Per, Policy, Rule};
+use tidegate_identity::ClientPlan;
+use tidegate_tower::{Per, Policy, Rule};
 
 use tidegate_config::Plan;
 

@@ -1,7 +1,7 @@
 //! Peers that send the headers of proxies without being trusted, and trusted proxies that send none: mistakes of operators.
 
+use tidegate_identity::AddressFrom;
 use tidegate_server::{ConnectionInfo, ProxyHeader};
-use tidegate_tower::AddressFrom;
 
 use super::Stack;
 use crate::request::target::Target;

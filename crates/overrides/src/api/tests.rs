@@ -1,4 +1,5 @@
-use tidegate_tower::{ClientPlans, NumberReader};
+use tidegate_identity::ClientPlans;
+use tidegate_tower::NumberReader;
 
 use super::*;
 use crate::name::read_name;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_identity::ListedClient;
 use tidegate_redis::CallError;
-use tidegate_tower::ListedClient;
 
 use super::{Overrides, Store, Unseen};
 use crate::redis::{BATCH, Page, RedisTable};

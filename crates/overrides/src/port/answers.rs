@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use tidegate_tower::{ListedClient, problem};
+use tidegate_identity::ListedClient;
+use tidegate_tower::problem;
 
 use crate::api::Shown;
 use crate::change::Outcome;

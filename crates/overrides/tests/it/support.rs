@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tidegate_identity::ListedClient;
 use tidegate_overrides::{
     Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides, Previous,
     Setting, Timing, Wish, read_name,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisServer, Reply};
-use tidegate_tower::{ListedClient, OverrideAction};
+use tidegate_tower::OverrideAction;
 use tokio::task::AbortHandle;
 
 /// The hash of all records.

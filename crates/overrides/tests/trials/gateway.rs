@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidegate_identity::ListedClient;
 use tidegate_overrides::{Change, Listener, Override, Overrides, Timing};
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisProxy, RedisSentinels, RedisServer};
-use tidegate_tower::ListedClient;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
+use tidegate_identity::ListedClient;
 use tidegate_overrides::{
     Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
 };
 use tidegate_testkit::trials::{Servers, stalls};
-use tidegate_tower::{ListedClient, OverrideAction, SetNumbers};
+use tidegate_tower::{OverrideAction, SetNumbers};
 use tokio::task::JoinSet;
 
 use crate::case::{Case, Change, Condition, Ends, Work};

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode, Version};
 use tidegate_core::micros;
+use tidegate_identity::Client;
 use tidegate_store::{Limit, Mode, Outcome, Via};
-use tidegate_tower::{Client, Decided, LimitVerdict};
+use tidegate_tower::{Decided, LimitVerdict};
 
 use super::format::Fields;
 use super::head::{HeadFields, Texts};

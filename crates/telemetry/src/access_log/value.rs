@@ -4,7 +4,8 @@ use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tidegate_tower::{Client, Decided};
+use tidegate_identity::Client;
+use tidegate_tower::Decided;
 
 use super::style::{ESCAPE, Style, escape};
 use super::timestamp::Clock;

@@ -10,10 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tidegate_core::{Quota, Verdict};
+use tidegate_identity::Client;
 use tidegate_net::text::cut;
 use tidegate_status::document::Refusal;
 use tidegate_status::{Hitters, Measure, NearLimits, Nearness, Recent};
-use tidegate_tower::{Client, Decided, Rule};
+use tidegate_tower::{Decided, Rule};
 
 pub use refused::{LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer};
 

@@ -1,8 +1,8 @@
 //! Networks of proxies that are not trusted, or name no clients, with the line of the configuration that is missing.
 
+use tidegate_identity::{AddressFrom, Clients};
 use tidegate_server::{ProxyHeader, UntrustedProxy};
 use tidegate_status::document;
-use tidegate_tower::{AddressFrom, Clients};
 
 use super::View;
 

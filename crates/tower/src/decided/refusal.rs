@@ -7,8 +7,9 @@ use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, PerCharge};
 
 use super::headers::digits;
-use crate::identity::required::Required;
-use crate::{Credentials, Reject, Rule};
+use crate::{Reject, Rule};
+use tidegate_identity::Credentials;
+use tidegate_identity::Required;
 
 /// More than most problem details take, in bytes.
 const USUAL: usize = 320;

@@ -12,9 +12,10 @@ use tower::{Layer as _, Service as _};
 
 use super::*;
 use crate::{
-    AddressFrom, Answers, ClientSource, Clients, Cost, Hasher, MAX_ABANDONED, Missing, Peer,
-    Policy, RateLimitLayer, RequestContext, Rule, TrustedProxies,
+    Answers, Cost, Hasher, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext,
+    Rule,
 };
+use tidegate_identity::{AddressFrom, ClientSource, Clients, TrustedProxies};
 
 const HOUR: u64 = 3_600_000_000;
 

@@ -7,7 +7,7 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 
-use crate::Client;
+use tidegate_identity::Client;
 
 /// How many clients a thread remembers: 30 KB, and [`MAX_NAME`] bytes for each name at most.
 const SLOTS: usize = 512;

@@ -5,7 +5,8 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
-use crate::{Answers, Claims};
+use crate::Answers;
+use tidegate_identity::Claims;
 
 /// Values that callers choose.
 mod values;

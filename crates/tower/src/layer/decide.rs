@@ -4,9 +4,10 @@ use tidegate_store::MemoryStore;
 
 use super::rule_charges::rule_charges;
 use super::{Enforced, Given};
+use crate::Decided;
 use crate::assessment::Assessment;
 use crate::wait_queues::Sender;
-use crate::{Caller, Decided};
+use tidegate_identity::Caller;
 
 impl Enforced {
     /// Asks the store, and waits for the request's turn.

@@ -2,7 +2,8 @@
 
 use crate::assessment::Assessment;
 use crate::charges::RuleCharges;
-use crate::{ClientPlan, Decided, Policy};
+use crate::{Decided, Policy};
+use tidegate_identity::ClientPlan;
 
 /// Returns the charges of a request of a client with this `plan`. A request has none if it is denied, or costs more than a limit can ever
 /// admit.

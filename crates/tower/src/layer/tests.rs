@@ -14,11 +14,18 @@ use tidegate_core::{FixedWindow, LeakyBucket, MAX_WINDOW, Rate, TokenBucket};
 use tidegate_store::{Charge, Limit, MemoryStore, OnFailure, Outcome, Via};
 
 use super::*;
-use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
-use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MAX_WAITING,
-    Peer, Per, Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Action, Answers, MAX_WAITING, Peer, Per, Rule, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+};
+use tidegate_identity::{
+    AddressFrom, Client, ClientPlans, ClientSource, Credentials, TrustedProxies,
+};
+use tidegate_identity::{
+    api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey, api_keys::hash,
+};
+use tidegate_identity::{
+    jwt::InvalidToken, jwt::Signature, jwt::TokenKeys, jwt::TokenRules, jwt::Tokens,
 };
 
 const HOME: Option<&str> = Some("192.0.2.1");

@@ -4,7 +4,8 @@ use tidegate_core::{FixedWindow, MAX_WINDOW};
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
-use crate::{AddressFrom, ClientSource, Clients as Sources, Peer, Per, Rule, TrustedProxies};
+use crate::{Peer, Per, Rule};
+use tidegate_identity::{AddressFrom, ClientSource, Clients as Sources, TrustedProxies};
 
 fn listed(name: &str) -> ListedClient {
     match name.split_once(':') {

@@ -1,7 +1,7 @@
 //! Which budgets of a client are known without a request.
 
 use super::{Per, Rule};
-use crate::Client;
+use tidegate_identity::Client;
 
 /// Whose budget a limit is, as far as one client's name can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Map;
-use tidegate_tower::{CertificateName, ListedClient};
+use tidegate_identity::{CertificateName, ListedClient};
 
 use crate::values::value::net::Network;
 use crate::values::value::number::pattern;

@@ -1,14 +1,14 @@
 //! Values whose types are settings of other crates: the words and texts that stand for them.
 
 use http::{HeaderName, Method};
+use tidegate_identity::api_keys::UnknownKey;
+use tidegate_identity::{jwt::InvalidToken, jwt::Signature};
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_store::{Mode, OnFailure};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::AccessField;
 use tidegate_telemetry::log::LogFormat;
-use tidegate_tower::api_keys::UnknownKey;
-use tidegate_tower::jwt::{InvalidToken, Signature};
 use tidegate_tower::{Missing, Per, Reset};
 use tidegate_upstream::Balance;
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use http::Request;
 use tidegate_config::Plan;
-use tidegate_tower::{Caller, ClientSource, Credentials, Per, RequestContext, Rule};
+use tidegate_identity::{Caller, ClientSource, Credentials};
+use tidegate_tower::{Per, RequestContext, Rule};
 
 /// Which source named the client, and by what.
 pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {

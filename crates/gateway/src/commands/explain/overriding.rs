@@ -3,10 +3,11 @@
 use crate::remote::Failure;
 use crate::remote::overrides;
 use crate::remote::port::AdminPort;
+use tidegate_identity::Caller;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::read_name;
 use tidegate_status::shown;
-use tidegate_tower::{Caller, OverrideTable, Overrides};
+use tidegate_tower::{OverrideTable, Overrides};
 
 /// The overrides of a running gateway.
 #[derive(Debug, Default)]

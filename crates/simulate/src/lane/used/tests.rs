@@ -4,8 +4,9 @@ use std::sync::Arc;
 use tidegate_core::{
     Block, FixedWindow, LeakyBucket, Rate, SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
+use tidegate_identity::Client;
 use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
-use tidegate_tower::{Client, Per, Rule, RuleCharge};
+use tidegate_tower::{Per, Rule, RuleCharge};
 
 use super::*;
 use crate::charged::Charged;

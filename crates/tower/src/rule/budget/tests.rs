@@ -6,9 +6,12 @@ use tidegate_store::{Limit, OnFailure};
 
 use super::*;
 use crate::Answers;
-use crate::UnknownClient;
-use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
-use crate::{AddressFrom, Caller, ClientSource, Clients, Hasher, Peer, Policy, TrustedProxies};
+use crate::{Hasher, Peer, Policy};
+use tidegate_identity::UnknownClient;
+use tidegate_identity::{AddressFrom, Caller, ClientSource, Clients, TrustedProxies};
+use tidegate_identity::{
+    api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey, api_keys::hash,
+};
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
 const USER: HeaderName = HeaderName::from_static("x-user-id");

@@ -131,7 +131,7 @@ impl TrustedProxies {
 
 /// What counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits, and IPv4 that is written as IPv6
 /// (mapped, or translated by NAT64) as IPv4.
-pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+pub fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
             let [.., a, b, c, d] = address.octets();
@@ -143,7 +143,7 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
 
 /// The network of an address that [`network`] gave. Nothing is unfolded in it, since an IPv6 address whose end is cut off may look
 /// like a NAT64's.
-pub(crate) fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {
             let host_bits = 128 - u32::from(ipv6_prefix.min(128));

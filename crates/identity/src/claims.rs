@@ -19,7 +19,7 @@ pub struct ClaimValue(Box<[Box<str>]>);
 
 impl Claims {
     /// Those of a token's claims that have these names, and values that limits can be counted per.
-    pub(crate) fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
+    pub fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
         let named = names.iter().filter_map(|name| {
             let value = ClaimValue::of(at(claims, name)?)?;
             Some((name.clone(), value))

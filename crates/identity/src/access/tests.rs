@@ -5,7 +5,8 @@ use http::Request;
 use super::*;
 use crate::ListedClient;
 use crate::networks::NetworkTable;
-use crate::{AddressFrom, Client, ClientSource, Clients, Peer, TrustedProxies};
+use crate::{AddressFrom, Client, ClientSource, Clients, TrustedProxies};
+use tidegate_net::peer::Peer;
 
 /// A list of networks and clients, each at a line of its own.
 fn list(clients: &[&str]) -> ClientList {

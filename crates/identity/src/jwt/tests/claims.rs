@@ -1,6 +1,7 @@
 use super::*;
 use crate::api_keys::{ApiKeys, UnknownKey};
-use crate::{AddressFrom, ClientSource, Clients, Credentials, Peer, PlanMembers, TrustedProxies};
+use crate::{AddressFrom, ClientSource, Clients, Credentials, PlanMembers, TrustedProxies};
+use tidegate_net::peer::Peer;
 
 /// Whether a token with these claims, signed with [`SECRET`], is taken for user 42.
 fn taken(tokens: &Tokens, claims: Value) -> bool {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::client_list::{ClientList, ListEntry, NetworkFile};
-use crate::identity::required::Required;
+use crate::clients::required::Required;
 use crate::{Caller, Credentials};
 
 /// What the whole gateway, or one route, says of callers.
@@ -155,13 +155,13 @@ impl Access {
     }
 
     /// Whether an address alone exempts from the rule with this index.
-    pub(crate) fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
+    pub fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
         let mut lists = self.exempt.of_rule(index);
         lists.any(|list| list.address(address).is_some())
     }
 
     /// Whether it takes a caller's name to know who is exempt from the rule with this index.
-    pub(crate) fn exempts_names(&self, index: usize) -> bool {
+    pub fn exempts_names(&self, index: usize) -> bool {
         self.exempt.of_rule(index).any(ClientList::has_names)
     }
 
@@ -182,7 +182,7 @@ impl Access {
     }
 
     /// Returns the verdict on a caller whose address is not denied. `is_preflight` reads the request, which costs a lookup.
-    pub(crate) fn judge(
+    pub fn judge(
         &self,
         caller: &mut Caller,
         is_preflight: impl Fn() -> bool,
@@ -281,7 +281,7 @@ pub struct Exemption {
 
 impl AccessVerdict {
     /// The request is charged to nothing, because of this entry.
-    pub(crate) const fn exempt_from_all(entry: ListEntry) -> Self {
+    pub const fn exempt_from_all(entry: ListEntry) -> Self {
         Self::Exempt(Exemption {
             rules: u64::MAX,
             entry: Some(entry),
@@ -305,7 +305,7 @@ impl AccessVerdict {
     }
 
     /// Whether the request is not charged to the rule with this index.
-    pub(crate) const fn exempts(&self, index: usize) -> bool {
+    pub const fn exempts(&self, index: usize) -> bool {
         match self {
             Self::Denied(_) => false,
             Self::Exempt(exemption) => exemption.rules & (1 << index) != 0,

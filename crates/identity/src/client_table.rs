@@ -39,7 +39,7 @@ impl fmt::Display for ListedClient {
 
 /// Values by client.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientTable<T> {
+pub struct ClientTable<T> {
     networks: NetworkTable<T>,
     api_keys: Names<T>,
     user_ids: Names<T>,
@@ -62,7 +62,7 @@ impl<T> Default for ClientTable<T> {
 
 impl<T> ClientTable<T> {
     /// Adds a client, unless it is there: then the value of before stays.
-    pub(crate) fn insert(&mut self, client: ListedClient, value: T) {
+    pub fn insert(&mut self, client: ListedClient, value: T) {
         let (names, name) = match client {
             ListedClient::Network(network) => {
                 self.networks.insert(network, value);
@@ -76,42 +76,42 @@ impl<T> ClientTable<T> {
     }
 
     /// Whether clients are there by their addresses.
-    pub(crate) fn has_networks(&self) -> bool {
+    pub fn has_networks(&self) -> bool {
         !self.networks.is_empty()
     }
 
     /// Whether nobody is there.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && !self.has_names()
     }
 
     /// Whether clients are there by name, and not by address alone.
-    pub(crate) fn has_names(&self) -> bool {
+    pub fn has_names(&self) -> bool {
         self.has_api_keys() || !self.user_ids.is_empty() || !self.certificates.is_empty()
     }
 
     /// Whether names of API keys are there.
-    pub(crate) fn has_api_keys(&self) -> bool {
+    pub fn has_api_keys(&self) -> bool {
         !self.api_keys.is_empty()
     }
 
     /// The longest network that holds this address, all of its bits, with its value.
-    pub(crate) fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
+    pub fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         self.networks.find(address)
     }
 
     /// The value of the client with an API key of this name.
-    pub(crate) fn api_key(&self, name: &str) -> Option<&T> {
+    pub fn api_key(&self, name: &str) -> Option<&T> {
         self.api_keys.get(name)
     }
 
     /// The value of the client with this user ID.
-    pub(crate) fn user_id(&self, id: &str) -> Option<&T> {
+    pub fn user_id(&self, id: &str) -> Option<&T> {
         self.user_ids.get(id)
     }
 
     /// The value of the client whose verified certificate has this name.
-    pub(crate) fn certificate(&self, name: &str) -> Option<&T> {
+    pub fn certificate(&self, name: &str) -> Option<&T> {
         self.certificates.get(name)
     }
 }

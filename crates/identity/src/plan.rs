@@ -24,17 +24,17 @@ struct Content {
 
 /// The numbers of an override over a plan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Over {
-    pub(crate) limits: Arc<OwnLimits>,
-    pub(crate) base: Option<ClientPlan>,
+pub struct Over {
+    pub limits: Arc<OwnLimits>,
+    pub base: Option<ClientPlan>,
 }
 
 /// The name of a limit, and the limit with the numbers of an override. No limit: unlimited.
-pub(crate) type OwnLimit = (Box<str>, Option<Arc<Limit>>);
+pub type OwnLimit = (Box<str>, Option<Arc<Limit>>);
 
 /// Limits with the numbers of an override.
 #[derive(Debug)]
-pub(crate) struct OwnLimits(pub(crate) Box<[OwnLimit]>);
+pub struct OwnLimits(pub Box<[OwnLimit]>);
 
 /// Compares identities, because limits cannot be compared.
 impl PartialEq for OwnLimits {
@@ -47,7 +47,7 @@ impl Eq for OwnLimits {}
 
 impl OwnLimits {
     /// Returns the limit of this name, if the override changes it. No limit: unlimited.
-    pub(crate) fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
+    pub fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
         let found = self.0.iter().find(|(known, _)| **known == *name);
         found.map(|(_, limit)| limit.as_ref())
     }
@@ -55,7 +55,7 @@ impl OwnLimits {
 
 impl ClientPlan {
     /// Lays the numbers of an override over the plan of a client.
-    pub(crate) fn over(limits: Arc<OwnLimits>, base: Option<Self>) -> Self {
+    pub fn over(limits: Arc<OwnLimits>, base: Option<Self>) -> Self {
         let name = base.as_ref().map(|base| base.name().into());
         Self(Arc::new(Content {
             name: name.unwrap_or_default(),
@@ -75,7 +75,7 @@ impl ClientPlan {
     }
 
     /// Returns the numbers that an override lays over it.
-    pub(crate) fn laid_over(&self) -> Option<&Over> {
+    pub fn laid_over(&self) -> Option<&Over> {
         self.0.over.as_ref()
     }
 

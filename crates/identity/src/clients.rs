@@ -46,7 +46,7 @@ pub enum Client {
 
 impl Client {
     /// The value of the client's name in a table. Addresses, and API keys that nobody listed, have none.
-    pub(crate) fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
+    pub fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => table.api_key(name),
             Self::UserId(id) => table.user_id(id),
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// The client's entry in a list, by name.
-    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+    pub fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
         list.find(|table| self.value_in(table))
     }
 }
@@ -192,7 +192,7 @@ impl Clients {
     }
 
     /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
-    pub(crate) fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
+    pub fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }
 
@@ -322,13 +322,13 @@ impl ClientSource {
 
 impl Caller {
     /// The names that the caller has shown to have, the client's own first.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Client> {
+    pub fn names(&self) -> impl Iterator<Item = &Client> {
         let others = [&self.api_key, &self.user_id, &self.client_cert];
         std::iter::once(&self.client).chain(others.into_iter().flatten())
     }
 
     /// The address it came from; of IPv6 its prefix.
-    pub(crate) const fn address(&self) -> IpAddr {
+    pub const fn address(&self) -> IpAddr {
         match self.ip {
             Client::Ip(address) => address,
             // No source names it otherwise.
@@ -357,7 +357,7 @@ impl Caller {
     }
 
     /// Refuses the credentials: the caller is nobody but an address.
-    pub(crate) fn refuse(&mut self, credentials: Credentials) {
+    pub fn refuse(&mut self, credentials: Credentials) {
         self.client = self.ip.clone();
         (self.named_by, self.plan, self.unknown_plan) = (None, None, None);
         (self.api_key, self.user_id, self.client_cert) = (None, None, None);

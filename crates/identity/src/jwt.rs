@@ -158,7 +158,7 @@ impl Tokens {
     }
 
     /// The token of a request, if it has one: two are as bad as one that is not valid.
-    pub(crate) fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+    pub fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
         let mut values = headers.get_all(&self.header).iter();
         let value = values.next()?.as_bytes().trim_ascii();
         if values.next().is_some() {

@@ -23,7 +23,7 @@ impl ListEntry {
     const ALLOW: &'static str = "allow";
 
     /// What an override says of a client.
-    pub(crate) fn of_override(text: Arc<str>) -> Self {
+    pub fn of_override(text: Arc<str>) -> Self {
         Self {
             text,
             place: Self::OVERRIDE.into(),
@@ -77,12 +77,12 @@ impl ClientList {
     }
 
     /// Whether it lists clients by name, and not by address alone.
-    pub(crate) fn has_names(&self) -> bool {
+    pub fn has_names(&self) -> bool {
         self.0.as_ref().is_some_and(|list| list.table.has_names())
     }
 
     /// Whether it lists addresses.
-    pub(crate) fn has_networks(&self) -> bool {
+    pub fn has_networks(&self) -> bool {
         self.0
             .as_ref()
             .is_some_and(|list| list.table.has_networks())

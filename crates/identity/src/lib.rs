@@ -1,0 +1,30 @@
+//! Names who is calling: addresses, proxies, API keys, tokens, certificates, and the lists and plans that name clients.
+//!
+//! Start reading at [`Clients`]. This crate charges no limit: it has requests in, and clients, plans and entries of lists out.
+
+mod access;
+pub mod address;
+pub mod api_keys;
+mod certificate;
+mod claims;
+mod client_list;
+mod client_table;
+mod clients;
+pub mod jwt;
+mod networks;
+mod plan;
+
+pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
+pub use address::{AddressFrom, TrustedProxies};
+pub use certificate::CertificateName;
+pub use claims::{ClaimValue, Claims};
+pub use client_list::{ClientList, ListEntry, NetworkFile};
+pub use client_table::{ClientTable, ListedClient};
+pub use clients::findings::Finding;
+pub use clients::members::PlanMembers;
+pub use clients::named::UnknownClient;
+pub use clients::required::Required;
+pub use clients::shown::header_value;
+pub use clients::{Caller, Client, ClientSource, Clients, Credentials};
+pub use networks::{NetworkTable, folded};
+pub use plan::{ClientPlan, ClientPlans, OwnLimit, OwnLimits};
