@@ -14,9 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_core::FixedWindow;
-use tidegate_store::{Charge, Limit, OnFailure};
-use tidegate_identity::{api_keys::self, api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey};
 use tidegate_identity::{AddressFrom, Client, ClientSource, Clients, Credentials, TrustedProxies};
+use tidegate_identity::{api_keys, api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey};
+use tidegate_store::{Charge, Limit, OnFailure};
 use tidegate_tower::{Answers, Hasher, Peer, Per, Policy, Rule};
 
 use asked::Asked;

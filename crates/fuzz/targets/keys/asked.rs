@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
-use tidegate_net::host::host_of;
-use tidegate_store::Key;
 use tidegate_identity::api_keys::UnknownKey;
 use tidegate_identity::{AddressFrom, Caller};
+use tidegate_net::host::host_of;
+use tidegate_store::Key;
 use tidegate_tower::{Hasher, Per, RequestContext};
 
 use super::{
