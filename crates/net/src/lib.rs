@@ -4,7 +4,6 @@
 //! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
 //! no HTTP server or client.
 
-pub mod basic;
 pub mod descriptors;
 pub mod file_error;
 pub mod file_stamp;
@@ -18,7 +17,6 @@ pub mod pattern;
 pub mod peer;
 pub mod proxy_protocol;
 pub mod route_index;
-pub mod session;
 pub mod tcp;
 pub mod text;
 pub mod tls;

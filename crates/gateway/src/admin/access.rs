@@ -17,10 +17,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_identity::api_keys;
 use tidegate_tower::problem;
 
+use super::credentials;
+use super::session::{Session, Sessions};
 use tidegate_config::{AdminPlan, AdminToken, Role};
-use tidegate_net::basic;
 use tidegate_net::host::{HostPattern, host_of};
-use tidegate_net::session::{Session, Sessions};
 use tidegate_status::page::Rights;
 
 /// Who makes a request: a browser says so of its pages.
@@ -149,12 +149,12 @@ impl<'a> Access<'a> {
 
     /// The token that a request carries as `Authorization: Bearer`.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
-        self.known(basic::bearer(basic::authorization(headers)?)?)
+        self.known(credentials::bearer(credentials::authorization(headers)?)?)
     }
 
     /// The token that a request carries as a password, or by the cookie of whoever did.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
-        let password = basic::authorization(headers).and_then(basic::password);
+        let password = credentials::authorization(headers).and_then(credentials::password);
         let by_password = password.and_then(|shown| self.known(&shown));
         let by_cookie = || {
             self.tokens.iter().find_map(|token| {

@@ -4,21 +4,21 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE};
 
 /// The value of the header `Authorization`, if there is one such header.
-pub fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
+pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.as_bytes();
     values.next().is_none().then_some(value)
 }
 
 /// The token of a header `Authorization: Bearer …`; none: it is not of this scheme.
-pub fn bearer(value: &[u8]) -> Option<&[u8]> {
+pub(super) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
     is_bearer.then(|| shown.trim_ascii())
 }
 
 /// The password of a header `Authorization: Basic …`; none: it is not of this scheme, or malformed.
-pub fn password(value: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, credentials) = value.split_at_checked(b"Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
         return None;
@@ -29,7 +29,7 @@ pub fn password(value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The values of all cookies of this name.
-pub fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
     let lines = headers.get_all(COOKIE).iter();
     let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
     pairs.filter_map(move |pair| {

@@ -10,7 +10,7 @@ use aws_lc_rs::rand::SystemRandom;
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::basic;
+use super::credentials;
 
 /// How long a cookie is good, unless it is renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 /// Makes the cookies of this process, and reads them.
 #[derive(Debug)]
-pub struct Sessions {
+pub(super) struct Sessions {
     key: hmac::Key,
     // Cookies tell the seconds since then: a clock that is set back makes none of them live longer.
     started: Instant,
@@ -27,7 +27,7 @@ pub struct Sessions {
 
 /// What a cookie says, in seconds since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session {
+pub(super) struct Session {
     /// When the token itself was shown.
     began: u64,
     /// When the cookie was made.
@@ -57,7 +57,7 @@ impl Sessions {
     /// # Errors
     ///
     /// The system gives no random numbers.
-    pub fn new() -> Result<Self, Unspecified> {
+    pub(super) fn new() -> Result<Self, Unspecified> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
         let started = Instant::now();
         Ok(Self { key, started })
@@ -65,7 +65,7 @@ impl Sessions {
 
     /// The cookie for whoever has this token, on the port of this number: with a document (`is_document`) each time, otherwise
     /// only if half of the life of theirs is over. `session` is that of their cookie; none: they have shown the token itself.
-    pub fn cookie(
+    pub(super) fn cookie(
         &self,
         port: u16,
         token: &[u8; 32],
@@ -86,9 +86,9 @@ impl Sessions {
     }
 
     /// The session of a request with a cookie of this token that is not over.
-    pub fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
+    pub(super) fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
         let (name, now) = (name(port), self.now());
-        basic::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
+        credentials::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
     }
 
     /// Now, in seconds since the process started.
