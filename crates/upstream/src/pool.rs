@@ -6,8 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{Method, Request, StatusCode};
-use http_body::Body as _;
+use http::Request;
 use tokio::task::AbortHandle;
 use tower::retry::budget::Budget as _;
 
@@ -26,7 +25,7 @@ use super::metrics::UpstreamMetrics;
 use super::options::SendOptions;
 use super::places::{NoPlace, Placed};
 use super::report::{Answer, Report};
-use super::retries::Retries;
+use super::retries::{Retries, is_idempotent, is_passing, is_safe};
 use super::selection::usable;
 use super::server::{Server, Wanted};
 use super::settings::UpstreamPlan;
@@ -362,27 +361,6 @@ fn noted(server: SocketAddr, started: Instant, attempt: &Result<Answer, FailedAt
         status: attempt.as_ref().ok().map(|answer| answer.response.status()),
         error: attempt.as_ref().err().map(|failed| failed.error.label()),
     }
-}
-
-/// Whether a request may be sent twice (RFC 9110, 9.2.1), as far as we are concerned.
-fn is_safe(request: &Request<RequestBody>) -> bool {
-    let safe = [Method::GET, Method::HEAD, Method::OPTIONS];
-    safe.contains(request.method()) && request.body().is_end_stream()
-}
-
-/// Whether this may be different at another server.
-fn is_passing(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
-    )
-}
-
-/// Whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its connection
-/// was closed (RFC 9112, 9.3.1).
-fn is_idempotent(method: &Method) -> bool {
-    let others = [Method::PUT, Method::DELETE];
-    method.is_safe() || others.contains(method)
 }
 
 /// What is needed to send a request without a body again.

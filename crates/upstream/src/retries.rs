@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use http::{Method, Request, StatusCode};
+use http_body::Body as _;
 use tower::retry::budget::TpsBudget;
 
+use super::body::RequestBody;
 use super::settings::RetryPlan;
 
 /// For how long a request adds to the budget.
@@ -30,4 +33,25 @@ impl Retries {
             plan,
         }
     }
+}
+
+/// Returns whether a request may be sent twice (RFC 9110, 9.2.1).
+pub(crate) fn is_safe(request: &Request<RequestBody>) -> bool {
+    let safe = [Method::GET, Method::HEAD, Method::OPTIONS];
+    safe.contains(request.method()) && request.body().is_end_stream()
+}
+
+/// Returns whether another server may answer with another status.
+pub(crate) fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// Returns whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its connection
+/// was closed (RFC 9112, 9.3.1).
+pub(crate) fn is_idempotent(method: &Method) -> bool {
+    let others = [Method::PUT, Method::DELETE];
+    method.is_safe() || others.contains(method)
 }

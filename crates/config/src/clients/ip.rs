@@ -9,6 +9,9 @@ use crate::value::Scalar;
 use crate::value::net::PrefixLength;
 use crate::value::word::choice;
 
+/// The default of `ipv6_prefix`, in bits: the network of one home or one machine.
+pub(crate) const IPV6_PREFIX: u8 = 64;
+
 /// Addresses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

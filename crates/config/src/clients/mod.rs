@@ -20,7 +20,7 @@ use tidegate_identity::{api_keys::ApiKeys, api_keys::UnknownKey};
 
 use crate::check::Check;
 use crate::clients::certificate::{CertificateSource, certificate_source};
-use crate::clients::ip::{AddressSource, Ip, nobody_tells, shared_network};
+use crate::clients::ip::{AddressSource, IPV6_PREFIX, Ip, nobody_tells, shared_network};
 use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
 use crate::clients::proxies::trusted_networks;
 use crate::clients::shared_headers::shared_headers;
@@ -73,9 +73,6 @@ pub(crate) struct UserId {
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
-
-/// How many bits of IPv6 one client has if nothing is said: what one home or one machine is given.
-pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// Headers that frame, route or authorise messages, or that say where they came from.
 const RESERVED: [&str; 22] = [

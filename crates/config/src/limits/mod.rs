@@ -28,8 +28,8 @@ use tidegate_tower::{Per, Rule};
 use crate::access::limit_lists;
 use crate::access::list::KnownClients;
 use crate::check::Check;
-use crate::clients::ip::shared_network;
-use crate::clients::{IPV6_PREFIX, WrittenClients};
+use crate::clients::WrittenClients;
+use crate::clients::ip::{IPV6_PREFIX, shared_network};
 use crate::limits::action::{
     ActionWord, Counted, WrittenAction, action, count, reserves_fit, reserving,
 };
