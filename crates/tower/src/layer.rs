@@ -33,10 +33,10 @@ use tidegate_identity::{Caller, Clients};
 /// use bytes::Bytes;
 /// use http::{Request, Response, StatusCode};
 /// use tidegate_core::{FixedWindow, MAX_WINDOW};
+/// use tidegate_identity::{AddressFrom, ClientSource, Clients, TrustedProxies};
 /// use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 /// use tidegate_tower::{
-///     AddressFrom, Answers, ClientSource, Clients, Hasher, Peer, Per, Policy, RateLimitLayer,
-///     RequestContext, Rule, TrustedProxies, WaitQueues,
+///     Answers, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
 /// };
 /// use tower::{Layer as _, ServiceExt as _, service_fn};
 ///
