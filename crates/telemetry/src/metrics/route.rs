@@ -156,7 +156,9 @@ impl RouteMetrics {
         if decided.exempt_by().is_some() {
             self.exempt.inc();
         }
-        self.body_costs.told(&self.name, decided.body_cost);
+        if decided.body_cost != BodyCost::NotAsked {
+            self.body_costs.told(&self.name, decided.body_cost);
+        }
         if let Some(decision) = &decided.decision {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
@@ -203,6 +205,7 @@ impl RouteMetrics {
             Via::Fallback => 1,
             Via::Remembered => 2,
         };
+        let allowed_by = by.min(1);
         for said in decided.verdicts() {
             let Some(limit) = self.limits.get(said.index) else {
                 continue;
@@ -220,7 +223,7 @@ impl RouteMetrics {
                 continue;
             }
             match said.verdict {
-                Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
+                Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
                 Some(_) => limit.refused[by].inc(),
                 // A remembered refusal, or one by the gateway, asks no other limit.
                 None if decision.via != Via::Fallback => continue,
