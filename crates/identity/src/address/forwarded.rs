@@ -38,7 +38,8 @@ fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
     let colon = value.iter().rposition(|byte| *byte == b':')?;
     let (address, port) = (&value[..colon], value[colon + 1..].strip_prefix(b"_")?);
     let is_hidden = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    let is_whole = address.ends_with(b"]") || !address.contains(&b':');
+    let ends_in_digit = address.last().is_some_and(u8::is_ascii_digit);
+    let is_whole = address.ends_with(b"]") || ends_in_digit && !address.contains(&b':');
     (is_whole && !port.is_empty() && port.iter().all(is_hidden)).then_some(address)
 }
 

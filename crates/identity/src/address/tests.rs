@@ -164,6 +164,7 @@ fn forwarded_may_hide_ports_and_have_empty_elements() {
     for line in [
         "for=\"203.0.113.7:_\"",
         "for=\"203.0.113.7:_p q\"",
+        "for=\"203.0.113.7 :_p\"",
         "for=\"203.0.113.7:_p:80\"",
         "for=\"203.0.113.7:p\"",
         "for=\"2001:db8::1:_p\"",
