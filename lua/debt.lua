@@ -85,10 +85,14 @@ function debt.excess(verdict, _, quota)
   return math.ceil(math.max(0, verdict.owed - quota[1] * weight) / weight)
 end
 
--- Gives the key of a refused request the time to live that the debt needs at this rate. Another rate may have written it.
+-- The times to live that were given in this call.
+local kept = {}
+
+-- Gives the key of a request that is not charged the time to live that the debt needs at this rate. Another rate may have written it.
 function debt.keep(key, period)
   if period == 0 then return bound(key, period) end
-  if unwritten and unwritten[key] then return end
+  if kept[key] == period or unwritten and unwritten[key] then return end
+  kept[key] = period
   redis.call('PEXPIRE', key, math.ceil(period / 1000) + 1)
 end
 

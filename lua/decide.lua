@@ -41,7 +41,7 @@ end
 -- Nothing is charged to it now.
 local function keep(charge)
   local own = charge.terms
-  local keeps = not charge.verdict.allowed and own.algorithm.keep or bound
+  local keeps = own.algorithm.keep or bound
   keeps(charge.key, charge.matters)
   if charge.unsettled_key then reservations.bound(charge.unsettled_key, own.algorithm, own.quota, now, own.lease) end
 end

@@ -114,7 +114,7 @@ async fn a_quota_that_is_lowered_and_raised_again_meets_what_was_used() {
     }
 }
 
-/// Redis keeps a debt for as long as the new rate needs, once a request was refused by it.
+/// Redis keeps a debt for as long as the new rate needs, once a request was refused, also by another limit.
 #[tokio::test]
 async fn a_lowered_rate_outlasts_the_old_time_to_live() {
     let server = RedisServer::start().await;
@@ -133,4 +133,24 @@ async fn a_lowered_rate_outlasts_the_old_time_to_live() {
             "{mode:?}: {ttl} ms"
         );
     }
+}
+
+#[tokio::test]
+async fn a_lowered_rate_outlasts_it_also_if_another_limit_refuses() {
+    let server = RedisServer::start().await;
+    let store = Store::Redis(Arc::new(connect(&server.url(), TIMEOUT).await));
+    let fast = limit("rate", bucket(100, 100, 2 * 60_000 * MS));
+    let slow = fast.with_quota(bucket(100, 100, 20 * HOUR));
+    let other = limit("other", bucket(1, 1, 20 * HOUR));
+    assert_eq!(admitted(&store, &fast, 1, 60).await, 60);
+    assert_eq!(admitted(&store, &other, 1, 1).await, 1);
+    let decision = store
+        .decide(&[charge(&slow, 1, 1), charge(&other, 1, 1)])
+        .await;
+    assert_eq!(decision.outcome, Outcome::Refused);
+    assert!(decision.verdicts[0].unwrap().allowed);
+    let key = charge(&slow, 1, 1).redis_key("tidegate");
+    let ttl = server.command(&["PTTL", &key]).await.as_int();
+    let most = 20 * HOUR / MS;
+    assert!((most / 2..most).contains(&(ttl as u64)), "{ttl} ms");
 }
