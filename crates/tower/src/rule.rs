@@ -20,7 +20,7 @@ pub enum Per {
     Client,
     /// The caller's address.
     Ip,
-    /// The caller's address with so many bits of IPv6, fewer than [`tidegate_identity::Clients::ipv6_prefix`]; IPv4 in full.
+    /// The network of the caller's address: this number of bits of IPv6, fewer than [`tidegate_identity::Clients::ipv6_prefix`]; IPv4 in full.
     Network(u8),
     /// The API key's name.
     ApiKey,
@@ -168,11 +168,16 @@ impl Rule {
         self.per.iter().any(Per::is_callers)
     }
 
-    /// Returns the limit of each budget that a key may have: the limit itself, with the numbers of plans, and with numbers of overrides.
+    /// Returns the limit of each budget that a key may have: the limit itself, with the numbers of plans, and under the ID of overrides.
+    /// The last one has the limit's own numbers, because each override has others.
     pub fn budgets(&self) -> impl Iterator<Item = Arc<Limit>> {
         let by_override = Limit::clone(&self.limit).of_override();
-        let own = [self.limit.clone(), by_override.into()];
-        own.into_iter().chain(self.of_plans().cloned())
+        self.configured().cloned().chain([by_override.into()])
+    }
+
+    /// Returns the limit itself, and the limit with the numbers of plans.
+    pub fn configured(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        std::iter::once(&self.limit).chain(self.of_plans())
     }
 
     /// Returns whether clients of several plans may meet under one key, where each plan has a budget of its own.

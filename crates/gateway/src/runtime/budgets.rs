@@ -41,7 +41,7 @@ struct Found<'a> {
     plan_by_token: bool,
     overridden: Option<Overridden>,
     own: Vec<Own<'a>>,
-    /// The budgets that a reset drops: those of the same keys under all plans.
+    /// The budgets that a reset drops: the budgets of the same keys under all plans.
     all: Vec<(Arc<Limit>, Key)>,
     unlimited: Vec<String>,
     unlisted: Vec<Unlisted>,
@@ -88,25 +88,24 @@ impl Budgets {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());
         };
-        let mut shared: HashMap<_, (Arc<Limit>, Key)> = HashMap::new();
+        let (mut seen, mut charges) = (HashSet::new(), Vec::new());
         for policy in &self.policies {
             let rules = policy.rules.iter();
             for rule in rules.filter(|it| it.budget_of(&nobody.client) == Budget::Shared) {
                 let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
+                if !seen.insert((rule.limit.name(), route)) {
+                    continue;
+                }
                 let key = self.key(rule, policy, &nobody);
-                let budgets = rule.budgets();
-                shared.extend(budgets.map(|limit| ((limit.id().to_owned(), route), (limit, key))));
+                // Budgets of overrides are left out: a look with other numbers would set another time to live.
+                charges.extend(rule.configured().map(|limit| Charge {
+                    limit,
+                    key,
+                    cost: 1,
+                    origin: None,
+                }));
             }
         }
-        let charges: Vec<_> = shared
-            .values()
-            .map(|(limit, key)| Charge {
-                limit,
-                key: *key,
-                cost: 1,
-                origin: None,
-            })
-            .collect();
         let outlooks = self.store.peek(&charges).await?;
         let mut used = HashMap::new();
         for (charge, outlook) in charges.iter().zip(outlooks) {

@@ -36,14 +36,20 @@ pub(crate) struct Change {
     pub(crate) limit: String,
     /// What differs.
     pub(crate) why: String,
+    /// The plan whose clients alone are concerned.
+    pub(crate) plan: Option<String>,
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, why } = self;
+        let Self { limit, why, plan } = self;
+        let whom = plan
+            .as_ref()
+            .map(|plan| format!(" of the plan `{plan}`"))
+            .unwrap_or_default();
         write!(
             f,
-            "limit `{limit}` anew, so that clients have its full quota again: {why}"
+            "limit `{limit}` anew, so that clients{whom} have its full quota again: {why}"
         )
     }
 }
@@ -112,28 +118,47 @@ impl LimitKeys {
             missing(&self.routes, &before.routes),
         ) {
             (Some(old), Some(new)) => Some(format!("route `{old}` is replaced by `{new}`")),
-            _ => self.differs_for_a_plan(before),
+            _ => None,
         }
     }
 
-    fn differs_for_a_plan(&self, before: &Self) -> Option<String> {
-        if let Some(plan) = missing(&self.plans, &before.plans) {
-            return Some(format!("the plan `{plan}` has numbers of its own now"));
-        }
-        let plan = missing(&before.plans, &self.plans)?;
-        Some(format!("the plan `{plan}` has no numbers of its own now"))
+    /// Returns the plans whose clients do not find the state of `before` again, each with the cause.
+    fn differs_for_plans(&self, before: &Self) -> impl Iterator<Item = (String, String)> {
+        let others = |plans: &[String], known: &[String], why: &str| {
+            let others = plans.iter().filter(|plan| !known.contains(plan));
+            let others = others.map(|plan| {
+                (
+                    plan.clone(),
+                    format!("the plan has {why}numbers of its own now"),
+                )
+            });
+            others.collect::<Vec<_>>()
+        };
+        let gained = others(&self.plans, &before.plans, "");
+        let lost = others(&before.plans, &self.plans, "no ");
+        gained.into_iter().chain(lost)
     }
 }
 
 /// The limits of both plans whose state is not found again.
 pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> {
-    let changed = |now: &LimitKeys| {
-        let then = before.iter().find(|then| then.limit == now.limit)?;
-        let why = now.differs(then)?;
-        let limit = now.limit.clone();
-        Some(Change { limit, why })
-    };
-    after.iter().filter_map(changed).collect()
+    let mut changes = Vec::new();
+    for now in after {
+        let Some(then) = before.iter().find(|then| then.limit == now.limit) else {
+            continue;
+        };
+        let mut add = |plan, why| {
+            let limit = now.limit.clone();
+            changes.push(Change { limit, why, plan });
+        };
+        match now.differs(then) {
+            Some(why) => add(None, why),
+            None => now
+                .differs_for_plans(then)
+                .for_each(|(plan, why)| add(Some(plan), why)),
+        }
+    }
+    changes
 }
 
 /// The first name that `others` lack.
@@ -208,10 +233,24 @@ mod tests {
     fn a_plan_that_gets_or_loses_numbers_is_reported() {
         let before = keys("token_bucket", &["client"], &[]);
         let mut after = before.clone();
-        after.plans.push("gold".to_owned());
-        let why = [why(&before, &after), why(&after, &before)].map(Option::unwrap);
-        assert_eq!(why[0], "the plan `gold` has numbers of its own now");
-        assert_eq!(why[1], "the plan `gold` has no numbers of its own now");
+        after.plans = ["gold", "silver"].map(str::to_owned).to_vec();
+        let texts = |before: &LimitKeys, after: &LimitKeys| {
+            let changes = super::changes(std::slice::from_ref(before), std::slice::from_ref(after));
+            changes.iter().map(Change::to_string).collect::<Vec<_>>()
+        };
+        let text = |plan, why| {
+            format!(
+                "limit `daily` anew, so that clients of the plan `{plan}` have its full quota again: the plan has {why}numbers of its own now"
+            )
+        };
+        assert_eq!(
+            texts(&before, &after),
+            [text("gold", ""), text("silver", "")]
+        );
+        assert_eq!(
+            texts(&after, &before),
+            [text("gold", "no "), text("silver", "no ")]
+        );
         assert_eq!(super::changes(&[after.clone()], &[after]), []);
     }
 
