@@ -11,8 +11,11 @@ use crate::limits::WrittenLimit;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The refill time of a whole bucket, up to which the bucket hardly admits two requests at once.
+/// The refill time of a whole bucket, up to which a small bucket refuses requests that its rate admits.
 const HASTE: Duration = Duration::from_millis(100);
+
+/// The largest capacity that is small, in units. Larger ones are bounds of a whole service.
+const SMALL: u64 = 10;
 
 /// The longest lease of a place that is no mistake. It is the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
@@ -45,6 +48,8 @@ pub(crate) fn slips(
     }
     if let Some(bucket) = &limit.token_bucket
         && period <= HASTE
+        && quota.capacity() <= SMALL
+        && is_enforced
         && !matches!(rule.action, Action::Delay { .. })
     {
         warn(

@@ -30,6 +30,8 @@ pub(crate) fn other_hosts(
         let other = &routes[taker].0;
         if Arc::ptr_eq(&other.upstream, &route.upstream)
             && let Some(limit) = missing_limit(other, route)
+            // On the same path other limits are another budget, such as the default of all tenants.
+            && (route.shape.path != other.shape.path || missing_limit(route, other).is_none())
         {
             laxer.entry(taker).or_default().push((&route.name, limit));
         }
@@ -47,7 +49,7 @@ pub(crate) fn other_hosts(
             taker.name
         );
         check.warn(Problem::new(*place, message).note(
-            "both lead to one upstream: leave `host` out of the stricter route, or write it here",
+            "both lead to one upstream: leave `host` out of the stricter route, write it here, or list the limit here, too",
         ));
     }
 }

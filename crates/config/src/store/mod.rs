@@ -77,7 +77,7 @@ pub(crate) struct StoreDefaults {
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
-    /// The time between exchanges of synced limits; zero in memory.
+    /// The time between exchanges of synced limits; zero in memory, and with one gateway.
     pub(crate) sync_every: Duration,
 }
 
@@ -108,7 +108,10 @@ pub(crate) fn store(
     let on_failure = check.read_some(redis.on_failure.as_ref());
     let mode = check.read_some(redis.mode.as_ref());
     let options = redis_options(check, redis);
-    let sync_every = options.as_ref().map(|options| options.sync_every);
+    let others = options
+        .as_ref()
+        .filter(|options| options.gateways != Some(1));
+    let sync_every = others.map(|options| options.sync_every);
     let shared = StoreDefaults {
         in_memory: false,
         on_failure: on_failure.unwrap_or_default(),

@@ -103,9 +103,15 @@ impl Check<'_> {
     pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let before = self.problems.len();
         let value = self.read(scalar);
-        let told = self.problems.split_off(before);
-        self.problems
-            .extend(told.into_iter().map(Problem::without_line));
+        // A longer text than a word may be a name with its secret.
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        for problem in &mut self.problems[before..] {
+            if !scalar.raw.chars().all(is_word) {
+                *problem = Problem::new(scalar.place, format!("this is not {}", T::WHAT))
+                    .note(format!("allowed here: {}", T::ALLOWED));
+            }
+            *problem = problem.clone().without_line();
+        }
         value
     }
 

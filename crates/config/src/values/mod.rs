@@ -1,7 +1,7 @@
 //! Reads the single values of a configuration, and collects what is wrong with them.
 //!
-//! Start reading at [`Check`](check::Check) and [`Value`](value::Value). This crate knows what a duration or a path looks like, and not which keys a
-//! configuration has.
+//! Start reading at [`Check`](check::Check) and [`Value`](value::Value). The forms of a duration or a path are here. The keys of a
+//! configuration are no part of this folder.
 
 pub(crate) mod check;
 pub(crate) mod shape;

@@ -1,6 +1,6 @@
-//! Reads a YAML file with the place of each value, fills in variables of the environment, and shows what is wrong in the file.
+//! Reads a YAML file with the place of each value, fills in variables of the environment, and shows mistakes in the file.
 //!
-//! Start reading at [`read`](fn@read). This crate does not know which keys a file has, and what they mean.
+//! Start reading at [`read`](fn@read). The keys of a file, and their meaning, are no part of this folder.
 
 mod expand;
 mod keys;

@@ -1,6 +1,6 @@
 //! YAML: the library that reads it, how it is set up, and its errors in our words.
 //!
-//! The library knows places and which keys a map may have. [`report`](crate::yaml::report) writes the messages.
+//! The library has the places, and the keys that a map may have. [`report`](crate::yaml::report) writes the messages.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::options::MergeKeyPolicy;
@@ -116,7 +116,14 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             Problem::new(place, format!("the key `{field}` is missing here"))
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            let problem = Problem::new(place, format!("the key `{key}` is here twice"));
+            // A longer text may be a value.
+            let is_word = key
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
+            let problem = match is_word {
+                true => Problem::new(place, format!("the key `{key}` is here twice")),
+                false => Problem::new(place, "this key is here twice").without_line(),
+            };
             match place.and_then(|place| first(key, place, source)) {
                 Some(first) => problem.note(format!("the first is at {}", source.at(first))),
                 None => problem,
@@ -124,18 +131,24 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         }
         Error::Unexpected { expected, .. } => {
             let expected = match *expected {
-                "mapping start" => "keys with values (`key: value`)",
+                "mapping start" => KEYS,
                 "sequence start" => LIST,
                 "string scalar" => SINGLE,
                 other => other,
             };
-            match place.map_or(NOTHING, |place| found(source, place)) {
+            let found = place.map_or(NOTHING, |place| found(source, place));
+            let problem = match found {
                 found if found == expected => Problem::new(place, format!("expected {expected}")),
                 found if found == SINGLE && expected == LIST => {
                     Problem::new(place, format!("expected {expected}, found {found}"))
                         .note("a list of one value has brackets, too, such as `[a]`")
                 }
                 found => Problem::new(place, format!("expected {expected}, found {found}")),
+            };
+            // A value in the place of keys may be the secret that one of the keys has.
+            match expected == KEYS && matches!(found, SINGLE | LIST | "a list") {
+                true => problem.without_line(),
+                false => problem,
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
@@ -197,6 +210,8 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
 const TOO_LARGE: &str = "this file is too large, or nested too deep, or has too many aliases";
 
 const NOTHING: &str = "nothing";
+
+const KEYS: &str = "keys with values (`key: value`)";
 
 const SINGLE: &str = "a single value";
 

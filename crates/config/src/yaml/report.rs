@@ -106,10 +106,13 @@ impl Problem {
     pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
         // What is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
-        // So may what stands beside a hash.
+        // A word beside a key of secrets may be its value.
         let meant = nearest(key, allowed.iter().copied());
-        let is_key = allowed.contains(&"hash") && meant.is_none();
-        let message = if key.chars().all(is_word) && !is_key {
+        let is_value = meant.is_none()
+            && ["hash", "token", "url"]
+                .iter()
+                .any(|it| allowed.contains(it));
+        let message = if key.chars().all(is_word) && !is_value {
             format!("unknown key `{key}`")
         } else {
             "this is not a key that is known here".to_owned()
@@ -294,21 +297,31 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Replaces the user and password of every URL in a text.
+/// Replaces the user and password before each `@` of a text: in URLs, and in addresses that lack their scheme.
 fn without_users(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        clean.push_str(before);
-        rest = after;
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
-        if let Some(length) = after[..end.unwrap_or(after.len())].rfind('@') {
-            clean.push_str("***");
-            rest = &after[length..];
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
+    let clean = |word: &str| {
+        let (scheme, rest) = match word.find("://") {
+            Some(at) => word.split_at(at + 3),
+            None => ("", word),
+        };
+        // `user_id:a@b` names a client.
+        let is_client = ["user_id:", "api_key:", "cert:"]
+            .iter()
+            .any(|kind| rest.starts_with(kind));
+        match rest.rfind('@') {
+            Some(at) if !scheme.is_empty() || rest[..at].contains(':') && !is_client => {
+                format!("{scheme}***{}", &rest[at..])
+            }
+            _ => word.to_owned(),
         }
-    }
-    clean + rest
+    };
+    let words = text.split_inclusive(is_end).map(|word| {
+        let end = word.chars().last().filter(|c| is_end(*c));
+        let length = word.len() - end.map_or(0, char::len_utf8);
+        clean(&word[..length]) + &word[length..]
+    });
+    words.collect()
 }
 
 /// A message whose quotes, between backticks, have at most [`MAX_QUOTE`] characters.

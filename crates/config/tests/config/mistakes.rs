@@ -530,6 +530,15 @@ fn hosts_that_another_host_gets_around() {
             ("path: /**, query: { x: y }, limits: [b]", ""),
         ],
     );
+    // Limits of a tenant, and the default of all others.
+    let tenant = frame.replace("path: /api/login", "path: /**");
+    compare(
+        &tenant,
+        &[("path: /**, limits: [b]", "without its limit `a`")],
+    );
+    let third = ", c: { token_bucket: { capacity: 9, refill: 1/s } } }\n";
+    let tenant = tenant.replacen(" }\n", third, 1);
+    compare(&tenant, &[("path: /**, limits: [c]", "")]);
     let other = frame.replace("upstream: \"http://h\", …", "upstream: \"http://i\", …");
     compare(&other, &[("path: /**, limits: [b]", "")]);
     let post = frame.replace("limits: [a, b]", "methods: [POST], limits: [a, b]");

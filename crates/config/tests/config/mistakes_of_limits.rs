@@ -62,8 +62,14 @@ fn numbers_that_admit_less_or_later_than_they_seem_to() {
                 ":1:42: this bucket admits no more than 1 at once\n",
             ),
             (
-                "token_bucket: { capacity: 100, refill: 60000/m }",
-                "no more than 100 at once",
+                "token_bucket: { capacity: 10, refill: 6000/m }",
+                "no more than 10 at once",
+            ),
+            // Bounds of a whole service.
+            ("token_bucket: { capacity: 500, refill: 5000/s }", ""),
+            (
+                "token_bucket: { capacity: 1, refill: 100/s }, action: observe",
+                "",
             ),
             ("token_bucket: { capacity: 100, refill: 100/s }", ""),
             ("token_bucket: { capacity: 1, refill: 9/s }", ""),
@@ -124,6 +130,8 @@ fn windows_that_end_before_counts_arrive() {
             ("fixed_window: { limit: 9, window: 200ms }", ""),
         ],
     );
+    let alone = frame.replace("gateways: 2", "gateways: 1");
+    compare(&alone, &[("fixed_window: { limit: 9, window: 1s }", "")]);
 }
 
 #[test]

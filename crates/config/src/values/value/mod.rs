@@ -79,6 +79,10 @@ impl Fault {
             Some(_) => problem.choices(&scalar.raw, T::words()),
             None => problem.note(format!("allowed here: {}", T::ALLOWED)),
         };
+        let problem = match T::SHOWN {
+            true => problem,
+            false => problem.without_line(),
+        };
         if is_filled {
             return problem.note("the value depends on the environment");
         }

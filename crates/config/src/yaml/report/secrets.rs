@@ -5,7 +5,7 @@
 use super::distance;
 
 /// Keys whose values may be secrets, and how many typing mistakes still count as that key.
-const SECRETS: [(&str, usize); 14] = [
+const SECRETS: [(&str, usize); 22] = [
     ("secret", 2),
     ("hash", 1),
     ("url", 1),
@@ -17,10 +17,19 @@ const SECRETS: [(&str, usize); 14] = [
     ("key", 0),
     ("keys", 0),
     ("auth", 0),
+    ("authorization", 1),
+    ("bearer", 0),
+    ("jwt", 0),
+    ("pwd", 0),
     // Headers that a route sets.
     ("set", 0),
     // Headers for the collector of traces.
     ("headers", 0),
+    ("tracing", 1),
+    ("otlp", 1),
+    // Edits of headers, if `set` was left out.
+    ("request_headers", 2),
+    ("response_headers", 1),
     // Headers that a request must have. Its query is no secret: a URL is shown in logs.
     ("request_has", 2),
 ];
@@ -28,7 +37,7 @@ const SECRETS: [(&str, usize); 14] = [
 /// Returns for each line whether it may be shown. A line that may hold a secret is hidden, with all lines of its block.
 pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     // The line that began the hidden block, and whether a quote or a bracket is open in it: then its end is not searched for.
-    let (mut secret, mut is_endless) = (None, false);
+    let (mut secret, mut is_endless) = (None::<&str>, false);
     let shown = lines.iter().map(|line| {
         if !is_endless && secret.is_some_and(|secret| is_behind(line, secret)) {
             secret = None;
@@ -36,7 +45,9 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
         let is_comment = line.trim_start().starts_with('#');
         let is_hidden = secret.is_some() || may_be_secret(line);
         if is_hidden && !is_comment {
-            secret = secret.or(Some(line));
+            // A shallower key of secrets has a longer block.
+            let is_within = |secret: &&str| indent(line) >= indent(secret) || !may_be_secret(line);
+            secret = secret.filter(is_within).or(Some(line));
             is_endless |= is_open(line);
         }
         !is_hidden
@@ -44,7 +55,7 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text has a key of secrets among its words, also with a typing mistake, or a URL with a user.
+/// Whether a text has a key of secrets among its words or their parts between `_`, also with a typing mistake, or a user before an `@`.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
@@ -56,13 +67,16 @@ pub(super) fn may_be_secret(text: &str) -> bool {
             length.abs_diff(secret.len()) <= *mistakes && distance(word, secret) <= *mistakes
         })
     };
-    text.contains("://") && text.contains('@') || words.any(is_key)
+    let is_any_key = |word: &str| {
+        // The most frequent key with a part of that name.
+        let is_bucket = distance(word, "token_bucket") <= 2;
+        is_key(word) || !is_bucket && word.split('_').any(is_key)
+    };
+    text.contains('@') || words.any(is_any_key)
 }
 
 /// Whether a line begins a key or an element beside or above the block that `secret` began.
 fn is_behind(line: &str, secret: &str) -> bool {
-    let unindented = |line: &'_ str| line.trim_start_matches(' ').len();
-    let indent = |line: &str| line.len() - unindented(line);
     let text = line.trim_start_matches(' ');
     let element = text.strip_prefix("- ");
     // The elements of a list may be indented no deeper than its key.
@@ -73,6 +87,7 @@ fn is_behind(line: &str, secret: &str) -> bool {
     let text = element.unwrap_or(text);
     let is_key = text.split_once(':').is_some_and(|(key, value)| {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let key = key.trim_matches(['"', '\'']);
         key.starts_with(is_word)
             && key.chars().all(is_word)
             && (value.is_empty() || value.starts_with(' '))
@@ -80,6 +95,10 @@ fn is_behind(line: &str, secret: &str) -> bool {
     indent(line) <= indent(secret)
         && is_sibling
         && (is_key || element.is_some() && text.starts_with('{'))
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
 /// Whether a quoted text, a list or a map goes on behind the end of a line.
@@ -98,6 +117,12 @@ fn is_open(line: &str) -> bool {
             (None, '{' | '[') => depth += 1,
             (None, '}' | ']') => depth -= 1,
             (None, '#') if last == ' ' => break,
+            // An anchor or a tag stands before the text.
+            (None, '&' | '!') if ":,{[-?".contains(before) => {
+                _ = chars.by_ref().find(|c| *c == ' ');
+                last = ' ';
+                continue;
+            }
             (None, _) => {}
         }
         last = char;
