@@ -1,7 +1,20 @@
 //! Texts of bounded length, for logs.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::error::Error;
+use std::fmt::{self, Write as _};
+
+/// Returns an error with its causes, separated by colons.
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a String cannot fail.
+        let _: fmt::Result = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
 
 /// A text for a log, of `longest` bytes at most; a mark at its end says that it was cut.
 pub fn cut(text: &str, longest: usize) -> Cut<'_> {

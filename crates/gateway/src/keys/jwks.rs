@@ -4,8 +4,6 @@
 //! fetches it early. So there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the
 //! keys that were known stay in force, and the set is soon tried again.
 
-use std::error::Error;
-use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -22,6 +20,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use tidegate_identity::jwt::InvalidKey;
+use tidegate_net::text::causes;
 use tidegate_net::tls;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -205,18 +204,6 @@ fn without_query(url: &Uri) -> String {
     let scheme = url.scheme_str().unwrap_or_default();
     let authority = url.authority().map_or("", http::uri::Authority::as_str);
     format!("{scheme}://{authority}{}", url.path())
-}
-
-/// An error with all that led to it.
-fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Writing to a String cannot fail.
-        let _: fmt::Result = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// At least 0 and less than 1.

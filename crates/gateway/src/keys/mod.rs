@@ -1,5 +1,5 @@
-//! Renews, while a gateway runs, what tells callers apart: files with API keys, the key sets of those who issue tokens, the file with
-//! denied networks, and the certificates of listeners.
+//! Renews credentials while a gateway runs: files with API keys, key sets for tokens, the file with denied networks, and the
+//! certificates of listeners.
 //!
 //! Whatever goes wrong, what was known stays in force. Requests look things up in the tables that these tasks replace, and never wait
 //! for one.

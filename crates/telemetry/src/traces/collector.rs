@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,6 +18,7 @@ use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prometheus_client::metrics::counter::Counter;
 use prost::Message as _;
+use tidegate_net::text::causes;
 use tidegate_net::tls;
 use tokio::time::timeout;
 
@@ -52,7 +53,10 @@ impl Collector {
             .build();
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
-        headers.extend(plan.headers.iter().cloned());
+        // In place of ours.
+        for (name, value) in &plan.headers {
+            headers.insert(name, value.clone());
+        }
         let protobuf = HeaderValue::from_static("application/x-protobuf");
         headers.insert(CONTENT_TYPE, protobuf);
         Ok(Self {
@@ -67,8 +71,13 @@ impl Collector {
     async fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.client.request(request.map(Full::new)).await?;
         let (head, body) = answer.into_parts();
-        let body = Limited::new(body, MAX_ANSWER).collect().await?;
-        Ok(Response::from_parts(head, body.to_bytes()))
+        // An error is in the status. A batch that was taken stays taken, also if the rest of the answer is lost.
+        let body = match head.status.is_success() {
+            true => Limited::new(body, MAX_ANSWER).collect().await.ok(),
+            false => None,
+        };
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
+        Ok(Response::from_parts(head, body))
     }
 
     /// Logs when the collector stops taking traces, and when it takes them again.
@@ -104,7 +113,7 @@ impl HttpClient for Collector {
                 Ok(())
             }
             Ok(answer) => Err(format!("the answer was {}", answer.status())),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(causes(&**error)),
         };
         self.note(&url, taken);
         answer

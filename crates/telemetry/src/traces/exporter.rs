@@ -116,14 +116,21 @@ impl Exporter {
                 continue;
             }
             let count = batch.len() as u64;
-            match sender.export(batch.into_iter().flatten().collect()).await {
-                Ok(()) => self.metrics.sent.inc_by(count),
+            let spans = batch.into_iter().flatten().collect();
+            let is_taken = sender.export(spans).await.is_ok();
+            match is_taken {
+                true => self.metrics.sent.inc_by(count),
                 // The collector's client has logged why.
-                Err(_) => self.metrics.failed.inc_by(count),
+                false => self.metrics.failed.inc_by(count),
             };
-            // Few at a time would cost the collector more than many at once.
-            let is_short = self.queue.lock().bytes < BATCH && !is_closed;
-            if is_short {
+            if self.queue.lock().is_closed {
+                continue;
+            }
+            if !is_taken {
+                // A collector in trouble gets a pause, whatever waits.
+                tokio::time::sleep(SEND_EVERY).await;
+            } else if self.queue.lock().bytes < BATCH {
+                // Few at a time would cost the collector more than many at once.
                 let _ = timeout(SEND_EVERY, self.work.notified()).await;
             }
         }
@@ -158,7 +165,8 @@ fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<S
     let resource = plan.resource.iter().cloned();
     let resource = resource.map(|(key, value)| KeyValue::new(key, value));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder_empty().with_attributes(resource.chain([version]));
+    // The last of one name counts.
+    let resource = Resource::builder_empty().with_attributes([version].into_iter().chain(resource));
     sender.set_resource(&resource.build());
     Ok(sender)
 }
