@@ -240,7 +240,12 @@ impl Stack {
             end.shed();
         }
         // Health checks of a proxy name no client either. A limit refuses its address if clients share it.
-        if is_unnamed && end.outcome() == RequestOutcome::Limited {
+        if is_unnamed
+            && matches!(
+                end.outcome(),
+                RequestOutcome::Limited | RequestOutcome::Dropped
+            )
+        {
             self.report_proxy(ProxyHeader::Missing, &connection);
         }
         match (by, call) {

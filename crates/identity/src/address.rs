@@ -131,7 +131,7 @@ impl TrustedProxies {
 
 /// What counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits, and IPv4 that is written as IPv6
 /// (mapped, or translated by NAT64) as IPv4.
-pub fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
             let [.., a, b, c, d] = address.octets();

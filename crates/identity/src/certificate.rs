@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_net::tls::ClientCertificate;
 
-/// What in a client's certificate names the client.
+/// The part of a client's certificate that names the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateName {
     /// The first DNS name among its alternative names.
@@ -32,6 +32,7 @@ impl CertificateName {
         let found = Self::ALL.iter().find(|(_, known)| *known == self);
         found.map_or("", |(word, _)| word)
     }
+
     /// Returns the name of this kind, if a certificate has one.
     pub(crate) const fn of(self, certificate: &ClientCertificate) -> Option<&Arc<str>> {
         match self {

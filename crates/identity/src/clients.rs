@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// The client's entry in a list, by name.
-    pub fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
         list.find(|table| self.value_in(table))
     }
 }

@@ -1,9 +1,10 @@
 //! Names who is calling: addresses, proxies, API keys, tokens, certificates, and the lists and plans that name clients.
 //!
-//! Start reading at [`Clients`]. This crate charges no limit: it has requests in, and clients, plans and entries of lists out.
+//! Start reading at [`Clients`]. This crate charges no limit: it has peers, headers and certificates in, and clients, plans and entries of
+//! lists out.
 
 mod access;
-pub mod address;
+mod address;
 pub mod api_keys;
 mod certificate;
 mod claims;
@@ -15,7 +16,7 @@ mod networks;
 mod plan;
 
 pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
-pub use address::{AddressFrom, TrustedProxies};
+pub use address::{AddressFrom, TrustedProxies, cut as cut_address};
 pub use certificate::CertificateName;
 pub use claims::{ClaimValue, Claims};
 pub use client_list::{ClientList, ListEntry, NetworkFile};

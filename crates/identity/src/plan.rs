@@ -1,7 +1,7 @@
 //! Plans: which there are, and which one a client has.
 //!
 //! A plan is named quotas in place of a limit's own. Here it is a name and a number; the quotas stand with each limit, in its
-//! [`Rule`](crate::Rule). Numbers that an override gives to a client are laid over its plan.
+//! `Rule` of tidegate-tower. Numbers that an override gives to a client are laid over its plan.
 
 use std::borrow::Cow;
 use std::fmt;

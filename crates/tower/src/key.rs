@@ -19,9 +19,7 @@ use self::cookie::cookie_value;
 use self::spelling::folds_to;
 use crate::query::{is_split, names};
 use crate::{Per, Policy, QueryValue, RequestContext, Rule};
-use tidegate_identity::address;
-use tidegate_identity::header_value;
-use tidegate_identity::{Caller, Client};
+use tidegate_identity::{Caller, Client, cut_address, header_value};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
@@ -227,7 +225,7 @@ fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
 /// The network of an address.
 fn network(ip: &Client, ipv6_prefix: u8) -> Client {
     match ip {
-        Client::Ip(address) => Client::Ip(address::cut(*address, ipv6_prefix)),
+        Client::Ip(address) => Client::Ip(cut_address(*address, ipv6_prefix)),
         other => other.clone(),
     }
 }

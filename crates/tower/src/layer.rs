@@ -314,7 +314,8 @@ impl Enforced {
         let extensions = response.extensions_mut();
         let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
         answered.decided = Some(decided);
-        answered.in_flight = in_flight;
+        // A layer behind this one may have holds, too.
+        answered.in_flight = in_flight.or(answered.in_flight.take());
         response
     }
 

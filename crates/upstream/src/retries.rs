@@ -55,3 +55,18 @@ pub(crate) fn is_idempotent(method: &Method) -> bool {
     let others = [Method::PUT, Method::DELETE];
     method.is_safe() || others.contains(method)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_with_an_effect_each_time_are_not_idempotent() {
+        for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"] {
+            assert!(is_idempotent(&method.parse().unwrap()), "{method}");
+        }
+        for method in ["POST", "PATCH", "PROPFIND"] {
+            assert!(!is_idempotent(&method.parse().unwrap()), "{method}");
+        }
+    }
+}

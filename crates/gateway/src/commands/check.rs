@@ -136,8 +136,8 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
     Ok(warnings)
 }
 
-/// One warning per network that sends headers of proxies to the running gateway and that this configuration does not trust either, or that
-/// it trusts and that sends none.
+/// Returns a warning per network that sends headers of proxies to the running gateway, if this configuration does not trust the network
+/// either. A network that it trusts, and that names no client, has a warning, too.
 fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(&AdminPort::of(&plan.admin)?, call) {

@@ -32,7 +32,7 @@ pub enum UnknownClient {
 
 impl Caller {
     /// The caller that a client's name stands for, as requests of theirs would be named. What the name does not tell, such
-    /// as the address of `api_key:acme`, is not known: see [`Rule::budget_of`].
+    /// as the address of `api_key:acme`, is not known: see `Rule::budget_of` of tidegate-tower.
     ///
     /// # Errors
     ///

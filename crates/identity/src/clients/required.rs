@@ -26,7 +26,7 @@ impl Required {
     }
 
     /// Returns whether the caller has shown these credentials.
-    pub fn is_shown_by(self, caller: &Caller) -> bool {
+    pub(crate) fn is_shown_by(self, caller: &Caller) -> bool {
         let has_key = matches!(caller.api_key, Some(Client::ApiKey(_)));
         match self {
             Self::ApiKey => has_key,
