@@ -99,7 +99,7 @@ impl Gateway {
         std::fs::write(folder.path().join("token.key"), TOKEN_KEY).unwrap();
         std::fs::write(
             folder.path().join("keys.yaml"),
-            format!("- {}\n", listed("planted")),
+            format!("- {}\n", listed("alpha-reader")),
         )
         .unwrap();
         let yaml = format!(
@@ -280,7 +280,7 @@ async fn run(secret: &str, format: &str) {
         assert!(kept.contains(kind), "no {kind} in {kept}");
     }
     holds_nothing("Redis", &kept);
-    for name in [USER, "rider", "127.0.0.1", "/api"] {
+    for name in [USER, "alpha-reader", "rider", "127.0.0.1", "/api"] {
         assert!(!kept.contains(name), "Redis holds {name}: {kept}");
     }
     connection.command(&["ECHO", "that is all"]).await.unwrap();

@@ -118,6 +118,20 @@ async fn a_trusted_proxy_that_names_no_client_is_listed_once_a_limit_refuses_it(
     }
 }
 
+/// A limit that drops refuses as well, without an answer.
+#[tokio::test]
+async fn a_trusted_proxy_that_is_dropped_is_listed() {
+    let routes = ROUTES.replace("31d }", "31d }, action: drop");
+    let bench = Bench::start(&format!("trusted_proxies: [127.0.0.1]\n{routes}")).await;
+    assert_eq!(get(&bench.client, "/", &[]).await, 200);
+    let mut proxy = RawClient::connect_from([127, 0, 0, 1], bench.gateway.address).await;
+    _ = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    proxy.read_to_close(LONG).await;
+    let listed = listed(&bench.gateway).await;
+    assert!(listed.iter().any(|it| it.header == "missing"), "{listed:?}");
+    bench.stop().await;
+}
+
 /// With `from: proxy_protocol` headers of requests are read of nobody, and clients may send what they like.
 #[tokio::test]
 async fn headers_that_nobody_reads_are_not_reported() {

@@ -16,10 +16,11 @@ use crate::support::TestGateway;
 use crate::support::asking::{sample_if_any, until};
 
 /// Half an answer, in each framing that has an end.
-const HALVES: [&str; 3] = [
+const HALVES: [&str; 4] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\nhalf",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
 ];
 
 /// A gateway whose one route leads to `upstream`, and the file of its access log.

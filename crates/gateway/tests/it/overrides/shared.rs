@@ -34,6 +34,23 @@ async fn an_override_costs_no_command_of_redis() {
     gateway.stop().await;
 }
 
+/// A gateway that starts has all overrides before it admits the first request.
+#[tokio::test]
+async fn a_new_gateway_has_them_from_its_first_request_on() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let yaml = yaml(&redis, &upstream);
+    let first = TestGateway::start(&yaml).await;
+    set(first.admin, "user_id:blocked", block()).await;
+    for _ in 0..5 {
+        let next = TestGateway::start(&yaml).await;
+        let client = Client::new(next.address);
+        assert_eq!(get(&client, "/", &[("x-user-id", "blocked")]).await, 403);
+        next.stop().await;
+    }
+    first.stop().await;
+}
+
 /// A request in `mode: leased` is decided here: an override returns what was borrowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn borrowed_slices_are_returned() {
