@@ -15,14 +15,10 @@ mod network;
 #[cfg(test)]
 mod gateways;
 #[cfg(test)]
+mod holds;
+#[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod overrides;
-#[cfg(test)]
-mod places;
-#[cfg(test)]
-mod settlements;
-#[cfg(test)]
-mod split;
 #[cfg(test)]
 mod synced;

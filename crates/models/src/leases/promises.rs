@@ -1,4 +1,4 @@
-//! What the model of this protocol must never do, and what it must be able to do.
+//! Properties of the model: states that it never reaches, and states that it reaches.
 
 use stateright::Property;
 

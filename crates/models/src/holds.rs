@@ -1,0 +1,381 @@
+//! Holds: taken by a decision over one slot or two, renewed, lapsed, lost, taken again, ended.
+//!
+//! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it; and of a gateway `Store::renew`, `Store::end` and
+//! `Unanswered` (`crates/store/src/store/holds.rs`, `registry/unanswered.rs`), and `Caller::take` of
+//! `crates/store/src/redis/script/caller/cross_slot.rs`.
+//!
+//! A slot has a limit of one unit, in a window that never turns: so each unit that is charged is seen. A request holds one unit in each of
+//! its slots, and comes to none, one or two. Times are ticks from now; a lease is two ticks.
+
+mod promises;
+
+use stateright::{Model, Property};
+
+use crate::network::Network;
+
+const LIMIT: u8 = 1;
+const LEASE: u8 = 2;
+/// The most ends of a request that are under way in a slot.
+const COPIES: usize = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    /// An end charges without a look for the hold.
+    Unnamed,
+    /// A renewal has no deadline: it takes a hold again, however late it is.
+    NoDeadline,
+    /// A hold that lapses is free, also where the limit has a cost.
+    Freed,
+    Now,
+}
+
+#[derive(Clone, Debug)]
+struct Holds {
+    protocol: Protocol,
+    /// The slots of each request, of two slots in all.
+    requests: &'static [&'static [usize]],
+    /// Whether the limit has a cost; else it counts running requests.
+    charges: bool,
+    /// Redis may lose its data.
+    losses: bool,
+    /// Gateways may crash.
+    crashes: bool,
+}
+
+type Request = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    New,
+    Asking,
+    Held,
+    Renewing,
+    /// It ended with this cost while it was being renewed.
+    EndedRenewing(u8),
+    /// Its end with this cost is sent until Redis answers.
+    Ended(u8),
+    Over,
+}
+
+/// A request, and its records in each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    phase: Phase,
+    /// Its answers so far: slots that admitted it, and whether one refused.
+    admitted: u8,
+    is_refused: bool,
+    /// The lapse of its unit in each slot.
+    lapse: [Option<u8>; 2],
+    /// The units that each slot has charged for it.
+    charged: [u8; 2],
+    /// Whether each slot may charge it again: it has lapsed while it ran, or its data was lost.
+    is_doubtful: bool,
+    /// Whether an end has arrived, in each slot.
+    is_ended: [bool; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Message {
+    Take(Request, usize),
+    Taken(Request),
+    Refused(Request),
+    Renew(Request, usize),
+    Renewed(Request),
+    End(Request, usize, u8),
+    Ended(Request),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    held: Vec<Held>,
+    network: Network<Message>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Begin(Request),
+    Renew(Request),
+    End(Request, u8),
+    Send(Request),
+    TimeOut(Request),
+    Arrive(Message),
+    Lose(Message),
+    Crash,
+    LoseData,
+    Tick,
+}
+
+impl Held {
+    const NEW: Self = Self {
+        phase: Phase::New,
+        admitted: 0,
+        is_refused: false,
+        lapse: [None; 2],
+        charged: [0; 2],
+        is_doubtful: false,
+        is_ended: [false; 2],
+    };
+}
+
+impl Message {
+    const fn request(&self) -> Request {
+        match self {
+            Self::Take(of, _) | Self::Taken(of) | Self::Refused(of) | Self::Renew(of, _) => *of,
+            Self::Renewed(of) | Self::End(of, ..) | Self::Ended(of) => *of,
+        }
+    }
+}
+
+impl State {
+    /// Returns the units that a script counts in a slot.
+    fn used_and_held(&self, slot: usize) -> u8 {
+        let units = |held: &Held| held.charged[slot] + u8::from(held.lapse[slot].is_some());
+        self.held.iter().map(units).sum()
+    }
+
+    fn answer(&mut self, message: Message) {
+        if !self.network.has(|known| *known == message) {
+            self.network.send(message);
+        }
+    }
+}
+
+impl Holds {
+    /// Charges holds that have lapsed as they were reserved, as each script does first.
+    fn sweep(&self, state: &mut State, slot: usize) {
+        for held in &mut state.held {
+            if held.lapse[slot] == Some(0) {
+                held.lapse[slot] = None;
+                held.is_doubtful = true;
+                if self.charges && self.protocol != Protocol::Freed {
+                    held.charged[slot] += 1;
+                }
+            }
+        }
+    }
+
+    fn arrive(&self, state: &mut State, message: Message) {
+        let request = message.request();
+        match message {
+            Message::Take(_, slot) => {
+                self.sweep(state, slot);
+                if state.used_and_held(slot) >= LIMIT {
+                    state.network.send(Message::Refused(request));
+                    return;
+                }
+                let held = &mut state.held[request];
+                held.lapse[slot] = Some(LEASE);
+                state.network.send(Message::Taken(request));
+            }
+            Message::Renew(_, slot) => {
+                state.held[request].lapse[slot] = Some(LEASE);
+                if matches!(
+                    state.held[request].phase,
+                    Phase::Renewing | Phase::EndedRenewing(_)
+                ) {
+                    state.answer(Message::Renewed(request));
+                }
+            }
+            Message::End(_, slot, used) => {
+                let held = &mut state.held[request];
+                let was_held = held.lapse[slot].take().is_some();
+                if was_held || self.protocol == Protocol::Unnamed {
+                    held.charged[slot] += used;
+                }
+                held.is_ended[slot] = true;
+                if matches!(held.phase, Phase::Ended(_)) && held.is_ended_everywhere(self, request)
+                {
+                    state.answer(Message::Ended(request));
+                }
+            }
+            Message::Taken(_) | Message::Refused(_) => {
+                let slots = self.requests[request].len() as u8;
+                let held = &mut state.held[request];
+                held.admitted += 1;
+                held.is_refused |= matches!(message, Message::Refused(_));
+                if held.admitted < slots {
+                    return;
+                }
+                if held.is_refused {
+                    self.send_ends(state, request, 0);
+                    state.held[request].phase = Phase::Over;
+                } else {
+                    held.phase = Phase::Held;
+                }
+            }
+            Message::Renewed(_) => self.renewal_is_over(state, request),
+            Message::Ended(_) => state.held[request].phase = Phase::Over,
+        }
+    }
+
+    fn send_ends(&self, state: &mut State, request: Request, used: u8) {
+        for slot in self.requests[request] {
+            state.network.send(Message::End(request, *slot, used));
+        }
+    }
+
+    fn end(&self, state: &mut State, request: Request, used: u8) {
+        state.held[request].phase = Phase::Ended(used);
+        self.send_ends(state, request, used);
+    }
+
+    fn renewal_is_over(&self, state: &mut State, request: Request) {
+        match state.held[request].phase {
+            Phase::EndedRenewing(used) => self.end(state, request, used),
+            _ => state.held[request].phase = Phase::Held,
+        }
+    }
+}
+
+impl Held {
+    fn is_ended_everywhere(&self, model: &Holds, request: Request) -> bool {
+        let mut slots = model.requests[request].iter();
+        slots.all(|slot| self.is_ended[*slot])
+    }
+}
+
+impl Model for Holds {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            held: vec![Held::NEW; self.requests.len()],
+            network: Network::new(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for message in state.network.each() {
+            actions.push(Action::Arrive(message));
+            if matches!(
+                message,
+                Message::Renew(..) | Message::End(..) | Message::Ended(_)
+            ) {
+                actions.push(Action::Lose(message));
+            }
+        }
+        for (request, held) in state.held.iter().enumerate() {
+            match held.phase {
+                Phase::New => actions.push(Action::Begin(request)),
+                Phase::Held => {
+                    // A request over two slots is charged at once.
+                    let slots = self.requests[request].len();
+                    let most = if self.charges && slots == 1 { 2 } else { 1 };
+                    let used = if self.charges { 0..=most } else { 0..=0 };
+                    if slots == 1 {
+                        actions.push(Action::Renew(request));
+                    }
+                    actions.extend(used.map(|used| Action::End(request, used)));
+                }
+                Phase::Renewing => {
+                    let used = if self.charges { 1 } else { 0 };
+                    actions.extend([Action::TimeOut(request), Action::End(request, used)]);
+                }
+                Phase::Asking | Phase::EndedRenewing(_) => actions.push(Action::TimeOut(request)),
+                Phase::Ended(_) => {
+                    let is_end = |message: &Message| matches!(message, Message::End(of, ..) if *of == request);
+                    if state.network.count(is_end) < COPIES * self.requests[request].len() {
+                        actions.push(Action::Send(request));
+                    }
+                }
+                Phase::Over => {}
+            }
+        }
+        if self.crashes {
+            actions.push(Action::Crash);
+        }
+        if self.losses {
+            actions.push(Action::LoseData);
+        }
+        // A decision is waited for for a small part of a lease.
+        if !state.held.iter().any(|held| held.phase == Phase::Asking) {
+            actions.push(Action::Tick);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        match action {
+            Action::Begin(request) => {
+                next.held[request].phase = Phase::Asking;
+                for slot in self.requests[request] {
+                    next.network.send(Message::Take(request, *slot));
+                }
+            }
+            Action::Renew(request) => {
+                next.held[request].phase = Phase::Renewing;
+                let slot = self.requests[request][0];
+                next.network.send(Message::Renew(request, slot));
+            }
+            Action::End(request, used) => match next.held[request].phase {
+                Phase::Renewing => next.held[request].phase = Phase::EndedRenewing(used),
+                _ => self.end(&mut next, request, used),
+            },
+            Action::Send(request) => {
+                if let Phase::Ended(used) = next.held[request].phase {
+                    self.send_ends(&mut next, request, used);
+                }
+            }
+            Action::TimeOut(request) => {
+                // A script that finds itself late takes nothing.
+                next.network.drop_all(|message| match message {
+                    Message::Renew(of, _) => {
+                        *of == request && self.protocol != Protocol::NoDeadline
+                    }
+                    Message::End(..) => false,
+                    _ => message.request() == request,
+                });
+                if next.held[request].phase == Phase::Asking {
+                    self.send_ends(&mut next, request, 0);
+                    next.held[request].phase = Phase::Over;
+                } else {
+                    self.renewal_is_over(&mut next, request);
+                }
+            }
+            Action::Arrive(message) => {
+                next.network.take(message);
+                self.arrive(&mut next, message);
+            }
+            Action::Lose(message) => next.network.take(message),
+            Action::Crash => {
+                next.network.drop_all(|message| {
+                    !matches!(
+                        message,
+                        Message::Take(..) | Message::End(..) | Message::Renew(..)
+                    )
+                });
+                for held in &mut next.held {
+                    if held.phase != Phase::New {
+                        (held.phase, held.is_doubtful) = (Phase::Over, true);
+                    }
+                }
+            }
+            Action::LoseData => {
+                for held in &mut next.held {
+                    let is_lost = held.charged != [0; 2] || held.lapse != [None; 2];
+                    held.is_doubtful |= is_lost;
+                    (held.lapse, held.charged) = ([None; 2], [0; 2]);
+                }
+            }
+            Action::Tick => {
+                // Deadlines are shorter than a tick.
+                next.network.drop_all(|message| match message {
+                    Message::Take(..) => true,
+                    Message::Renew(..) => self.protocol != Protocol::NoDeadline,
+                    _ => false,
+                });
+                for held in &mut next.held {
+                    for lapse in held.lapse.iter_mut().flatten() {
+                        *lapse = lapse.saturating_sub(1);
+                    }
+                }
+            }
+        }
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::properties()
+    }
+}
