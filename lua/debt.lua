@@ -25,16 +25,6 @@ local function weighed(owed, from, to, most)
   return units * to + part
 end
 
--- The same, rounded down.
-local function weighed_down(owed, from, to)
-  if from == to then return owed end
-  local units = math.floor(owed / from)
-  if units >= math.floor(9007199254740991 / to) then return 9007199254740991 end
-  local rest, part = owed % from, 0
-  if rest <= math.floor(9007199254740991 / to) then part = math.floor(rest * to / from) end
-  return units * to + part
-end
-
 -- How long until `weight` of what is owed is paid off, in us from `now`; nothing takes no time.
 local function time_to_pay(weight, at, now, pay)
   if weight == 0 then return 0 end
@@ -79,12 +69,6 @@ function debt.check(key, now, cost, quota)
   }
 end
 
--- By how much the debt is above the capacity, in units rounded up.
-function debt.excess(verdict, _, quota)
-  local weight = quota[2]
-  return math.ceil(math.max(0, verdict.owed - quota[1] * weight) / weight)
-end
-
 -- The times to live that were given in this call.
 local kept = {}
 
@@ -110,33 +94,9 @@ function debt.give_back(key, now, cost, quota, receipt)
   end
 end
 
--- How fast a quota pays off, as a word.
-function debt.pace(quota)
-  return string.format('%d/%d', quota[2], quota[3])
-end
-
 -- How long so many units take to be paid off.
 function debt.time(cost, quota)
   return math.ceil(cost * quota[2] / quota[3])
-end
-
--- The receipt by which a reservation of the time `charged` is given back if its own does not tell what is owed: charges of
--- several paces may have paid it off, or too many others have given back. So much of it is surely still owed as the fastest
--- would have left if nothing else had been owed.
-function debt.bounded(receipt, paces, cost, quota, charged, now)
-  local weight, pay = quota[2], quota[3]
-  local unpaid, elapsed = cost * weight, math.max(0, now - charged)
-  for _, pace in ipairs(paces) do
-    local its_weight, its_pay = string.match(pace, '^(%d+)/(%d+)$')
-    its_weight, its_pay = its_weight + 0, its_pay + 0
-    local left = 0
-    if cost <= math.floor(9007199254740991 / its_weight) then
-      local owed = cost * its_weight
-      if elapsed < math.ceil(owed / its_pay) then left = weighed_down(owed - elapsed * its_pay, its_weight, weight) end
-    end
-    unpaid = math.min(unpaid, left)
-  end
-  return math.min(receipt, now + 1 + math.floor(unpaid / pay))
 end
 
 -- A cost from an answer may exceed the room.

@@ -31,19 +31,17 @@ local function terms_at(word)
 end
 
 local function commit(charge, id)
-  local own = charge.terms
-  local algorithm, cost, quota = own.algorithm, own.cost, own.quota
-  algorithm.commit(charge.key, now, cost, quota, charge.verdict, id)
-  local unsettled_key = charge.unsettled_key
-  if unsettled_key then reservations.add(unsettled_key, id, cost, algorithm, quota, now, own.lease) end
+  local own, verdict = charge.terms, charge.verdict
+  if charge.held_key then return holds.commit(charge.held_key, charge.key, now, own, verdict, id) end
+  own.algorithm.commit(charge.key, now, own.cost, own.quota, verdict)
 end
 
 -- Nothing is charged to it now.
 local function keep(charge)
   local own = charge.terms
   local keeps = own.algorithm.keep or bound
-  keeps(charge.key, charge.matters)
-  if charge.unsettled_key then reservations.bound(charge.unsettled_key, own.algorithm, own.quota, now, own.lease) end
+  if charge.held_key ~= charge.key then keeps(charge.key, charge.matters) end
+  if charge.held_key then holds.bound(charge.held_key, now, own, charge.verdict) end
 end
 
 local function refused(charge)
@@ -58,7 +56,7 @@ local function too_late()
 end
 
 -- Decides by the keys from `key` to `last_key`, and the words from `word` on, if the deadline has not passed: "deadline", or
--- "deadline ID" of a request that holds a place or reserves.
+-- "deadline ID" of a request that takes holds.
 local function decide(key, last_key, told, word)
   local deadline, id = tonumber(told), nil
   if not deadline then
@@ -72,18 +70,19 @@ local function decide(key, last_key, told, word)
   while key <= last_key do
     local own, limit_key = terms_at(word), KEYS[key]
     word, key = own.behind, key + 1
-    local verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
+    local held_key, verdict
+    if own.lease == 0 then
+      verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
+    else
+      held_key = limit_key
+      if not own.algorithm.frees then held_key, key = KEYS[key], key + 1 end
+      verdict = holds.check(held_key, limit_key, now, own)
+    end
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
-    local charge = { key = limit_key, terms = own, verdict = verdict, matters = verdict.reset }
-    local lease = own.lease
-    if lease > 0 then
-      charge.unsettled_key = KEYS[key]
-      key = key + 1
-      local unsettled = reservations.unsettled(charge.unsettled_key, own.algorithm, own.quota, now, lease)
-      verdict.settling = not verdict.allowed and unsettled > 0
-        and verdict.remaining + unsettled >= own.cost + own.algorithm.excess(verdict, now, own.quota)
-    end
+    local charge = { key = limit_key, held_key = held_key, terms = own, verdict = verdict }
+    -- Without holds.
+    charge.matters = verdict.matters or verdict.reset
     if own.span ~= 0 then
       charge.block_key = KEYS[key]
       key = key + 1

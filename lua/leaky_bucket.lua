@@ -1,7 +1,14 @@
 -- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/leaky_bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
-local leaky_bucket = { numbers = 4, commit = debt.commit, excess = debt.excess, keep = debt.keep }
+local leaky_bucket = {
+  numbers = 4,
+  queues = true,
+  commit = debt.commit,
+  keep = debt.keep,
+  counts = debt.counts,
+  time = debt.time,
+}
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)

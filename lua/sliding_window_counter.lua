@@ -75,13 +75,6 @@ function sliding_window_counter.check(key, now, cost, quota)
   }
 end
 
-function sliding_window_counter.excess(verdict, now, quota)
-  local limit, steps, previous = quota[1], quota[2] / quota[3], verdict.previous
-  if previous > math.floor(9007199254740991 / (2 * steps)) then return largest_count end
-  local left = steps - math.floor(math.max(0, now - verdict.start) / quota[3])
-  return math.max(0, verdict.current + math.ceil(previous * left / steps) - limit)
-end
-
 function sliding_window_counter.commit(key, now, cost, quota, verdict)
   local window, start, previous = quota[2], verdict.start, verdict.previous
   -- A cost that is known afterwards may be of any size.

@@ -154,10 +154,6 @@ function sliding_window_log.check(key, now, cost, quota)
   }
 end
 
-function sliding_window_log.excess(verdict, _, quota)
-  return math.max(0, verdict.live - quota[1])
-end
-
 function sliding_window_log.commit(key, now, cost, quota, verdict)
   -- Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
   local stamp = math.max(now, verdict.last or now)

@@ -5,11 +5,8 @@ algorithms.token_bucket = {
   numbers = 4,
   check = debt.check,
   commit = debt.commit,
-  excess = debt.excess,
   keep = debt.keep,
   give_back = debt.give_back,
   counts = debt.counts,
-  pace = debt.pace,
   time = debt.time,
-  bounded = debt.bounded,
 }

@@ -1,8 +1,6 @@
 //! What every algorithm can do, and what is to be known of it.
 
-use crate::{
-    Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Pace, QuotaError, Receipt, Verdict,
-};
+use crate::{Calendar, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
 ///
@@ -34,18 +32,6 @@ pub trait Algorithm {
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
 
-    /// As [`Algorithm::commit`], for the request with this ID. Only an algorithm that counts what requests hold needs it.
-    fn commit_held(
-        &self,
-        state: &mut Self::State,
-        cost: u64,
-        _hold: HoldId,
-        now: Micros,
-        verdict: &mut Verdict,
-    ) {
-        self.commit(state, cost, now, verdict);
-    }
-
     /// Charges a cost that is known afterwards, whether or not it fits: what is beyond the capacity counts too. Numbers
     /// that would not stay exact are cut to the largest that do.
     fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
@@ -58,15 +44,10 @@ pub trait Algorithm {
     /// all before it, would have stopped to count.
     fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
 
-    /// How fast a charge is paid off. None if it is not paid off, or if requests cannot reserve. A receipt says when all is paid
-    /// off at this pace.
-    fn pace(&self) -> Option<Pace> {
+    /// Returns the time in which these units leave, in us, if units leave one after the other. None if they leave together, at
+    /// [`counts_until`](Self::counts_until).
+    fn time(&self, _units: u64) -> Option<Micros> {
         None
-    }
-
-    /// As [`Algorithm::give_back`], of what the request with the receipt's ID was charged.
-    fn give_back_held(&self, state: &mut Self::State, cost: u64, receipt: Receipt, now: Micros) {
-        self.give_back(state, cost, receipt.until, now);
     }
 
     /// The time from which the state is as good as a fresh one.
@@ -92,7 +73,7 @@ pub trait Algorithm {
         None
     }
 
-    /// For how long a running request holds a slot that is not renewed, in us; none: it holds nothing.
+    /// The time after which a running request's hold lapses unless it is renewed, in us. None if a request is charged.
     fn lease(&self) -> Option<Micros> {
         None
     }

@@ -1,18 +1,16 @@
-//! `concurrency`: so many requests under way at a time.
+//! `concurrency`: a number of requests under way at a time.
 //!
-//! Admits cost c when the slots taken + c <= the limit. A slot is a lease: it is given back when its request has ended,
-//! renewed while that lasts, and lapses if nobody does either. Each slot has the ID of its request, by which a lost one is
-//! taken again. Promise: at most the limit at any time. The other writing of this file is `lua/concurrency.lua`.
+//! Admits cost c when the held units + c <= the limit. It counts [holds](crate::KeyHolds) alone. Their ends and lapses charge
+//! no unit. Promise: at most the limit at any time. The other writing of this file is
+//! `lua/concurrency.lua`.
 
 use crate::numbers::{at_most, window_quota, written_span};
-use crate::{
-    Algorithm, ConcurrencySlots, Hold, HoldId, Micros, Mode, Numbers, QuotaError, Receipt, Verdict,
-};
+use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
-/// The most slots of one key: so many entries may be kept in Redis.
+/// The largest limit of one key, in holds that Redis keeps.
 const LARGEST: u64 = 1_000_000;
 
-/// When to ask again: nobody knows when the next request ends.
+/// When to ask again: the end of the next request is not known.
 const RETRY_AFTER: Micros = 1_000_000;
 
 /// The quota of a concurrency limit.
@@ -23,7 +21,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// At most `limit` at a time, each slot for `lease` us unless it is renewed.
+    /// At most `limit` at a time. A hold lapses after `lease` us unless it is renewed.
     ///
     /// # Errors
     ///
@@ -34,95 +32,62 @@ impl Concurrency {
         Ok(Self { limit, lease })
     }
 
-    /// How long a slot lasts that is not renewed, in us.
+    /// The time after which a hold lapses unless it is renewed, in us.
     pub const fn lease(&self) -> Micros {
         self.lease
-    }
-
-    fn hold(&self, slots: &mut ConcurrencySlots, units: u64, id: HoldId, now: Micros) {
-        let lease = self.lease;
-        slots.hold(Hold { id, units, lease }, now + lease, now);
     }
 }
 
 impl Algorithm for Concurrency {
-    type State = ConcurrencySlots;
+    type State = ();
 
-    // Slots are not lent in slices.
+    // Holds are not lent in slices.
     const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
 
     fn capacity(&self) -> u64 {
         self.limit
     }
 
-    /// The verdict's `reset` is the time until the last slot lapses, if none is renewed.
-    fn check(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros) -> Verdict {
-        let taken = slots.taken(self.lease, now);
-        let remaining = self.limit.saturating_sub(taken);
-        let allowed = cost <= remaining;
+    fn check(&self, (): &mut (), cost: u64, _now: Micros) -> Verdict {
+        let allowed = cost <= self.limit;
         Verdict {
             allowed,
-            settling: false,
-            remaining,
-            reset: slots.last().saturating_sub(now),
+            remaining: self.limit,
             retry_after: if allowed { 0 } else { RETRY_AFTER },
-            delay: 0,
+            ..Verdict::default()
         }
     }
 
-    /// Of a request without an ID.
-    fn commit(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros, verdict: &mut Verdict) {
-        self.commit_held(slots, cost, HoldId::default(), now, verdict);
-    }
-
-    fn commit_held(
-        &self,
-        slots: &mut ConcurrencySlots,
-        cost: u64,
-        hold: HoldId,
-        now: Micros,
-        verdict: &mut Verdict,
-    ) {
-        self.hold(slots, cost, hold, now);
+    fn commit(&self, (): &mut (), cost: u64, _now: Micros, verdict: &mut Verdict) {
         verdict.remaining -= cost;
-        verdict.reset = slots.last() - now;
     }
 
-    /// Of a request without an ID, in place of what was charged so before. Takes no more slots than a limit can have.
-    fn charge(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros) {
-        self.hold(slots, cost.min(LARGEST), HoldId::default(), now);
+    fn charge(&self, (): &mut (), _cost: u64, _now: Micros) {}
+
+    fn excess(&self, (): &(), _now: Micros) -> u64 {
+        0
     }
 
-    fn excess(&self, slots: &ConcurrencySlots, now: Micros) -> u64 {
-        let taken = slots.clone().taken(self.lease, now);
-        taken.saturating_sub(self.limit)
-    }
+    fn give_back(&self, (): &mut (), _cost: u64, _receipt: Micros, _now: Micros) {}
 
-    /// Of a request without an ID.
-    fn give_back(&self, slots: &mut ConcurrencySlots, _cost: u64, _receipt: Micros, _now: Micros) {
-        slots.give_back(HoldId::default());
-    }
-
-    fn give_back_held(
-        &self,
-        slots: &mut ConcurrencySlots,
-        _cost: u64,
-        receipt: Receipt,
-        _now: Micros,
-    ) {
-        slots.give_back(receipt.hold);
-    }
-
-    fn expires(&self, slots: &ConcurrencySlots) -> Micros {
-        slots.last()
+    fn expires(&self, (): &()) -> Micros {
+        0
     }
 
     fn numbers(&self, _now: Micros) -> Numbers {
-        [self.limit, self.lease].into()
+        [self.limit].into()
     }
 
     fn period(&self) -> Micros {
         self.lease
+    }
+
+    fn time(&self, _units: u64) -> Option<Micros> {
+        Some(RETRY_AFTER)
+    }
+
+    fn counts_until(&self, at: Micros) -> Micros {
+        at
     }
 
     fn written(&self) -> String {

@@ -11,11 +11,9 @@
 //!
 //! The other writing of this file is `lua/debt.lua`.
 
-mod pace;
 mod rate;
 mod weights;
 
-pub use pace::Pace;
 use weights::{largest_capacity, weigh, weighed};
 
 use crate::Verdict;
@@ -82,6 +80,11 @@ impl Meter {
     /// The time in which a full debt is paid off, in us.
     pub const fn period(&self) -> Micros {
         self.full
+    }
+
+    /// Returns the time in which these units are paid off, in us.
+    pub(crate) const fn time(&self, units: u64) -> Micros {
+        (units * self.weight).div_ceil(self.pay)
     }
 
     /// How many units are paid off in `span` us, rounded up.

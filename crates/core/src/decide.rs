@@ -1,6 +1,6 @@
 //! Several limits as one decision: all are checked, then all are charged, or none.
 
-use crate::{Block, HoldId, Micros, Quota, Reservations, State, Verdict};
+use crate::{Block, Hold, HoldId, KeyHolds, Micros, Quota, State, Verdict};
 
 /// One limit of a request: its quota, the state of its key, and what the request costs there.
 #[derive(Debug)]
@@ -17,16 +17,16 @@ pub struct Slot<'a> {
     pub block: Option<Block>,
     /// Until when the key is refused; 0 or any time that has passed if it is not.
     pub blocked_until: Micros,
-    /// How long a charge is only a reservation, in us, if what it costs is known afterwards; then it must be settled.
-    pub reserves: Option<Micros>,
-    /// The ID of what this request holds: a place, or a reservation. No other request under the key has it.
+    /// The time after which the request's hold lapses unless it is renewed, in us. None: the request is charged at once.
+    pub lease: Option<Micros>,
+    /// The ID of this request's hold. No other request under the key has it.
     pub hold: HoldId,
-    /// The reservations that are not settled.
-    pub unsettled: Reservations,
+    /// The holds of requests under the key.
+    pub holds: KeyHolds,
 }
 
 impl<'a> Slot<'a> {
-    /// A limit that is enforced and does not block.
+    /// A limit that is enforced and does not block. Its requests hold units if the quota has a lease.
     pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
@@ -35,24 +35,43 @@ impl<'a> Slot<'a> {
             observed: false,
             block: None,
             blocked_until: 0,
-            reserves: None,
+            lease: quota.lease(),
             hold: HoldId::default(),
-            unsettled: Reservations::default(),
+            holds: KeyHolds::default(),
         }
     }
 
-    /// What this limit says on its own, as [`crate::Algorithm::check`].
+    /// Returns this limit's verdict on its own, as [`crate::Algorithm::check`]. Held units count as used.
     pub fn check(&mut self, now: Micros) -> Verdict {
-        let mut verdict = self.quota.check(&mut self.state, self.cost, now);
-        if let Some(lease) = self.reserves {
-            let unsettled = self.unsettled.unsettled(lease, now);
-            verdict.settling = !verdict.allowed && unsettled > 0 && {
-                let excess = self.quota.excess(&self.state, now);
-                verdict.remaining + unsettled >= self.cost + excess
-            };
-        }
+        let mut verdict = match self.holds.is_empty() {
+            true => self.quota.check(&mut self.state, self.cost, now),
+            false => self.check_beside(now),
+        };
         if let Some(block) = &self.block {
             block.check(&mut self.blocked_until, now, &mut verdict);
+        }
+        verdict
+    }
+
+    fn check_beside(&mut self, now: Micros) -> Verdict {
+        self.charge_lapsed(now);
+        let (quota, cost, held) = (self.quota, self.cost, self.holds.units());
+        let (units, capacity) = (cost.saturating_add(held), quota.capacity());
+        let mut verdict = quota.check(&mut self.state, units.min(capacity), now);
+        if held == 0 {
+            return verdict;
+        }
+        let left = verdict.remaining.saturating_sub(held);
+        verdict.allowed = cost <= left;
+        verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
+        verdict.remaining = left;
+        // As if all that is held were charged now.
+        if units > capacity {
+            verdict.retry_after = quota.later(verdict.retry_after, units - capacity, now);
+        }
+        verdict.reset = quota.later(verdict.reset, held, now);
+        if verdict.allowed && quota.is_queue() {
+            verdict.delay = verdict.reset;
         }
         verdict
     }
@@ -67,12 +86,17 @@ impl<'a> Slot<'a> {
     }
 
     fn commit(&mut self, now: Micros, verdict: &mut Verdict) {
-        let state = &mut self.state;
-        self.quota
-            .commit_held(state, self.cost, self.hold, now, verdict);
-        if let Some(lease) = self.reserves {
-            let (HoldId(id), cost) = (self.hold, self.cost);
-            self.unsettled.add(id, cost, lease, self.quota, now);
+        if let Some(lease) = self.lease {
+            let (id, units) = (self.hold, self.cost);
+            self.holds.take(Hold { id, units, lease }, now);
+            verdict.remaining -= units;
+            verdict.reset = self.quota.later(verdict.reset, units, now);
+            return;
+        }
+        self.quota.commit(&mut self.state, self.cost, now, verdict);
+        let held = self.holds.units();
+        if held > 0 {
+            verdict.reset = self.quota.later(verdict.reset, held, now);
         }
     }
 
@@ -82,32 +106,29 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is given
-    /// back. If it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and its verdict's
-    /// `reset` together. If others have given back since then, or plans of several paces have reserved, less is given back. Changes
-    /// nothing, and says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
-    pub fn settle(&mut self, id: u64, used: u64, until: Micros, now: Micros) -> bool {
-        let Some(reserved) = self.unsettled.take(id, until) else {
-            return false;
-        };
-        let unused = reserved.units.saturating_sub(used);
-        let until = reserved.bounded(unused, self.quota, now);
-        self.unsettled
-            .refunded(&reserved, unused, until, self.quota, now);
-        self.come_to(reserved.units, used, until, now);
-        true
+    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts.
+    fn charge_lapsed(&mut self, now: Micros) {
+        let lease = self.lease.unwrap_or(Micros::MAX - now);
+        let (units, lapse) = self.holds.sweep(lease, now);
+        if units > 0 && self.quota.counts_until(lapse) > now {
+            self.charge(units, now);
+        }
     }
 
-    /// Corrects a charge of `reserved` that has come to `used`, as [`Slot::settle`].
-    pub fn come_to(&mut self, reserved: u64, used: u64, until: Micros, now: Micros) {
-        if let Some(unused) = reserved.checked_sub(used).filter(|unused| *unused > 0) {
-            self.quota.give_back(&mut self.state, unused, until, now);
+    fn charge(&mut self, units: u64, now: Micros) {
+        // A clock that stepped back is noticed by a check.
+        self.quota.check(&mut self.state, 1, now);
+        self.quota.charge(&mut self.state, units, now);
+    }
+
+    /// Ends the hold with this ID: it is dropped, and `used` is charged, whether or not it fits. Returns false
+    /// if there is no such hold: it ended before, has lapsed, or was lost.
+    pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
+        let is_held = self.holds.end(id);
+        if is_held && used > 0 {
+            self.charge(used, now);
         }
-        if let Some(rest) = used.checked_sub(reserved).filter(|rest| *rest > 0) {
-            // A clock that stepped back is noticed by a check.
-            self.quota.check(&mut self.state, 1, now);
-            self.quota.charge(&mut self.state, rest, now);
-        }
+        is_held
     }
 }
 

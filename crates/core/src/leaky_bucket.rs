@@ -73,6 +73,10 @@ impl Algorithm for LeakyBucket {
         }
     }
 
+    fn time(&self, units: u64) -> Option<Micros> {
+        Some(self.meter.time(units))
+    }
+
     fn expires(&self, state: &Debt) -> Micros {
         self.meter.paid(state)
     }

@@ -3,8 +3,8 @@
 //! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
 
 use crate::{
-    Algorithm, Calendar, ConcurrencySlots, Counter, Counts, Debt, HoldId, Micros, Mode, Numbers,
-    Pace, QuotaError, Rate, Receipt, Stamps, Verdict, WindowCount, WindowPair,
+    Algorithm, Calendar, Counter, Counts, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps,
+    Verdict, WindowCount, WindowPair,
 };
 
 macro_rules! quota {
@@ -74,9 +74,9 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => Algorithm::period(quota),)+ }
             }
 
-            /// As [`Algorithm::pace`].
-            pub fn pace(&self) -> Option<Pace> {
-                match self { $(Self::$algorithm(quota) => quota.pace(),)+ }
+            /// As [`Algorithm::time`].
+            fn time(&self, units: u64) -> Option<Micros> {
+                match self { $(Self::$algorithm(quota) => quota.time(units),)+ }
             }
 
             /// As [`Algorithm::counts_until`].
@@ -151,21 +151,9 @@ macro_rules! quota {
 
             /// As [`Algorithm::commit`].
             pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
-                self.commit_held(state, cost, HoldId::default(), now, verdict);
-            }
-
-            /// As [`Algorithm::commit_held`].
-            pub fn commit_held(
-                &self,
-                state: &mut State,
-                cost: u64,
-                hold: HoldId,
-                now: Micros,
-                verdict: &mut Verdict,
-            ) {
                 match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit_held(state, cost, hold, now, verdict),)+
-                    (quota, state) => { *state = quota.fresh(); quota.commit_held(state, cost, hold, now, verdict) }
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
+                    (quota, state) => { *state = quota.fresh(); quota.commit(state, cost, now, verdict) }
                 }
             }
 
@@ -202,14 +190,8 @@ macro_rules! quota {
 
             /// As [`Algorithm::give_back`].
             pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
-                let hold = HoldId::default();
-                self.give_back_held(state, cost, Receipt { until: receipt, hold }, now);
-            }
-
-            /// As [`Algorithm::give_back_held`].
-            pub fn give_back_held(&self, state: &mut State, cost: u64, receipt: Receipt, now: Micros) {
                 match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back_held(state, cost, receipt, now),)+
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back(state, cost, receipt, now),)+
                     // Nothing was charged to it.
                     (_, _) => {}
                 }
@@ -242,7 +224,7 @@ macro_rules! algorithms {
             sliding_window_log: SlidingWindowLog(Stamps) needs [],
             sliding_window_counter: SlidingWindowCounter(WindowPair) needs [],
             calendar_window: CalendarWindow(WindowCount) needs [],
-            concurrency: Concurrency(ConcurrencySlots) needs ["places"],
+            concurrency: Concurrency(()) needs [],
         }
     };
 }
@@ -256,6 +238,15 @@ impl Quota {
         match self.window_name() {
             None => self.algorithm().to_owned(),
             Some(window) => format!("{}/{window}", self.algorithm()),
+        }
+    }
+
+    /// Returns the `reset` or `retry_after` in us, given its value `wait` without these units. At most the capacity
+    /// counts.
+    pub(crate) fn later(&self, wait: Micros, units: u64, now: Micros) -> Micros {
+        match self.time(units.min(self.capacity())) {
+            Some(time) => wait + time,
+            None => wait.max(self.counts_until(now) - now),
         }
     }
 

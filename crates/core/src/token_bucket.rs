@@ -3,7 +3,7 @@
 //! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
 //! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
 
-use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, Pace, QuotaError, Rate, Verdict};
+use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
 /// The quota of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ impl Algorithm for TokenBucket {
         self.meter.give_back(state, cost, receipt, now);
     }
 
-    fn pace(&self) -> Option<Pace> {
-        Some(self.meter.pace())
+    fn time(&self, units: u64) -> Option<Micros> {
+        Some(self.meter.time(units))
     }
 
     fn expires(&self, state: &Debt) -> Micros {
@@ -81,8 +81,7 @@ impl Algorithm for TokenBucket {
     }
 
     fn reset_with(&self, reset: Micros, units: u64) -> Micros {
-        let [_, weight, pay, _] = self.meter.numbers();
-        reset + (units * weight).div_ceil(pay)
+        reset + self.meter.time(units)
     }
 
     fn debt_of(&self, reset: Micros) -> u64 {

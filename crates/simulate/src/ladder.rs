@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use foldhash::fast::RandomState;
-use tidegate_core::{HoldId, Micros, Quota, Receipt};
+use tidegate_core::{HoldId, Micros, Quota};
 use tidegate_store::Limit;
 use tidegate_tower::RuleCharge;
 
@@ -48,7 +48,6 @@ pub(crate) struct Ladder {
 
 struct Hold {
     key: u32,
-    cost: u64,
     /// The steps that hold it: one bit each.
     steps: u64,
 }
@@ -129,7 +128,7 @@ impl Ladder {
             self.touched.entry(key).or_default();
         }
         self.release(now);
-        // What a reservation comes to is charged at once.
+        // The real cost is charged at once.
         let cost = match charge.limit.reserves() {
             Some(_) => asked.used(charge).unwrap_or(charge.cost),
             None => charge.cost,
@@ -151,7 +150,6 @@ impl Ladder {
             self.held.push(Reverse((end, self.next)));
             let hold = Hold {
                 key,
-                cost,
                 steps: admitted,
             };
             self.holds.insert(self.next, hold);
@@ -178,7 +176,7 @@ impl Ladder {
         }
     }
 
-    /// Gives back what requests held that have ended.
+    /// Ends what requests held that have ended.
     fn release(&mut self, now: Micros) {
         while let Some(Reverse((end, number))) = self.held.peek().copied() {
             if end > now {
@@ -191,12 +189,7 @@ impl Ladder {
             let Some(key) = self.keys.get_mut(hold.key as usize) else {
                 continue;
             };
-            let receipt = Receipt {
-                until: now,
-                hold: HoldId(number),
-            };
-            self.steps
-                .give_back(key, hold.steps, hold.cost, receipt, end);
+            self.steps.end(key, hold.steps, HoldId(number));
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, Micros, Mode, Quota};
+use tidegate_core::{Block, HoldId, Micros, Mode, Quota};
 use tidegate_redis::Word;
 
 /// The most limits that one request can be charged to.
@@ -119,8 +119,7 @@ impl Limit {
         self.made()
     }
 
-    /// As one whose charges are reservations, which are settled when it is known what a request has come to. One that is
-    /// neither settled nor renewed for `lease` us stays charged.
+    /// Lets requests hold their cost until they end. A hold that is neither ended nor renewed for `lease` us is charged.
     #[must_use]
     pub fn reserving(mut self, lease: Micros) -> Self {
         self.reserves = Some(lease);
@@ -147,8 +146,8 @@ impl Limit {
         self.mode
     }
 
-    /// Whether it counts the slots that running requests hold.
-    pub(crate) fn holds_slots(&self) -> bool {
+    /// Whether it counts running requests, and charges no cost.
+    pub(crate) fn counts_running(&self) -> bool {
         self.quota.lease().is_some()
     }
 
@@ -162,12 +161,12 @@ impl Limit {
         self.block
     }
 
-    /// For how long a charge is a reservation that is not renewed, in us; none: charges are final.
+    /// The lease of holds of a limit whose requests cost what their answers say, in us. None if requests are charged at once.
     pub const fn reserves(&self) -> Option<Micros> {
         self.reserves
     }
 
-    /// For how long an admitted request holds a slot or a reservation that is not renewed, in us; none: it holds nothing.
+    /// The time after which a hold of an admitted request lapses unless it is renewed, in us. None if requests take no holds.
     pub fn lease(&self) -> Option<Micros> {
         self.quota.lease().or(self.reserves)
     }
@@ -323,12 +322,17 @@ pub(crate) fn renew_hold_ids(at: Micros) {
 }
 
 /// An ID for what a request with these charges holds, in one decision; 0 if it holds nothing.
-pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
+pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
     let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();
     if !charges.iter().any(holds) {
-        return 0;
+        return HoldId(0);
     }
-    NEXT_HOLD.fetch_add(1, Ordering::Relaxed)
+    next_hold()
+}
+
+/// An ID for what a request holds.
+pub(crate) fn next_hold() -> HoldId {
+    HoldId(NEXT_HOLD.fetch_add(1, Ordering::Relaxed))
 }
 
 impl<'a> Charge<'a> {
@@ -337,12 +341,15 @@ impl<'a> Charge<'a> {
         LimitKey::of(self.limit, self.key)
     }
 
-    /// The keys of a charge: that of its state, and those of unsettled reservations and of a block, if the limit has any.
-    pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = Word> + use<'a> {
+    /// Returns the keys of a charge: of its state, of holds, and of a block, as far as the limit has these. With `is_held` the key of holds is
+    /// always there.
+    pub(crate) fn keys(&self, prefix: &str, is_held: bool) -> impl Iterator<Item = Word> + use<'a> {
         let key = self.redis_key(prefix);
-        let unsettled = self.limit.reserves.map(|_| unsettled_key(&key));
         let block = self.limit.block.map(|_| format!("{key}:block"));
-        let keys = std::iter::once(key).chain(unsettled).chain(block);
+        let is_held = is_held || self.limit.lease().is_some();
+        let held = is_held.then(|| format!("{key}:held"));
+        let state = (!self.limit.counts_running()).then_some(key);
+        let keys = state.into_iter().chain(held).chain(block);
         keys.map(Word::from)
     }
 
@@ -351,11 +358,6 @@ impl<'a> Charge<'a> {
     pub fn redis_key(&self, prefix: &str) -> String {
         key_of(prefix, self.limit.id(), &self.key)
     }
-}
-
-/// Where the unsettled reservations of a key are kept.
-pub(crate) fn unsettled_key(key: &str) -> String {
-    format!("{key}:unsettled")
 }
 
 /// The key of the notes of a limit that gateways count by themselves: the counts that each gateway has sent.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{HoldId, Micros, Verdict};
 
 use crate::{PerCharge, StoreError};
 
@@ -20,7 +20,7 @@ pub struct Source {
     /// Whether that was this process, and not Redis.
     pub here: bool,
     /// The ID of what the charge holds, if its limit holds something.
-    pub hold: u64,
+    pub hold: HoldId,
 }
 
 /// Whether the request goes on.
@@ -72,14 +72,14 @@ impl Decision {
             outcome: Outcome::Refused,
             via: Via::Remembered,
             now,
-            sources: Self::sources(verdicts.len(), now, false, 0),
+            sources: Self::sources(verdicts.len(), now, false, HoldId(0)),
             verdicts,
             call: None,
         }
     }
 
     /// The sources of a decision that was made at once, and whose charges hold something under this ID.
-    pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: u64) -> Sources {
+    pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: HoldId) -> Sources {
         Sources::from_elem(Source { at, here, hold }, charges)
     }
 }

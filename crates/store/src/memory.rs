@@ -1,10 +1,10 @@
 //! The memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! Before it decides, it sees to it that no slot of a running request lapses.
+//! Before it decides, it sees to it that no hold of a running request lapses.
 
 mod replay;
 
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{HoldId, Micros, Quota, Verdict};
 
 use crate::registry::Registry;
 pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
@@ -51,7 +51,7 @@ impl MemoryStore {
         let terms = |charge: &Charge<'_>| Terms::of(*charge.limit.quota());
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
-        // After a pause, slots may have lapsed that were just kept.
+        // After a pause, holds may have lapsed that were just kept.
         let is_right = |later: &Micros| !self.registry.may_lapse(*later);
         let clock = || Some(crate::now()).filter(is_right).unwrap_or(now);
         self.table.decide_by(charges, clock, terms)
@@ -79,12 +79,15 @@ impl MemoryStore {
         charge: &Charge<'_>,
         quota: &Quota,
         now: Micros,
-    ) -> (Verdict, u64) {
+    ) -> (Verdict, HoldId) {
         let terms = |_: &Charge<'_>| Terms::of(*quota);
         let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
         // One charge has one verdict.
         let verdict = decision.verdicts.into_iter().flatten().next();
-        let hold = decision.sources.first().map_or(0, |source| source.hold);
+        let hold = decision
+            .sources
+            .first()
+            .map_or(HoldId(0), |source| source.hold);
         (verdict.unwrap_or(NO_VERDICT), hold)
     }
 
@@ -134,13 +137,12 @@ impl MemoryStore {
         let is_refused = refusals.iter().any(Option::is_some);
         is_refused.then(|| Decision {
             via: Via::Store,
-            sources: Decision::sources(refusals.len(), now, true, 0),
+            sources: Decision::sources(refusals.len(), now, true, HoldId(0)),
             ..Decision::remembered(now, refusals.into_iter())
         })
     }
 
-    /// Forgets what was used under these keys, but for slots of requests that are running. What they used of a budget that
-    /// they shared for want of place stays.
+    /// Forgets the use of these keys, but not the holds of running requests. Their use of a budget that newcomers share stays.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         self.registry.forget_here(&self.table, crate::now(), || {
             for charge in charges {
@@ -151,6 +153,7 @@ impl MemoryStore {
 
     /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
     pub fn sweep(&self) {
+        self.registry.keep_here(&self.table, crate::now());
         self.table.sweep();
     }
 

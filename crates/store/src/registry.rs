@@ -1,4 +1,4 @@
-//! The registry of the slots and reservations that requests of this process hold.
+//! The registry of the holds of this process.
 
 mod here;
 mod hold;
@@ -29,14 +29,14 @@ pub(crate) struct Registry {
     // How many of them have an end of their own.
     kept: AtomicUsize,
     next: AtomicU64,
-    /// What is being given back and settled in Redis.
+    /// Ends that are being sent to Redis.
     pub(crate) on_the_way: AtomicUsize,
-    /// Settlements that Redis has not answered.
+    /// Ends that Redis has not answered.
     pub(crate) unanswered: Unanswered,
-    /// What of slots is counted in this process.
+    /// The holds that this process counts.
     here: Here,
     resetting: AtomicUsize,
-    /// Told if slots should be renewed at once.
+    /// Told if holds should be renewed at once.
     pub(crate) wanted: Notify,
     /// Who waits for settlements, by key.
     pub(crate) watchers: Watchers,
@@ -44,7 +44,7 @@ pub(crate) struct Registry {
     pub(crate) progress: Notify,
 }
 
-/// As long as this is kept, slots are being reset.
+/// Guard of a reset of holds.
 pub(crate) struct Resetting<'a>(&'a AtomicUsize);
 
 impl Drop for Resetting<'_> {
@@ -58,32 +58,30 @@ impl Registry {
     pub(crate) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut holds = self.holds.lock();
-        if hold.limit.holds_slots() {
-            self.here.added(&hold);
-            added(&hold);
-        }
+        self.here.added(&hold);
+        added(&hold);
         holds.insert(id, hold);
         id
     }
 
-    /// Looks at all that is held, while nothing is added or removed; is told whether slots are being reset.
+    /// Looks at all that is held, while nothing is added or removed; the flag: holds are being reset.
     pub(crate) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
         let mut holds = self.holds.lock();
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
     }
 
-    /// Slots under these keys are not known to be in Redis any more.
+    /// Holds under these keys are not known to be in Redis any more.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let key = hold.charge().limit_key();
             let is_of = |charge: &Charge<'_>| charge.limit_key() == key;
-            if hold.is_in_redis() && charges.iter().any(is_of) {
+            if matches!(hold.home, Home::Redis) && charges.iter().any(is_of) {
                 hold.renewed = None;
             }
         }
     }
 
-    /// No server is sure to have all slots until this is dropped: some are being reset.
+    /// No server is sure to have all holds until this is dropped: some are being reset.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)
@@ -134,10 +132,9 @@ impl Registry {
     pub(crate) fn end(&self, id: u64, used: Option<u64>, memory: &Table) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
-        let used = used.unwrap_or(hold.cost);
-        // A reservation has an ID, by which it is found whatever becomes of the renewal.
-        let is_place = hold.limit.reserves().is_none();
-        if is_place && matches!(hold.state, State::Renewing) {
+        let used = hold.used(used);
+        // A renewal that comes later would take it again.
+        if matches!(hold.state, State::Renewing) {
             hold.state = State::Ended(used);
             // Here it is free at once.
             self.here.drop_copy(hold, memory);
@@ -148,7 +145,7 @@ impl Registry {
         Some((hold, used))
     }
 
-    /// What is due to be renewed, which from now on is being renewed. Slots are also due if `is_lost` says so.
+    /// What is due to be renewed, which from now on is being renewed. Holds of `concurrency` are also due if `is_lost` says so.
     pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
         let is_due = |hold: &Hold| {

@@ -58,17 +58,17 @@ impl Store {
     }
 
     /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full
-    /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone. Slots of running requests are
-    /// taken again: here at once, in other gateways by their next renewal.
+    /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone. Running requests take their
+    /// holds again: here at once, in other gateways by their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.reset(charges),
-            Self::Redis(store) if charges.iter().any(|charge| charge.limit.holds_slots()) => {
+            Self::Redis(store) if charges.iter().any(|charge| charge.limit.lease().is_some()) => {
                 let resetting = store.registry().resetting();
-                self.lose_slots(charges);
+                self.lose(charges);
                 let reset = store.reset(charges).await;
                 // One of them may have been renewed before.
-                self.lose_slots(charges);
+                self.lose(charges);
                 drop(resetting);
                 self.renew_due().await;
                 reset?;

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
-use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
+use tidegate_core::{Hold, HoldId, Micros, Quota, Slot, State, Verdict, decide};
 
 use crate::charge::{LimitKey, hold_of};
 use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
-pub(crate) use shard::{Held, Settlement};
+pub(crate) use shard::Held;
 use shard::{Room, Shard};
 
 const MAX_SHARDS: usize = 64;
@@ -112,7 +112,6 @@ impl Table {
         let asked = charges.iter().zip(&mut own_terms);
         for ((place, (charge, terms)), known) in places.iter_mut().zip(asked).zip(known) {
             let quota = &terms.quota;
-            let used = terms.used.take();
             let held = match known {
                 Some(held) => held,
                 None => {
@@ -122,11 +121,7 @@ impl Table {
                     held
                 }
             };
-            let held = Held {
-                state: stricter(quota, held.state, used, now),
-                blocked_until: held.blocked_until.max(terms.blocked_until),
-                ..held
-            };
+            let held = terms.elsewhere.restrict(quota, held, now);
             slots.push(held.slot(charge, quota, hold));
         }
         let mut decided = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
@@ -160,7 +155,7 @@ impl Table {
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
-        receipt: Receipt,
+        receipt: Micros,
         now: Micros,
     ) {
         let (shard, key) = self.locate(charge);
@@ -170,44 +165,23 @@ impl Table {
             .give_back(&key, quota, cost, receipt, now);
     }
 
-    /// Settles the reservation with this receipt, which was made by this quota: `used` is what it has come to.
-    pub(crate) fn settle(&self, charge: &Charge<'_>, quota: &Quota, receipt: Receipt, used: u64) {
-        let settlement = Settlement {
-            quota,
-            receipt,
-            used,
-            now: crate::now(),
-        };
-        self.settle_at(charge, &settlement);
-    }
-
-    pub(crate) fn settle_at(&self, charge: &Charge<'_>, settlement: &Settlement<'_>) {
-        let (shard, key) = self.locate(charge);
-        self.shards.at(shard).settle(key, charge, settlement);
-    }
-
-    /// Holds the reservation with this ID for another lease; when it lapses then, if it is there.
-    pub(crate) fn extend(
+    /// Ends the hold with this ID, which was taken by this quota, and charges the real cost.
+    pub(crate) fn end(
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
-        id: u64,
+        hold: HoldId,
+        used: u64,
         now: Micros,
-    ) -> Option<Micros> {
+    ) {
         let (shard, key) = self.locate(charge);
-        let lease = charge.limit.lease()?;
         let mut shard = self.shards.at(shard);
-        let extended = shard.change(&key, quota, now, |held| {
-            let extended = held.unsettled.extend(id, now + lease, now);
-            extended.then_some(now + lease)
-        });
-        extended.flatten()
+        shard.end(&key, charge, quota, (hold, used), now);
     }
 
-    /// Holds the slots with this ID for another lease from `now` on; they are taken again if they are missing. When they lapse
-    /// then. They count as what the request costs, also beyond the quota: a reload, or a gateway that leaves, may raise this
-    /// gateway's share while the request runs.
-    pub(crate) fn hold_slots(
+    /// Renews the hold with this ID. It is taken again if it is missing. Returns when it lapses then. It counts as what the request
+    /// costs, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share while the request runs.
+    pub(crate) fn renew(
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
@@ -217,9 +191,7 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let (units, lease) = (charge.cost, charge.limit.lease()?);
         let hold = Hold { id, units, lease };
-        self.shards
-            .at(shard)
-            .hold_slots(key, charge, quota, hold, now);
+        self.shards.at(shard).renew(key, charge, quota, hold, now);
         Some(now + lease)
     }
 
@@ -231,8 +203,8 @@ impl Table {
             Some(held) => (held, Room::Own),
             None => shard.take_new(key, charge, &terms.quota, now),
         };
-        let held = terms.restrict(held, now);
-        let mut slot = held.slot(charge, &terms.quota, 0);
+        let held = terms.elsewhere.restrict(&terms.quota, held, now);
+        let mut slot = held.slot(charge, &terms.quota, HoldId(0));
         let verdict = slot.check_and_block(now);
         shard.put(key, charge.origin, room, slot, None);
         verdict
@@ -243,8 +215,8 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| Held::fresh(&terms.quota));
-        let held = terms.restrict(held, now);
-        let mut slot = held.slot(charge, &terms.quota, 0);
+        let held = terms.elsewhere.restrict(&terms.quota, held, now);
+        let mut slot = held.slot(charge, &terms.quota, HoldId(0));
         Outlook {
             now,
             verdict: slot.check(now),
@@ -334,26 +306,40 @@ struct Place {
 pub(crate) struct Terms {
     /// The quota; a cost that it can never fit counts as all of it.
     pub(crate) quota: Quota,
-    /// What is known to be used from elsewhere; it counts if it is more than what is known here.
+    /// Use and holds from elsewhere, which count if they exceed those of this process.
+    pub(crate) elsewhere: Elsewhere,
+}
+
+/// The use of a key according to Redis's last answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// The state.
     pub(crate) used: Option<State>,
-    /// Until when it is known from elsewhere to be blocked; 0: it is not.
+    /// The units that running requests hold, and the time for which these count, in us.
+    pub(crate) held: Option<(u64, Micros)>,
+    /// The end of a block; 0 if there is none.
     pub(crate) blocked_until: Micros,
 }
 
 impl Terms {
     /// This quota, and nothing from elsewhere.
-    pub(crate) const fn of(quota: Quota) -> Self {
+    pub(crate) fn of(quota: Quota) -> Self {
         Self {
             quota,
-            used: None,
-            blocked_until: 0,
+            elsewhere: Elsewhere::default(),
         }
     }
+}
 
-    /// Restricts the state of a key by these terms.
-    fn restrict(&mut self, held: Held, now: Micros) -> Held {
+impl Elsewhere {
+    /// Restricts the state of a key.
+    fn restrict(&mut self, quota: &Quota, mut held: Held, now: Micros) -> Held {
+        if let Some((all, lease)) = self.held {
+            // Own holds are counted one by one.
+            held.holds.count_others(all, lease, now);
+        }
         Held {
-            state: stricter(&self.quota, held.state, self.used.take(), now),
+            state: stricter(quota, held.state, self.used.take(), now),
             blocked_until: held.blocked_until.max(self.blocked_until),
             ..held
         }
@@ -366,11 +352,6 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
     let Some(mut used) = used else {
         return own;
     };
-    if let (State::Concurrency(places), State::Concurrency(all)) = (&mut own, &used) {
-        // Own places are known one by one.
-        places.count_others(all, now);
-        return own;
-    }
     if quota.expires(&own) <= now {
         return used;
     }

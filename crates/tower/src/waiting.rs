@@ -10,7 +10,7 @@ mod reply;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::Verdict;
+use tidegate_core::{HoldId, Verdict};
 use tidegate_store::{
     Charge, Decision, Outcome, Outlook, PerCharge, SettlementWatch, Source, Store, Via,
 };
@@ -292,7 +292,7 @@ fn refusal(
     let source = Source {
         at: now,
         here: false,
-        hold: 0,
+        hold: HoldId(0),
     };
     Decision {
         outcome: Outcome::Refused,
@@ -327,7 +327,7 @@ fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision
             .map(|outlook| Source {
                 at: outlook.map_or(0, |outlook| outlook.now),
                 here: false,
-                hold: 0,
+                hold: HoldId(0),
             })
             .collect(),
         call: None,

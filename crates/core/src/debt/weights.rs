@@ -23,23 +23,6 @@ pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
     units * to + part
 }
 
-/// As [`weighed`], rounded down.
-pub(super) fn weighed_down(owed: u64, from: u64, to: u64) -> u64 {
-    if from == to {
-        return owed;
-    }
-    let (units, rest) = (owed / from, owed % from);
-    if units >= MAX_EXACT / to {
-        return MAX_EXACT;
-    }
-    let part = if rest <= MAX_EXACT / to {
-        rest * to / from
-    } else {
-        0
-    };
-    units * to + part
-}
-
 /// The greatest capacity that fits this rate; 0 if none does. Whatever fits, less fits too.
 pub(super) fn largest_capacity(rate: Rate) -> u64 {
     let (mut fits, mut too_large) = (0, MAX_SPAN + 1);

@@ -10,8 +10,7 @@
 //! - `calendar`: windows that are not equally long
 //! - `debts`: costs that are known afterwards, and go beyond the capacity
 //! - `given_back`: charges that are taken back
-//! - `places`: requests under way at a time, and leases that lapse
-//! - `reservations`: what is charged for good once it is known
+//! - `holds`: units that requests set aside until they end
 //! - `traffic`: quotas and traffic to try them on
 
 #![expect(
@@ -27,8 +26,7 @@ mod changed;
 mod clock;
 mod debts;
 mod given_back;
-mod places;
-mod reservations;
+mod holds;
 mod traffic;
 mod verdicts;
 mod windows;

@@ -17,7 +17,7 @@ async fn keys(redis: &RedisServer) -> Vec<String> {
 
 /// When each place under a key lapses.
 async fn scores(redis: &RedisServer, key: &str) -> Vec<u64> {
-    let members = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
+    let members = ["ZRANGEBYSCORE", key, "0", "+inf", "WITHSCORES"];
     let found = redis.command(&members).await;
     let found = found.as_array().iter().skip(1).step_by(2);
     found.map(|score| score.as_str().parse().unwrap()).collect()

@@ -5,7 +5,7 @@
 //! are made up: they are charged with what it has admitted.
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
+use tidegate_core::{Block, HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict, decide};
 
 /// The most charges that are kept of a key of which only the smallest quota is asked.
 const MOST: usize = 16;
@@ -41,6 +41,8 @@ pub(super) enum KeySteps {
         states: Box<[State]>,
         /// Until when the key is blocked.
         blocked: Box<[Micros]>,
+        /// What requests hold.
+        holds: Box<[KeyHolds]>,
     },
 }
 
@@ -50,11 +52,10 @@ type Charged = SmallVec<[(Micros, u64); 1]>;
 impl Steps {
     /// These quotas, which are the same with larger and larger capacities.
     pub(super) fn new(quotas: Vec<Quota>, block: Option<Block>) -> Self {
-        let is_held = |quota: &Quota| quota.lease().is_some();
         let grow = |pair: &[Quota]| {
             pair[0].capacity() <= pair[1].capacity() && pair[1].is_as_fast(&pair[0])
         };
-        let together = if block.is_some() || quotas.iter().any(is_held) {
+        let together = if block.is_some() || quotas.iter().any(holds) {
             Together::No
         } else if !quotas.windows(2).all(grow) {
             // A pace that was rounded.
@@ -93,6 +94,12 @@ impl Steps {
                 KeySteps::Apart {
                     states: self.quotas.iter().map(Quota::fresh).collect(),
                     blocked: vec![0; blocked].into(),
+                    holds: self
+                        .quotas
+                        .iter()
+                        .filter(|it| holds(it))
+                        .map(|_| KeyHolds::default())
+                        .collect(),
                 }
             }
         }
@@ -109,32 +116,43 @@ impl Steps {
             }
             *key = self.apart(state, charged);
         }
-        let KeySteps::Apart { states, blocked } = key else {
+        let KeySteps::Apart {
+            states,
+            blocked,
+            holds,
+        } = key
+        else {
             return 0;
         };
         let mut admitted = 0;
         for (index, quota) in self.quotas.iter().enumerate() {
             let state = &mut states[index];
             let allowed = cost <= quota.capacity()
-                && match self.block {
-                    None => {
+                && match (blocked.get_mut(index), holds.get_mut(index)) {
+                    (None, None) => {
                         let mut verdict = quota.check(state, cost, now);
                         if verdict.allowed {
-                            quota.commit_held(state, cost, id, now, &mut verdict);
+                            quota.commit(state, cost, now, &mut verdict);
                         }
                         verdict.allowed
                     }
-                    Some(_) => {
+                    (mut blocked, mut holds) => {
                         let own = std::mem::replace(state, quota.fresh());
                         let mut slots = [Slot {
                             block: self.block,
-                            blocked_until: blocked[index],
+                            blocked_until: blocked.as_deref().copied().unwrap_or(0),
                             hold: id,
+                            holds: holds.as_deref_mut().map(std::mem::take).unwrap_or_default(),
                             ..Slot::new(quota, own, cost)
                         }];
                         let allowed = decide(&mut slots, now, &mut [Verdict::default()]);
                         let [slot] = slots;
-                        blocked[index] = slot.blocked_until;
+                        if let Some(until) = &mut blocked {
+                            **until = slot.blocked_until;
+                        }
+                        if let Some(held) = &mut holds {
+                            **held = slot.holds;
+                        }
                         *state = slot.state;
                         allowed
                     }
@@ -193,24 +211,18 @@ impl Steps {
         KeySteps::Apart {
             states: std::iter::once(first.clone()).chain(others).collect(),
             blocked: Box::default(),
+            holds: Box::default(),
         }
     }
 
-    /// Gives back what a request held at these of them.
-    pub(super) fn give_back(
-        &self,
-        key: &mut KeySteps,
-        steps: u64,
-        cost: u64,
-        receipt: Receipt,
-        now: Micros,
-    ) {
-        let KeySteps::Apart { states, .. } = key else {
+    /// Ends what a request held at these of them.
+    pub(super) fn end(&self, key: &mut KeySteps, steps: u64, hold: HoldId) {
+        let KeySteps::Apart { holds, .. } = key else {
             return;
         };
-        for (index, quota) in self.quotas.iter().enumerate() {
+        for (index, held) in holds.iter_mut().enumerate() {
             if steps & (1 << index) != 0 {
-                quota.give_back_held(&mut states[index], cost, receipt, now);
+                held.end(hold);
             }
         }
     }
@@ -222,17 +234,27 @@ impl Steps {
         let is_over = match &*key {
             KeySteps::Calm { charged, .. } if !charged.spilled() => false,
             KeySteps::Calm { state, .. } => quotas.next().is_some_and(|it| is_over(it, state)),
-            KeySteps::Apart { states, blocked } => {
+            KeySteps::Apart {
+                states,
+                blocked,
+                holds,
+            } => {
                 quotas
                     .zip(states)
                     .all(|(quota, state)| is_over(quota, state))
                     && blocked.iter().all(|until| *until <= now)
+                    && holds.iter().all(|held| held.last() <= now)
             }
         };
         if is_over {
             *key = self.fresh();
         }
     }
+}
+
+/// Whether requests of a quota hold units.
+fn holds(quota: &Quota) -> bool {
+    quota.lease().is_some()
 }
 
 #[cfg(test)]
@@ -308,7 +330,8 @@ mod tests {
             for quota in quotas(&mut random) {
                 let steps = Steps::new(around(quota), None);
                 let mut key = steps.fresh();
-                let mut alone: Vec<State> = steps.quotas().iter().map(Quota::fresh).collect();
+                let slot = |quota| Slot::new(quota, Quota::fresh(quota), 1);
+                let mut alone: Vec<Slot<'_>> = steps.quotas().iter().map(slot).collect();
                 let mut now = 1_795_000_000 * SECOND + random.below(SECOND);
                 let most = [1_000, SECOND / 10, 5 * SECOND][random.below(3) as usize];
                 let usual = 1 + random.below(most);
@@ -324,21 +347,14 @@ mod tests {
                         1
                     };
                     let mut expected = 0;
-                    for (index, quota) in steps.quotas().iter().enumerate() {
-                        if cost > quota.capacity() {
+                    for (index, slot) in alone.iter_mut().enumerate() {
+                        if cost > slot.quota.capacity() {
                             continue;
                         }
-                        let mut verdict = quota.check(&mut alone[index], cost, now);
-                        if verdict.allowed {
-                            quota.commit_held(
-                                &mut alone[index],
-                                cost,
-                                HoldId(nth),
-                                now,
-                                &mut verdict,
-                            );
-                            expected |= 1 << index;
-                        }
+                        (slot.cost, slot.hold) = (cost, HoldId(nth));
+                        let slots = std::slice::from_mut(slot);
+                        let allowed = decide(slots, now, &mut [Verdict::default()]);
+                        expected |= u64::from(allowed) << index;
                     }
                     let admitted = steps.ask(&mut key, cost, HoldId(nth), now);
                     assert_eq!(admitted, expected, "{quota:?} at {nth}");

@@ -10,6 +10,9 @@ use super::Limit;
 /// Where the cost stands, which each charge has of its own.
 pub(crate) const COST: usize = 1;
 
+/// Where the lease stands.
+pub(crate) const LEASE: usize = 4;
+
 /// The algorithm, the cost, the limit's ways, and the quota's numbers; those of a calendar are only places for them.
 pub(super) fn of(limit: &Limit) -> Arc<[Word]> {
     let number = |number: u64| Word::interned(number.to_string());
@@ -26,7 +29,7 @@ pub(super) fn of(limit: &Limit) -> Arc<[Word]> {
             }) => number(span),
             Some(Block { span, extend: true }) => Word::interned(format!("-{span}")),
         },
-        number(limit.reserves().unwrap_or(0)),
+        number(limit.lease().unwrap_or(0)),
     ];
     words.extend(limit.quota().numbers(0).iter().copied().map(number));
     words.into()

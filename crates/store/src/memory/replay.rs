@@ -1,14 +1,13 @@
 //! What requests hold at given times: for those who replay requests of the past.
 
-use tidegate_core::{HoldId, Micros, Receipt};
+use tidegate_core::Micros;
 
 use super::MemoryStore;
-use crate::table::Settlement;
 use crate::{Charge, Decision};
 
 impl MemoryStore {
-    /// Ends what the charge with this index holds by `decision`, at a given time. `used` is what a reservation has come to; none: all
-    /// of it.
+    /// Ends what the charge with this index holds by `decision`, at a given time. `used` is what its request has come to. None: the reserved
+    /// units.
     pub fn end_at(
         &self,
         (charge, index): (&Charge<'_>, usize),
@@ -16,40 +15,26 @@ impl MemoryStore {
         used: Option<u64>,
         now: Micros,
     ) {
-        let verdicts = decision.verdicts.iter().zip(&decision.sources);
-        let Some((Some(verdict), source)) = verdicts.into_iter().nth(index) else {
-            return;
-        };
-        let quota = charge.limit.quota();
-        let receipt = Receipt {
-            until: source.at + verdict.reset,
-            hold: HoldId(source.hold),
-        };
-        if charge.limit.reserves().is_none() {
-            return self.table.give_back(charge, quota, receipt, now);
+        if let Some(source) = decision.sources.get(index) {
+            let used = match charge.limit.counts_running() {
+                true => 0,
+                false => used.unwrap_or(charge.cost),
+            };
+            let quota = charge.limit.quota();
+            self.table.end(charge, quota, source.hold, used, now);
         }
-        let settlement = Settlement {
-            quota,
-            receipt,
-            used: used.unwrap_or(charge.cost),
-            now,
-        };
-        self.table.settle_at(charge, &settlement);
     }
 
-    /// Holds for another lease, from a given time on, what the charge with this index holds by `decision`.
+    /// Renews, at a given time, what the charge with this index holds by `decision`.
     pub fn renew_at(
         &self,
         (charge, index): (&Charge<'_>, usize),
         decision: &Decision,
         now: Micros,
     ) {
-        let source = decision.sources.get(index);
-        let hold = source.map_or(0, |source| source.hold);
-        let quota = charge.limit.quota();
-        match charge.limit.reserves() {
-            Some(_) => _ = self.table.extend(charge, quota, hold, now),
-            None => _ = self.table.hold_slots(charge, quota, HoldId(hold), now),
+        if let Some(source) = decision.sources.get(index) {
+            let quota = charge.limit.quota();
+            self.table.renew(charge, quota, source.hold, now);
         }
     }
 

@@ -1,12 +1,11 @@
-//! Settlements at given times: what a settlement changes is kept for as long as it counts.
+//! Ends of holds at given times: what an end changes is kept for as long as it counts.
 
 use tidegate_core::{
-    Calendar, CalendarWindow, FixedWindow, HoldId, Rate, Receipt, SlidingWindowCounter,
-    SlidingWindowLog, TokenBucket,
+    Calendar, CalendarWindow, FixedWindow, HoldId, Rate, SlidingWindowCounter, SlidingWindowLog,
+    TokenBucket,
 };
 
 use super::*;
-use crate::table::Settlement;
 use crate::{Key, Limit, OnFailure, Outcome};
 
 const SECOND: Micros = 1_000_000;
@@ -50,15 +49,11 @@ fn limits() -> [Limit; 5] {
     ]
 }
 
-/// A receipt, and the ID of what was reserved.
-type Reserved = (Micros, u64);
-
-/// Asks for `cost` at `now`; what was reserved, if it was admitted.
-fn ask(store: &MemoryStore, limit: &Limit, client: u8, cost: u64, now: Micros) -> Option<Reserved> {
+/// Asks for `cost` at `now`; the hold, if it was admitted.
+fn ask(store: &MemoryStore, limit: &Limit, client: u8, cost: u64, now: Micros) -> Option<HoldId> {
     let decision = store.decide_at(&[charge(limit, client, cost)], now);
     let admitted = decision.outcome == Outcome::Admitted;
-    let receipt = now + decision.verdicts[0].unwrap().reset;
-    admitted.then(|| (receipt, decision.sources[0].hold))
+    admitted.then(|| decision.sources[0].hold)
 }
 
 /// Asks for 5 at `from`, which come to `told` at `until`.
@@ -67,19 +62,10 @@ fn spend(store: &MemoryStore, limit: &Limit, told: u64, [from, until]: [Micros; 
     settle(store, limit, reserved, until, told);
 }
 
-/// What was reserved by 5 is settled at `now`: it has come to `used`.
-fn settle(store: &MemoryStore, limit: &Limit, reserved: Reserved, now: Micros, used: u64) {
-    let (receipt, id) = reserved;
-    let settlement = Settlement {
-        quota: limit.quota(),
-        receipt: Receipt {
-            until: receipt,
-            hold: HoldId(id),
-        },
-        used,
-        now,
-    };
-    store.table.settle_at(&charge(limit, 1, 5), &settlement);
+/// A hold of 5 ends at `now`: its request has come to `used`.
+fn settle(store: &MemoryStore, limit: &Limit, hold: HoldId, now: Micros, used: u64) {
+    let charge = charge(limit, 1, 5);
+    store.table.end(&charge, limit.quota(), hold, used, now);
 }
 
 /// Whether 50 fit at `now`, when all that has expired is dropped.
@@ -124,9 +110,9 @@ fn what_is_settled_after_the_window_turned_counts_until_the_next_turn() {
     }
 }
 
-/// Newcomers took the place of a key that had reserved little; what it comes to is charged all the same.
+/// Newcomers do not take the place of a key under which a request holds units, however few.
 #[test]
-fn a_key_that_lost_its_place_owes_what_its_request_came_to() {
+fn a_key_with_a_hold_keeps_its_place() {
     for limit in limits() {
         let store = MemoryStore::new(8);
         let now = START + SECOND;
@@ -134,7 +120,6 @@ fn a_key_that_lost_its_place_owes_what_its_request_came_to() {
         for client in 10..110 {
             ask(&store, &limit, client, 100, now);
         }
-        assert!(store.usage().evicted > 0);
         settle(&store, &limit, reserved, now, 1_100);
         let kind = limit.quota().algorithm();
         assert!(!has_room(&store, &limit, now + SECOND), "{kind}");

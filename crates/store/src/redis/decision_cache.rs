@@ -6,12 +6,10 @@
 //!
 //! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
 //! - [`larger`]: the waits of larger costs than the refused one
-//! - [`given_back`]: which refusals do not hold because what they were for was given back
 //! - [`doubts`]: calls about the other charges of a refused request
 //! - [`looks`]: the rate of these calls
 
 mod doubts;
-mod given_back;
 mod larger;
 mod looks;
 mod single_flight;
@@ -24,7 +22,6 @@ use crate::charge::{LimitKey, Recall};
 use crate::sharded::Sharded;
 use crate::{Charge, LastDecision};
 pub(super) use doubts::{Doubt, RefusedBy};
-use given_back::GivenBack;
 use larger::Larger;
 use looks::Looks;
 use single_flight::Waiters;
@@ -41,7 +38,6 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(super) struct DecisionCache {
     rows: Sharded<[Option<Seen>; KEYS]>,
     waiters: Waiters,
-    given_back: GivenBack,
     looks: Looks,
 }
 
@@ -92,7 +88,6 @@ impl Default for DecisionCache {
         Self {
             rows: Sharded::new(ROWS, Default::default),
             waiters: Waiters::default(),
-            given_back: GivenBack::default(),
             looks: Looks::default(),
         }
     }
@@ -111,13 +106,12 @@ impl DecisionCache {
             at: call.at,
             sent: call.sent,
             received: call.received,
-            holds: true,
+            // Held units may be free at any moment.
+            holds: !verdict.settling,
             asking: None,
         };
         let index = self.rows.index(&seen.key);
         let mut row = self.rows.at(index);
-        // It may have been refused for the sake of what was given back.
-        seen.holds = !self.given_back.concerns(call.sent, index);
         let is_own = |known: &Option<Seen>| known.is_some_and(|known| known.key == seen.key);
         let own = row.iter().position(is_own);
         let place = own.or_else(|| {
@@ -179,12 +173,7 @@ impl DecisionCache {
     /// `now` by this machine's clock.
     pub(super) fn state(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Option<State> {
         self.with(charge, |seen| {
-            let whole = u128::from(charge.limit.quota().capacity());
-            let left = u128::from(seen.verdict.remaining.min(charge.limit.quota().capacity()));
-            // Rounded down: what is left is shared, and nobody gets a part twice.
-            let left = left * u128::from(quota.capacity()) / whole.max(1);
-            let used = quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity());
-            let used = used.max(seen.debt(charge, quota));
+            let used = seen.used(charge, quota).max(seen.debt(charge, quota));
             if used == 0 {
                 return None;
             }
@@ -192,6 +181,16 @@ impl DecisionCache {
             let mut state = quota.fresh();
             quota.charge(&mut state, used, at);
             Some(state)
+        })
+    }
+
+    /// The units of `quota`, its share of the limit's own quota, that running requests held when Redis decided on a key last, and for
+    /// how long they may be held unless they are renewed, in us.
+    pub(super) fn held(&self, charge: &Charge<'_>, quota: &Quota) -> Option<(u64, Micros)> {
+        self.with(charge, |seen| {
+            let lease = charge.limit.lease()?;
+            let left = lease.checked_sub(micros(seen.received.elapsed()))?;
+            Some((seen.used(charge, quota), left))
         })
     }
 
@@ -252,6 +251,15 @@ impl DecisionCache {
 }
 
 impl Seen {
+    /// Returns the units of `quota`, a share of the limit's own, that were not left. The rest is rounded down, so that no two gateways get
+    /// a part.
+    fn used(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
+        let whole = charge.limit.quota().capacity();
+        let left = u128::from(self.verdict.remaining.min(whole));
+        let left = left * u128::from(quota.capacity()) / u128::from(whole.max(1));
+        quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity())
+    }
+
     /// Whether it decided on this charge's key, by this charge's numbers.
     fn is_of(&self, key: &LimitKey, charge: &Charge<'_>) -> bool {
         self.key == *key

@@ -2,11 +2,10 @@
 //! others wait.
 //!
 //! - [`remembered`]: decisions by new answers of Redis, and the calls that these need all the same
-//! - [`slots`]: the concurrency slots that running requests hold; [`settlements`]: what becomes of a charge
+//! - [`holds`]: calls after a decision
 
+mod holds;
 mod remembered;
-mod settlements;
-mod slots;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -208,7 +207,7 @@ impl Exact {
                 }
             }
             // No script can decide them at once.
-            None => Box::pin(caller.decide(charges, until, &self.access.cache)).await?,
+            None => Box::pin(caller.decide(charges, until)).await?,
         };
         Ok(self.noted(charges, decided))
     }
@@ -216,7 +215,7 @@ impl Exact {
     /// Waits until calls about these charges may be made.
     async fn prepare(&self, charges: &[Charge<'_>], until: Instant) -> Result<(), StoreError> {
         self.access.secret.check()?;
-        if charges.iter().any(|charge| charge.limit.holds_slots()) {
+        if charges.iter().any(|charge| charge.limit.counts_running()) {
             Box::pin(self.confirmed(charges, until)).await?;
         }
         Ok(())

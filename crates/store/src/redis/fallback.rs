@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{HoldId, Micros, Quota};
 use tidegate_redis::Gateways;
 
 use super::decision_cache::DecisionCache;
-use crate::table::Terms;
+use crate::table::{Elsewhere, Terms};
 use crate::{
     Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, Outlook, PerCharge, Sources,
     Verdicts, Via,
@@ -57,7 +57,10 @@ impl Fallback {
                 decided.then(|| local.next().flatten()).flatten()
             })
             .collect();
-        let hold = decision.sources.first().map_or(0, |source| source.hold);
+        let hold = decision
+            .sources
+            .first()
+            .map_or(HoldId(0), |source| source.hold);
         decision.sources = Decision::sources(charges.len(), decision.now, true, hold);
         decision.via = Via::Fallback;
         decision
@@ -66,7 +69,7 @@ impl Fallback {
     /// What a charge would meet here if it came alone, and the capacity of this gateway's share; charges nothing.
     pub(super) fn look(&self, charge: &Charge<'_>) -> (u64, Outlook) {
         let now = crate::now();
-        self.count_slots(std::slice::from_ref(charge), now);
+        self.count_running(std::slice::from_ref(charge), now);
         let terms = self.terms(charge, self.gateways.count(), now);
         let capacity = terms.quota.capacity();
         (capacity, self.memory.table().peek(charge, terms, now))
@@ -76,7 +79,7 @@ impl Fallback {
     /// the request exceeds.
     pub(super) fn check(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
-        self.count_slots(charges, now);
+        self.count_running(charges, now);
         let check = |charge: &Charge<'_>| {
             let is_local = charge.limit.on_failure() == OnFailure::Local;
             is_local.then(|| {
@@ -89,7 +92,7 @@ impl Fallback {
             via: Via::Fallback,
             now,
             verdicts: charges.iter().map(check).collect(),
-            sources: Decision::sources(charges.len(), now, true, 0),
+            sources: Decision::sources(charges.len(), now, true, HoldId(0)),
             call: None,
         }
     }
@@ -97,14 +100,14 @@ impl Fallback {
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
     fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
-        self.count_slots(charges, now);
+        self.count_running(charges, now);
         let terms = |charge: &Charge<'_>| self.terms(charge, gateways, now);
         self.memory.decide_by(charges, now, terms)
     }
 
-    /// Counts here the slots of running requests that Redis has admitted, if any of these limits has slots.
-    fn count_slots(&self, charges: &[Charge<'_>], now: Micros) {
-        if charges.iter().any(|charge| charge.limit.holds_slots()) {
+    /// Counts here the running requests that Redis has admitted, if any of these limits counts them.
+    fn count_running(&self, charges: &[Charge<'_>], now: Micros) {
+        if charges.iter().any(|charge| charge.limit.counts_running()) {
             let share = |limit: &Limit| self.share(limit);
             self.memory
                 .registry()
@@ -115,13 +118,25 @@ impl Fallback {
     /// By what a charge is decided here: a share of the quota, and what Redis last said of the key.
     fn terms(&self, charge: &Charge<'_>, gateways: u64, now: Micros) -> Terms {
         let quota = charge.limit.quota().divided(gateways);
-        // No other gateway has slots.
-        let is_known = charge.limit.holds_slots() && gateways == 1;
-        let used = || self.cache.state(charge, &quota, now);
+        let blocked_until = self.cache.blocked_until(charge, now);
+        let elsewhere = match charge.limit.counts_running() {
+            // No other gateway holds units.
+            true if gateways == 1 => Elsewhere::default(),
+            true => Elsewhere {
+                held: self.cache.held(charge, &quota),
+                ..Elsewhere::default()
+            },
+            false => Elsewhere {
+                used: self.cache.state(charge, &quota, now),
+                ..Elsewhere::default()
+            },
+        };
         Terms {
-            used: (!is_known).then(used).flatten(),
-            blocked_until: self.cache.blocked_until(charge, now),
             quota,
+            elsewhere: Elsewhere {
+                blocked_until,
+                ..elsewhere
+            },
         }
     }
 }

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{Receipt, Verdict};
+use tidegate_core::{Micros, Verdict};
 use tokio::task::AbortHandle;
 
 use held::{Held, Next};
@@ -51,7 +51,7 @@ pub(super) struct Taken {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChargedIn {
     /// In Redis, with this receipt.
-    Redis(Receipt),
+    Redis(Micros),
     /// In a slice.
     Slice(Spent),
 }

@@ -22,7 +22,7 @@ mod budgets;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Quota, Receipt};
+use tidegate_core::{HoldId, Micros, Quota};
 
 use super::exact::{Exact, Remembered};
 use super::fallback::Fallback;
@@ -95,7 +95,7 @@ impl Modes {
             via: Via::Here,
             now,
             verdicts: charges.iter().map(|_| None).collect(),
-            sources: Decision::sources(charges.len(), now, true, 0),
+            sources: Decision::sources(charges.len(), now, true, HoldId(0)),
             call: None,
         };
         let exact = Part::of(charges, |charge| charge.limit.mode() == Mode::Exact);
@@ -213,11 +213,8 @@ impl Modes {
                     let quota = charge.limit.quota();
                     let (verdict, hold) = self.fallback.memory.decide_one(charge, quota, now);
                     decision.sources[index].hold = hold;
-                    let receipt = Receipt {
-                        until: now + verdict.reset,
-                        hold: HoldId(hold),
-                    };
-                    Ok((Reply::Here(verdict), How::Here(*quota, receipt)))
+                    let receipt = now + verdict.reset;
+                    Ok((Reply::Here(verdict), How::Here(*quota, receipt, hold)))
                 }
             };
             let (said, how) = match said {
@@ -269,11 +266,8 @@ impl Modes {
             if let Some(verdict) = verdict.filter(|verdict| verdict.allowed) {
                 let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
-                let receipt = Receipt {
-                    until: part.now + verdict.reset,
-                    hold: HoldId(source.hold),
-                };
-                let how = How::Here(share, receipt);
+                let receipt = part.now + verdict.reset;
+                let how = How::Here(share, receipt, source.hold);
                 reserved.kept.push((*index, charge, how));
             }
         }
@@ -358,8 +352,8 @@ enum How {
     Leased(Taken),
     /// Among the counts of the window that started then.
     Synced(Micros),
-    /// In the memory store, by this quota.
-    Here(Quota, Receipt),
+    /// In the memory store, by this quota, with this receipt or as this hold.
+    Here(Quota, Micros, HoldId),
 }
 
 impl Reserved<'_> {
@@ -382,11 +376,11 @@ impl Drop for Reserved<'_> {
             match how {
                 How::Leased(taken) => self.modes.leased.give_back(charge, taken),
                 How::Synced(start) => self.modes.synced.give_back(charge, *start),
-                How::Here(quota, receipt) => {
-                    let memory = self.modes.fallback.memory.table();
-                    match charge.limit.reserves() {
-                        Some(_) => memory.settle(charge, quota, *receipt, 0),
-                        None => memory.give_back(charge, quota, *receipt, crate::now()),
+                How::Here(quota, receipt, hold) => {
+                    let (memory, now) = (self.modes.fallback.memory.table(), crate::now());
+                    match charge.limit.lease() {
+                        Some(_) => memory.end(charge, quota, *hold, 0, now),
+                        None => memory.give_back(charge, quota, *receipt, now),
                     }
                 }
             }

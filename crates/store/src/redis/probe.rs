@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::RedisStore;
 use super::leased::Lender;
+use super::script::arguments::Holding;
 use super::script::{self, Task};
 use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
@@ -216,7 +217,7 @@ impl RedisStore {
         };
         if charge.limit.lease().is_some() && verdict.allowed {
             let caller = &self.access.caller;
-            let call = caller.given_back(charge, &decision.sources[0], verdict);
+            let call = caller.ended(charge, decision.sources[0].hold, 0);
             let sent = timeout(self.access.timeout, caller.send(&call)).await;
             sent.unwrap_or(Err(StoreError::Timeout))?;
         }
@@ -247,7 +248,10 @@ fn probes<'a>(limits: impl Iterator<Item = &'a Limit>) -> Vec<Limit> {
             cost,
             origin: None,
         };
-        let kind = (script::number(Task::Decide, &[charge]), limit.mode());
+        let kind = (
+            script::number(Task::Decide, &[charge], Holding::None),
+            limit.mode(),
+        );
         if !kinds.contains(&kind) {
             kinds.push(kind);
             probes.push(probe);

@@ -11,6 +11,7 @@ use tidegate_core::Quota;
 use tidegate_redis::Scripts;
 
 use crate::Charge;
+use arguments::Holding;
 
 /// Makes [`ALGORITHMS`]: the parts of `lua/` that each algorithm needs, in the order of [`Quota::ALGORITHMS`].
 macro_rules! parts {
@@ -23,13 +24,13 @@ macro_rules! parts {
 }
 tidegate_core::algorithms!(parts);
 
-/// The parts for limits that block, and for those that reserve, whatever their algorithm.
+/// The parts for limits that block, and for those whose requests hold units, whatever their algorithm.
 const OTHERS: [&str; 2] = [
     include_str!("../../../../lua/block.lua"),
-    include_str!("../../../../lua/reservations.lua"),
+    include_str!("../../../../lua/holds.lua"),
 ];
 const BLOCK: usize = ALGORITHMS.len();
-const RESERVE: usize = BLOCK + 1;
+const HOLD: usize = BLOCK + 1;
 const PARTS: usize = ALGORITHMS.len() + OTHERS.len();
 const RECORD: &str = include_str!("../../../../lua/record.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
@@ -37,9 +38,7 @@ const DECIDE_ONE: &str = include_str!("../../../../lua/decide_one.lua");
 const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
-const SETTLE: &str = include_str!("../../../../lua/settle.lua");
-const EXTEND: &str = include_str!("../../../../lua/extend.lua");
-const RENEW: &str = include_str!("../../../../lua/renew.lua");
+const RENEW_OR_END: &str = include_str!("../../../../lua/hold.lua");
 const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
 /// What a script is for.
@@ -55,12 +54,8 @@ pub(super) enum Task {
     Look,
     /// Takes back what was charged.
     GiveBack,
-    /// Settles a reservation.
-    Settle,
-    /// Holds a reservation for longer.
-    Extend,
-    /// Renews places.
-    Renew,
+    /// Renews holds, or ends them.
+    Hold,
     /// Lends a slice of one limit's budget.
     Lease,
     /// Adds what a gateway has counted by itself.
@@ -68,15 +63,13 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 8] = [
         Self::Decide,
         Self::DecideMany,
         Self::Check,
         Self::Look,
         Self::GiveBack,
-        Self::Settle,
-        Self::Extend,
-        Self::Renew,
+        Self::Hold,
         Self::Lease,
         Self::Exchange,
     ];
@@ -105,9 +98,7 @@ impl Task {
                 DECIDE_ONE,
             ],
             Self::GiveBack => &[GIVE_BACK],
-            Self::Settle => &[SETTLE],
-            Self::Extend => &[EXTEND],
-            Self::Renew => &[RENEW],
+            Self::Hold => &[RENEW_OR_END],
             Self::Lease => &[LEASE],
             Self::Exchange => &[EXCHANGE],
         }
@@ -123,16 +114,17 @@ pub(super) fn all() -> Arc<Scripts> {
 }
 
 /// The number of the script that does this for these charges' algorithms.
-pub(super) fn number(task: Task, charges: &[Charge<'_>]) -> usize {
+pub(super) fn number(task: Task, charges: &[Charge<'_>], holding: Holding) -> usize {
     let combination = charges.iter().fold(0, |set, charge| {
         let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
-        let reserves = usize::from(charge.limit.reserves().is_some()) << RESERVE;
-        set | 1 << charge.limit.quota().algorithm_index() | blocks | reserves
+        let is_held = holding != Holding::None || charge.limit.lease().is_some();
+        let holds = usize::from(is_held) << HOLD;
+        set | 1 << charge.limit.quota().algorithm_index() | blocks | holds
     });
     task as usize * COMBINATIONS + combination
 }
 
-/// The number of the script that does this for these algorithms, of limits that neither block nor reserve.
+/// The number of the script that does this for these algorithms, of limits that neither block nor hold.
 pub(super) fn number_of_quotas<'a>(
     task: Task,
     quotas: impl IntoIterator<Item = &'a Quota>,

@@ -1,25 +1,24 @@
-//! Slots that are counted in this process: those of its own limits, and, while Redis does not answer, copies of those that
-//! belong in Redis.
+//! Holds that this process counts: those of its own limits, and copies of holds of `concurrency` while Redis does not answer.
 //!
-//! The memory store lets slots lapse, but not those of requests that are running. Before it decides at a time at which one may have
-//! lapsed, all of them are held for another lease. So neither a pause of the process nor a step of its clock loses a slot.
+//! In the memory store no hold of a running request lapses. Before it decides at a time at which one may have
+//! lapsed, all of them are renewed. So neither a pause of the process nor a step of its clock loses a hold.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use tidegate_core::{HoldId, Micros, Quota};
+use tidegate_core::{Micros, Quota};
 
 use super::Registry;
 use super::hold::{Hold, Home, State};
 use crate::Limit;
 use crate::table::Table;
 
-/// What of slots is counted here.
+/// The holds that are counted here.
 #[derive(Debug)]
 pub(super) struct Here {
-    // No slot lapses before, by the clock that decides.
+    // No hold lapses before, by the clock that decides.
     first: AtomicU64,
-    // Slots in Redis without a copy.
+    // Holds of `concurrency` in Redis without a copy.
     uncopied: AtomicUsize,
 }
 
@@ -33,11 +32,12 @@ impl Default for Here {
 }
 
 impl Here {
-    /// Its slots are in the list from now on.
+    /// It is in the list from now on.
     pub(super) fn added(&self, hold: &Hold) {
         match quota_of(hold) {
             Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
-            None => _ = self.uncopied.fetch_add(1, Relaxed),
+            None if hold.is_in_redis() => _ = self.uncopied.fetch_add(1, Relaxed),
+            None => {}
         }
     }
 
@@ -53,17 +53,17 @@ impl Here {
         if hold.is_in_redis()
             && let Some(quota) = hold.copy.take()
         {
-            memory.give_back(&hold.charge(), &quota, hold.receipt(), crate::now());
+            memory.end(&hold.charge(), &quota, hold.id, 0, crate::now());
             self.uncopied.fetch_add(1, Relaxed);
         }
     }
 
-    /// Holds all slots that are counted here for another lease from `now` on.
-    fn hold(&self, holds: &mut HashMap<u64, Hold>, memory: &Table, now: Micros) {
+    /// Renews all that is held here.
+    fn renew(&self, holds: &mut HashMap<u64, Hold>, memory: &Table, now: Micros) {
         let mut first = Micros::MAX;
         for hold in holds.values() {
             if let Some(quota) = quota_of(hold) {
-                let lapse = memory.hold_slots(&hold.charge(), &quota, HoldId(hold.id), now);
+                let lapse = memory.renew(&hold.charge(), &quota, hold.id, now);
                 first = first.min(lapse.unwrap_or(Micros::MAX));
             }
         }
@@ -71,22 +71,21 @@ impl Here {
     }
 }
 
-/// By which quota the slots are counted here, if they are.
+/// Returns the quota by which it is held here, if it is.
 fn quota_of(hold: &Hold) -> Option<Quota> {
     match hold.home {
-        _ if !hold.limit.holds_slots() => None,
         Home::Here(quota) => Some(quota),
         Home::Redis => hold.copy.as_deref().copied(),
     }
 }
 
 impl Registry {
-    /// Whether a slot may have lapsed at this time whose request is running.
+    /// Whether a hold may have lapsed at this time whose request is running.
     pub(crate) fn may_lapse(&self, now: Micros) -> bool {
         now >= self.here.first.load(Relaxed)
     }
 
-    /// Sees to it that no slot lapses here whose request is running, for a decision at `now`.
+    /// Sees to it that no hold lapses here whose request is running, for a decision at `now`.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if !self.may_lapse(now) {
             return;
@@ -94,12 +93,12 @@ impl Registry {
         self.with_all(|holds, _| {
             // Another decision may have done it.
             if now >= self.here.first.load(Relaxed) {
-                self.here.hold(holds, memory, now);
+                self.here.renew(holds, memory, now);
             }
         });
     }
 
-    /// Counts the slots here that belong in Redis, which does not answer. What of a limit is counted by is told by `share`.
+    /// Counts holds of `concurrency` here that belong in Redis, which does not answer, by this share of each limit.
     pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;
@@ -111,28 +110,27 @@ impl Registry {
                     self.here.uncopied.fetch_sub(1, Relaxed);
                 }
             }
-            self.here.hold(holds, memory, now);
+            self.here.renew(holds, memory, now);
         });
     }
 
-    /// Holds these slots here for another lease.
-    pub(crate) fn hold_here(&self, memory: &Table, hold: &Hold) {
+    /// Renews a hold here.
+    pub(crate) fn renew_here(&self, memory: &Table, hold: &Hold) {
         if let Some(quota) = quota_of(hold) {
-            let id = HoldId(hold.id);
-            let lapse = memory.hold_slots(&hold.charge(), &quota, id, crate::now());
+            let lapse = memory.renew(&hold.charge(), &quota, hold.id, crate::now());
             self.here
                 .first
                 .fetch_min(lapse.unwrap_or(Micros::MAX), Relaxed);
         }
     }
 
-    /// Has `forget` forget state of the memory store. The slots of running requests stay.
+    /// Has `forget` forget state of the memory store. The holds of running requests stay.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // Decisions wait until this is done.
             self.here.first.store(0, Relaxed);
             forget();
-            self.here.hold(holds, memory, now);
+            self.here.renew(holds, memory, now);
         });
     }
 }

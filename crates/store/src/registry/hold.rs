@@ -1,9 +1,9 @@
-//! One charge that a running request holds: a slot, or a reservation.
+//! One charge that a running request holds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Quota, Receipt};
+use tidegate_core::{HoldId, Micros, Quota};
 
 use crate::{Charge, Key, Limit};
 
@@ -25,21 +25,16 @@ pub(crate) struct Hold {
     pub(crate) key: Key,
     pub(crate) cost: u64,
     pub(crate) home: Home,
-    /// The ID of a reservation or of slots.
-    pub(crate) id: u64,
-    /// When it was charged, by the clock of its home.
-    pub(crate) charged: Micros,
-    /// The receipt of the charge.
-    pub(crate) receipt: Micros,
-    /// Of slots that this process counts: when they lapse, by its clock.
+    pub(crate) id: HoldId,
+    /// When it lapses, by the clock of its home.
     pub(crate) lapse: Micros,
     /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
     pub(crate) renewed: Option<Instant>,
-    /// Of slots in Redis: over which connection that was known.
+    /// The connection of the last renewal, of `concurrency` in Redis.
     pub(crate) connection: u64,
-    /// Of slots: whether Redis may have them.
+    /// Whether Redis may have it.
     pub(crate) may_be_there: bool,
-    /// Of slots in Redis: by which share this process counts them too, while it decides without Redis.
+    /// The share by which this process counts it too while it decides without Redis, of `concurrency` in Redis.
     pub(crate) copy: Option<Box<Quota>>,
     pub(crate) state: State,
     /// When it ends; none: with its request.
@@ -72,12 +67,21 @@ impl Hold {
         }
     }
 
-    /// By what its slots are given back.
-    pub(crate) fn receipt(&self) -> Receipt {
-        Receipt {
-            until: self.receipt,
-            hold: HoldId(self.id),
+    /// Returns the units to charge at its end. Without a known cost these are the reserved units.
+    pub(crate) fn used(&self, known: Option<u64>) -> u64 {
+        match self.limit.counts_running() {
+            true => 0,
+            false => known.unwrap_or(self.cost),
         }
+    }
+
+    /// Returns the time for which the end of a hold matters. Redis keeps a hold until a charge at its lapse counts no longer.
+    pub(crate) fn matters(&self) -> Duration {
+        let period = match self.limit.counts_running() {
+            true => 0,
+            false => self.limit.quota().period(),
+        };
+        self.lease() + Duration::from_micros(period)
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -89,9 +93,9 @@ impl Hold {
         self.renewed?.checked_add(self.lease() / 10 * 9)
     }
 
-    /// Whether it is slots that belong in Redis.
+    /// Whether it is of `concurrency` and belongs in Redis.
     pub(crate) fn is_in_redis(&self) -> bool {
-        self.limit.holds_slots() && matches!(self.home, Home::Redis)
+        self.limit.counts_running() && matches!(self.home, Home::Redis)
     }
 
     pub(crate) fn is_due(&self) -> bool {

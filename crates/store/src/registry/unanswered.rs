@@ -1,4 +1,4 @@
-//! Settlements that Redis has not answered yet, to be sent again until it does, or until they do not matter any more.
+//! Ends of holds that Redis has not answered yet, to be sent again until it does, or until they do not matter any more.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,7 +22,7 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// When a settlement stops to matter, and a number of its own.
 type Order = (Instant, u64);
 
-/// A reservation that has come to so much.
+/// The end of a hold, with the cost of its request.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     pub(crate) hold: Hold,
@@ -34,7 +34,7 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// A reservation has come to so much, which matters for so long.
+    /// Makes the end of a hold with this cost, which matters for this time.
     pub(crate) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
         let now = Instant::now();
         Self {

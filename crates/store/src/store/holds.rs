@@ -1,7 +1,7 @@
-//! What requests hold while they are under way: slots of `concurrency`, and reservations until they are settled.
+//! Holds of requests that are under way.
 //!
-//! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that. A gateway that lives renews what its
-//! requests hold. How it is kept is the stores' business; this is the list of it.
+//! Each hold lapses after a lease, so the holds of a dead gateway end. A gateway that lives renews what
+//! its requests hold. The stores keep the holds; this is the list of them.
 
 mod renewals;
 mod settlement_watch;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Quota};
+use tidegate_core::Quota;
 use tokio::time::MissedTickBehavior;
 
 use crate::charge::LimitKey;
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 256;
 /// How long between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
-/// What one admitted request holds. When it is dropped, its slots are free again, and its reservations stay charged.
+/// The holds of one admitted request. When this is dropped, each hold ends. Limits with a cost charge the reserved units.
 #[derive(Debug)]
 pub struct Holds {
     store: Store,
@@ -44,12 +44,12 @@ struct Held {
 }
 
 impl Holds {
-    /// Settles the reservations: `used` says what this request has come to under a limit, at which so much was reserved.
+    /// Ends the holds of limits with a cost: `used` returns the real cost under a limit, given the held units.
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         self.settle_known(|limit, reserved| Some(used(limit, reserved)));
     }
 
-    /// As [`settle`](Self::settle). A reservation stays if `used` does not know yet what the request has come to.
+    /// As [`settle`](Self::settle). A hold stays if `used` returns none.
     pub fn settle_known(&mut self, mut used: impl FnMut(&Limit, u64) -> Option<u64>) {
         for held in std::mem::take(&mut self.holds) {
             let reserves = held.limit.reserves();
@@ -93,7 +93,7 @@ impl Store {
         let said = decision.verdicts.iter().zip(&decision.sources);
         for ((limit, key, cost), (verdict, source)) in charged.zip(said) {
             let verdict = verdict.filter(|verdict| verdict.allowed);
-            let (Some(lease), Some(verdict)) = (limit.lease(), verdict) else {
+            let (Some(lease), Some(_)) = (limit.lease(), verdict) else {
                 continue;
             };
             let took = decision
@@ -106,8 +106,6 @@ impl Store {
                 cost,
                 home: self.home(limit, source, decision.via),
                 id: source.hold,
-                charged: source.at,
-                receipt: source.at + verdict.reset,
                 lapse: source.at + lease,
                 renewed: Instant::now().checked_sub(took),
                 connection: 0,
@@ -145,7 +143,7 @@ impl Store {
         }
     }
 
-    /// Renews what is held and due, ends what is held no longer, and sends settlements again that were not answered; to be
+    /// Renews holds that are due, ends holds whose time is over, and sends unanswered ends again; to be
     /// called every [`RENEW_EVERY`].
     pub async fn renew(&self) {
         for id in self.registry().over() {
@@ -222,26 +220,19 @@ impl Store {
 
     async fn give_up(&self, hold: Hold, used: u64) {
         self.end_copy(&hold);
-        match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) if hold.limit.reserves().is_none() => {
-                store.exact().free(&hold.charge(), HoldId(hold.id)).await;
-                self.settled(&hold.limit, hold.key);
+        match hold.home {
+            Home::Redis => {
+                let matters = hold.matters();
+                self.settle(Settlement::new(hold, used, matters)).await
             }
-            (Home::Redis, Self::Redis(_)) => {
-                let matters = self.matters(&hold, used);
-                self.settle(Settlement::new(hold, used, matters)).await;
-            }
-            _ => self.give_up_here(&hold, used),
-        }
+            Home::Here(_) => return self.give_up_here(&hold, used),
+        };
     }
 
     fn give_up_here(&self, hold: &Hold, used: u64) {
         if let Home::Here(quota) = &hold.home {
-            let (memory, charge) = (self.memory().table(), hold.charge());
-            match hold.limit.reserves() {
-                Some(_) => memory.settle(&charge, quota, hold.receipt(), used),
-                None => memory.give_back(&charge, quota, hold.receipt(), crate::now()),
-            }
+            let memory = self.memory().table();
+            memory.end(&hold.charge(), quota, hold.id, used, crate::now());
         }
         self.settled(&hold.limit, hold.key);
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{HoldId, Receipt};
+use tidegate_core::Micros;
 
 use crate::registry::Home;
 use crate::{Charge, Decision, Key, Limit, Outcome, PerCharge, Store};
@@ -23,7 +23,7 @@ struct Position {
     key: Key,
     cost: u64,
     home: Home,
-    receipt: Receipt,
+    receipt: Micros,
 }
 
 impl Position {
@@ -72,10 +72,7 @@ impl Store {
                 key,
                 cost,
                 home: self.home(limit, source, decision.via),
-                receipt: Receipt {
-                    until: source.at + verdict.reset,
-                    hold: HoldId(source.hold),
-                },
+                receipt: source.at + verdict.reset,
             })
         });
         let positions: PerCharge<Position> = positions.collect();

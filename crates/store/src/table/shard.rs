@@ -1,15 +1,12 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
+mod holds;
 mod occupancy;
 mod room;
-mod settle;
-mod slots;
-
-use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate_core::{HoldId, Micros, Quota, Reservations, Slot, State, Verdict};
+use tidegate_core::{HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict};
 
 use super::MemoryUse;
 use crate::Charge;
@@ -17,7 +14,6 @@ use crate::charge::{LimitKey, Origin};
 use occupancy::Occupancy;
 
 pub(super) use occupancy::Shared;
-pub(crate) use settle::Settlement;
 
 /// From this share of its quota on, in per mille, a key is not flushed for a newcomer.
 const KEPT_FROM: u16 = 500;
@@ -39,8 +35,8 @@ pub(crate) struct Held {
     pub(crate) state: State,
     /// Until when it is blocked; 0, or any time that has passed, if it is not.
     pub(crate) blocked_until: Micros,
-    /// The reservations that are not settled.
-    pub(crate) unsettled: Reservations,
+    /// What requests hold.
+    pub(crate) holds: KeyHolds,
 }
 
 impl Held {
@@ -49,12 +45,12 @@ impl Held {
         Self {
             state: slot.state,
             blocked_until: slot.blocked_until,
-            unsettled: slot.unsettled,
+            holds: slot.holds,
         }
     }
 
     /// The slot to decide a charge in, at a cost that the quota can fit. What it holds has this ID.
-    pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: u64) -> Slot<'q> {
+    pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: HoldId) -> Slot<'q> {
         Slot {
             quota,
             state: self.state,
@@ -62,9 +58,9 @@ impl Held {
             observed: charge.limit.is_observed(),
             block: charge.limit.block(),
             blocked_until: self.blocked_until,
-            reserves: charge.limit.reserves(),
-            hold: HoldId(hold),
-            unsettled: self.unsettled,
+            lease: charge.limit.lease(),
+            hold,
+            holds: self.holds,
         }
     }
 
@@ -72,14 +68,18 @@ impl Held {
         Self {
             state: quota.fresh(),
             blocked_until: 0,
-            unsettled: Reservations::default(),
+            holds: KeyHolds::default(),
         }
     }
 
     /// From when on nothing of it matters.
     fn expires(&self, quota: &Quota) -> Micros {
         let state = quota.expires(&self.state);
-        state.max(self.blocked_until).max(self.unsettled.last())
+        let expires = state.max(self.blocked_until);
+        match self.holds.last() {
+            0 => expires,
+            last => expires.max(last).max(quota.counts_until(last)),
+        }
     }
 }
 
@@ -99,13 +99,15 @@ impl Entry {
     fn new(slot: Slot<'_>, used: u16, origin: Option<Origin>) -> Self {
         let quota = slot.quota;
         let content = Held::of(slot);
-        Self {
+        let mut entry = Self {
             expires: content.expires(quota),
             used,
             content,
             held: false,
             origin,
-        }
+        };
+        entry.keep_needed();
+        entry
     }
 
     /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
@@ -130,7 +132,7 @@ impl Entry {
             // A refusal by other numbers, after a reload, keeps the expiry.
             self.expires = self.expires.max(expires);
         }
-        self.keep_blocked();
+        self.keep_needed();
     }
 
     /// Changes what is kept. It may then matter for longer, or its key have used more, or less.
@@ -139,13 +141,13 @@ impl Entry {
         self.expires = self.expires.max(self.content.expires(quota));
         let verdict = quota.check(&mut self.content.state, 1, now);
         self.used = share_used(quota, &verdict);
-        self.keep_blocked();
+        self.keep_needed();
         changed
     }
 
-    /// Whoever is blocked is not flushed.
-    fn keep_blocked(&mut self) {
-        if self.content.blocked_until > 0 {
+    /// A key that is blocked, or under which a request holds units, is not flushed.
+    fn keep_needed(&mut self) {
+        if self.content.blocked_until > 0 || self.content.holds.units() > 0 {
             self.used = KEPT_FROM.max(self.used);
         }
     }
@@ -169,8 +171,6 @@ pub(super) struct Shard {
     promised: usize,
     // Where the next search for a place starts.
     hand: usize,
-    // Reservations whose charges were forgotten, until they are settled. Each is one of a request that is under way.
-    forgotten: HashSet<u64>,
     usage: MemoryUse,
 }
 
@@ -183,7 +183,6 @@ impl Shard {
             occupancy: Occupancy::new(capacity),
             promised: 0,
             hand: 0,
-            forgotten: HashSet::new(),
             usage: MemoryUse::default(),
         }
     }
@@ -274,7 +273,7 @@ impl Shard {
         }
         let held = entry.take(quota, now);
         let is_blocked = held.blocked_until > now;
-        let mut slot = held.slot(charge, quota, 0);
+        let mut slot = held.slot(charge, quota, HoldId(0));
         let verdict = slot.check(now);
         entry.put(slot, None);
         Some((verdict, is_blocked))
@@ -286,24 +285,27 @@ impl Shard {
         (entry.expires > now).then(|| entry.content.clone())
     }
 
-    /// Changes what is kept under a key, or for newcomers together; nothing if there is nothing.
-    pub(super) fn change<T>(
+    /// Takes a charge back under a key, or for newcomers together.
+    pub(super) fn give_back(
         &mut self,
         key: &LimitKey,
         quota: &Quota,
+        cost: u64,
+        receipt: Micros,
         now: Micros,
-        change: impl FnOnce(&mut Held) -> T,
-    ) -> Option<T> {
+    ) {
         let own = self.entries.get_mut(key);
-        let entry = own.or_else(|| self.shared.get_mut(&key.shared()))?;
-        Some(entry.change(quota, now, change))
+        if let Some(entry) = own.or_else(|| self.shared.get_mut(&key.shared())) {
+            entry.change(quota, now, |held| {
+                quota.give_back(&mut held.state, cost, receipt, now);
+            });
+        }
     }
 
-    /// Forgets what was used under a key. Its reservations are settled by that.
+    /// Forgets the use and the holds of a key.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {
             self.occupancy.remove(key, entry.origin);
-            self.forgotten.extend(entry.content.unsettled.ids());
         }
     }
 

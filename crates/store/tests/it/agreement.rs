@@ -10,7 +10,7 @@ mod made_up;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{MAX_WINDOW, Micros, Reservations, Verdict};
+use tidegate_core::{KeyHolds, MAX_WINDOW, Micros, Verdict};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
@@ -140,7 +140,8 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
         state: limit.quota().fresh(),
         drops: 0,
         blocked_until: 0,
-        unsettled: Reservations::default(),
+        holds: KeyHolds::default(),
+        holds_drop: 0,
     };
     let mut states: Vec<Keys> = vec![plans.iter().map(|[plain, ..]| fresh(plain)).collect()];
     while seen.operations < each {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     PATIENCE, charge, connect, decides, error_of, every_algorithm, lendable, limit, quiet_window,
-    wait_for,
+    state_key, wait_for,
 };
 use crate::synced_kit::{Gateway, has_told, leaves, synced};
 
@@ -72,7 +72,7 @@ async fn its_client_alone_follows_on_failure() {
     let store = Arc::new(connect(&server.url(), PATIENCE).await);
     for quota in every_algorithm(5, quiet_window()) {
         let own = Arc::new(limit("own", quota));
-        let key = charge(&own, BAD, 1).redis_key("tidegate");
+        let key = state_key(&charge(&own, BAD, 1));
         for value in VALUES {
             server.command(&["DEL", &key]).await;
             assert!(!server.command(&plant(&key, value)).await.is_error());
@@ -99,7 +99,7 @@ async fn a_refusal_that_all_share_is_remembered_beside_it() {
     store.decide(&[everyone]).await;
     let refused = store.decide(&[charge(&shared, 1_000, 5)]).await;
     assert_eq!(refused.via, Via::Store);
-    let key = charge(&own, BAD, 1).redis_key("tidegate");
+    let key = state_key(&charge(&own, BAD, 1));
     server.command(&["SET", &key, "zzz"]).await;
     // A smaller cost is not refused from memory, and so is asked about together with the bad key.
     let smaller = store
@@ -118,7 +118,7 @@ async fn a_node_of_a_cluster_is_not_left_alone_for_it() {
     for client in 1..=ROUNDS * AT_ONCE {
         decides(&store, client).await;
     }
-    let key = charge(&own, BAD, 1).redis_key("tidegate");
+    let key = state_key(&charge(&own, BAD, 1));
     for node in 0..3 {
         // Those that do not have the slot say so.
         cluster.node(node).command(&["SET", &key, "zzz"]).await;
@@ -132,7 +132,7 @@ async fn slices_of_others_are_lent_and_settled_beside_it() {
     let store = Arc::new(connect(&server.url(), PATIENCE).await);
     for quota in lendable(5, quiet_window()) {
         let own = Arc::new(limit("own", quota).in_mode(Mode::Leased));
-        let key = charge(&own, BAD, 1).redis_key("tidegate");
+        let key = state_key(&charge(&own, BAD, 1));
         for (key, value) in [
             (key.clone(), VALUES[0]),
             (format!("{key}:slices"), VALUES[1]),
@@ -159,7 +159,7 @@ async fn counts_of_others_are_exchanged_beside_it() {
         let ask = async |client| gateway.decide(&[charge(&limit, client, 1)]).await;
         for (round, value) in (0..).zip(VALUES.into_iter().cycle()).take(6) {
             let (bad, others) = (1_000 * round, 1_000 * round + 1..1_000 * round + 21);
-            let key = charge(&limit, bad, 1).redis_key("tidegate");
+            let key = state_key(&charge(&limit, bad, 1));
             assert!(!server.command(&plant(&key, value)).await.is_error());
             // None of this waits, so all of it is told in one call.
             ask(bad).await;
@@ -193,7 +193,7 @@ async fn a_reset_clears_it_in_every_mode() {
     for quota in lendable(5, quiet_window()) {
         for mode in [Mode::Exact, Mode::Leased] {
             let own = limit("own", quota).in_mode(mode);
-            let key = charge(&own, BAD, 1).redis_key("tidegate");
+            let key = state_key(&charge(&own, BAD, 1));
             assert!(!server.command(&plant(&key, VALUES[0])).await.is_error());
             let bad = store.decide(&[charge(&own, BAD, 1)]).await;
             assert_eq!(bad.via, Via::Fallback);

@@ -8,7 +8,7 @@ use tidegate_testkit::{RedisConnection, RedisServer, Reply};
 
 use crate::support::{
     DAY, HOUR, MS, Random, SECOND, charge, error_of, every_algorithm, exact_store, limit, now,
-    quiet_window, wait_for,
+    quiet_window, state_key, wait_for,
 };
 
 /// A key may outlive its use by as long again, and so much.
@@ -48,10 +48,10 @@ async fn every_key_lives_as_long_as_it_matters_and_at_most_twice_that() {
             continue;
         }
         for (charge, verdict) in charges.iter().zip(decision.verdicts.iter().flatten()) {
-            let key = charge.redis_key("tidegate");
+            let key = state_key(charge);
             let need = Need {
                 from: decision.now,
-                until: decision.now + verdict.reset,
+                until: decision.now + charge.limit.lease().unwrap_or(verdict.reset),
             };
             seen += u64::from(need.check(&mut redis, &key).await);
             needed.insert(key, need);
@@ -79,7 +79,7 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
     for (client, quota) in (0..).zip(every_algorithm(3, HOUR)) {
         let limit = limit("ahead", quota);
         let charge = charge(&limit, client, 1);
-        let key = charge.redis_key("tidegate");
+        let key = state_key(&charge);
         let ahead = now() + DAY;
         let start = ahead - ahead % HOUR;
         let planted: Vec<String> = match quota {
@@ -94,9 +94,10 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
                 vec!["RPUSH".into(), stamp.clone(), stamp.clone(), stamp]
             }
             Quota::Concurrency(_) => {
-                let places = ["a", "b", "c"].map(|name| format!("{ahead} {name}"));
-                let words = places.iter().flat_map(|place| place.split(' '));
-                std::iter::once("ZADD")
+                let holds = ["a", "b", "c"].map(|id| format!("{ahead} {id}/1*1"));
+                let words = holds.iter().flat_map(|hold| hold.split(' '));
+                ["ZADD", "-3", "held"]
+                    .into_iter()
                     .chain(words)
                     .map(str::to_owned)
                     .collect()
@@ -112,7 +113,7 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
         assert!(verdict.reset <= 2 * HOUR && verdict.retry_after <= 2 * HOUR);
         let need = Need {
             from: decision.now,
-            until: decision.now + verdict.reset,
+            until: decision.now + limit.lease().unwrap_or(verdict.reset),
         };
         assert!(need.check(&mut redis, &key).await, "{key} is gone");
     }
@@ -141,10 +142,10 @@ async fn a_key_says_whose_it_is_only_to_who_knows() {
         let limit = limits.iter().find(|limit| limit.name() == name).unwrap();
         let kind = limit.quota().kind();
         let rest = key.split_once(&format!("}}:{name}:{kind}")).unwrap().1;
-        let expected = if name == limits[0].name() {
-            format!(":{}", "5e".repeat(16))
-        } else {
-            String::new()
+        let expected = match limit.lease() {
+            _ if name == limits[0].name() => format!(":{}", "5e".repeat(16)),
+            Some(_) => ":held".to_owned(),
+            None => String::new(),
         };
         assert_eq!(rest, expected, "{key}");
         *tags.entry(tag).or_default() += 1;

@@ -1,5 +1,7 @@
 //! Requests over several slots of a Redis Cluster: their refusals are remembered as those of one slot are.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -53,6 +55,58 @@ async fn what_redis_said_is_remembered_for_each_slot() {
     an_outage_goes_on_from_it(&cluster, &store).await;
 }
 
+/// Scripts that all nodes have run by now. Blocks, so that no task of this thread goes on meanwhile.
+fn scripts_run_so_far(cluster: &RedisCluster) -> u64 {
+    let of_node = |node: usize| {
+        let mut stream = TcpStream::connect(cluster.node(node).addr()).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("cmdstat_eval"));
+        let calls = lines.map(|line| {
+            let (_, rest) = line.split_once("calls=").unwrap();
+            rest.split_once(',').unwrap().0.parse::<u64>().unwrap()
+        });
+        calls.sum::<u64>()
+    };
+    (0..6).map(of_node).sum()
+}
+
+/// The request goes on after one script in each slot, and what it is charged follows behind it.
+#[tokio::test]
+async fn three_slots_cost_one_round_trip_before_the_upstream() {
+    let cluster = RedisCluster::start().await;
+    let store = connect(&cluster.url(), TIMEOUT).await;
+    for index in 0..7 {
+        let quota = every_algorithm(3, quiet_window())[index];
+        let limits = ["own", "zone", "all"].map(|name| limit(name, quota));
+        let clients = [CLIENT, 2, ALL];
+        let pairs = || limits.iter().zip(clients);
+        let charges: Vec<Charge<'_>> = pairs().map(|(it, client)| charge(it, client, 1)).collect();
+        // The nodes know the scripts afterwards, and nothing is under way.
+        let once = store.decide(&charges).await;
+        assert_eq!(once.outcome, Outcome::Admitted, "{quota:?}");
+        let are_left = async |left: u64| {
+            wait_for("the charges", async || {
+                let outlooks = store.peek(&charges).await.unwrap();
+                let is_left = outlooks.iter().all(|it| it.verdict.remaining == left);
+                is_left.then_some(())
+            })
+            .await;
+        };
+        are_left(2).await;
+        let before = scripts_run_so_far(&cluster);
+        let decision = store.decide(&charges).await;
+        let asked = scripts_run_so_far(&cluster) - before;
+        assert_eq!(
+            (decision.outcome, asked),
+            (Outcome::Admitted, 3),
+            "{quota:?}"
+        );
+        are_left(1).await;
+    }
+}
+
 /// Whichever of two limits is used up: a call for each slot and second. The check that refuses begins the block.
 async fn a_flood_costs_a_few_calls_a_second(cluster: &RedisCluster, store: &Arc<RedisStore>) {
     let quota = |most: u64| FixedWindow::new(most, quiet_window()).unwrap();
@@ -104,7 +158,8 @@ async fn a_flood_costs_a_few_calls_a_second(cluster: &RedisCluster, store: &Arc<
         let seconds = started.elapsed().as_secs() + 1;
         let calls = scripts_run(cluster).await - before;
         assert!(
-            (1..=2 * seconds).contains(&calls),
+            // One slot may hold what another refuses, and is told so.
+            (1..=5 * seconds).contains(&calls),
             "{name}: {calls} calls for {refused} refusals in {seconds} s"
         );
         assert!(refused > 3 * calls, "{name}: {refused}");
@@ -167,10 +222,13 @@ async fn an_outage_goes_on_from_it(cluster: &RedisCluster, store: &RedisStore) {
             .await;
         assert_eq!(error_of(&decision), None);
     }
-    use_up(
-        store,
-        &[charge(&blocked, CLIENT, 2), charge(&generous, ALL, 1)],
-    )
+    // A refusal starts the block once the charge has followed behind its request.
+    let exceeding = [charge(&blocked, CLIENT, 2), charge(&generous, ALL, 1)];
+    wait_for("the block", async || {
+        let refused = use_up(store, &exceeding).await.verdicts[0];
+        let waits = refused.map(|verdict| verdict.retry_after);
+        (waits > Some(HOUR / 2)).then_some(())
+    })
     .await;
     let full_again = Instant::now() + Duration::from_millis(500);
     let left = store

@@ -67,6 +67,15 @@ pub(crate) fn limit(name: &str, quota: impl Into<Quota>) -> Limit {
     Limit::new(name, quota, OnFailure::Closed)
 }
 
+/// The key of all that Redis keeps of a charge without a block: of `concurrency` what requests hold.
+pub(crate) fn state_key(charge: &Charge<'_>) -> String {
+    let key = charge.redis_key("tidegate");
+    match charge.limit.quota() {
+        Quota::Concurrency(_) => format!("{key}:held"),
+        _ => key,
+    }
+}
+
 pub(crate) fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
     let mut tag = [0xab; 16];
     tag[8..].copy_from_slice(&client.to_be_bytes());

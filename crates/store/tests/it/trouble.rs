@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     calls, charge, code_of, connect, error_of, every_algorithm, exact_store, limit, quiet_window,
-    wait_for,
+    state_key, wait_for,
 };
 
 /// How often the scripts are lost, every 100 ms.
@@ -118,7 +118,7 @@ async fn a_value_of_another_type_is_an_error_and_not_a_panic() {
     let mut redis = server.connect().await;
     for (client, quota) in (0..).zip(every_algorithm(5, quiet_window())) {
         let broken = Limit::new("broken", quota, OnFailure::Closed);
-        let key = charge(&broken, client, 1).redis_key("tidegate");
+        let key = state_key(&charge(&broken, client, 1));
         let values: &[&[&str]] = match quota {
             Quota::SlidingWindowLog(_) => &[
                 &["SET", &key, "1 2 3"],

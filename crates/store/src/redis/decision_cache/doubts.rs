@@ -56,7 +56,7 @@ impl DecisionCache {
             let is_refused = !seen.verdict.allowed && seen.cost <= charge.cost;
             if is_refused && is_new {
                 // Slots are free at any moment.
-                let counts = !limit.holds_slots() && !limit.is_observed();
+                let counts = !limit.counts_running() && !limit.is_observed();
                 if !counts {
                     return Some(Doubt::None);
                 }

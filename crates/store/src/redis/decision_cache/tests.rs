@@ -1,4 +1,4 @@
-use tidegate_core::{Concurrency, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
+use tidegate_core::{FixedWindow, Rate, SlidingWindowLog, TokenBucket};
 
 use super::*;
 use crate::{Key, Limit, Mode, OnFailure};
@@ -256,48 +256,36 @@ fn a_refusal_of_one_plan_is_none_of_another() {
     assert!(refusal(&cache, &by_free, now).is_some());
 }
 
-/// A refusal may have been for the sake of what was given back since: no call that was sent before that is believed.
+/// Held units may be free at any moment.
 #[test]
-fn a_refusal_before_something_was_given_back_does_not_hold() {
-    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now() + SECOND);
-    let ms = Duration::from_millis;
-    let (own, other) = (charge(&limit, 1, 1), charge(&limit, 2, 1));
-    for charge in [&own, &other] {
-        cache.note(charge, &refused(60_000_000), call(now));
-    }
-    let refuses = |charge, at| refusal(&cache, charge, at).is_some();
-    assert!(refuses(&own, now + ms(3)));
-    cache.given_back(&own.limit_key(), now + ms(4));
-    assert!(!refuses(&own, now + ms(5)));
-    assert!(refuses(&other, now + ms(5)));
-    // An answer that comes later to a call that was sent before says no more.
-    cache.note(&own, &refused(60_000_000), call(now + ms(4)));
-    assert!(!refuses(&own, now + ms(7)));
-    cache.note(&own, &refused(60_000_000), call(now + ms(5)));
-    assert!(refuses(&own, now + ms(8)));
+fn a_refusal_for_the_sake_of_holds_is_not_given_again() {
+    let (cache, now) = (DecisionCache::default(), Instant::now());
+    let limit = limit(5);
+    let charge = charge(&limit, 1, 1);
+    let settling = Verdict {
+        settling: true,
+        ..refused(60_000_000)
+    };
+    cache.note(&charge, &settling, call(now));
+    assert_eq!(cache.of(&charge, now), Known::Nothing);
 }
 
 /// In an outage each decision begins with this: it must not cost what the limit may hold.
 #[test]
 fn what_was_seen_of_a_large_limit_is_a_small_state() {
     let large = 1_000_000;
-    let quotas: [Quota; 2] = [
-        SlidingWindowLog::new(large, 3_600_000_000).unwrap().into(),
-        Concurrency::new(large, 3_600_000_000).unwrap().into(),
-    ];
-    for quota in quotas {
-        let (cache, limit) = (
-            DecisionCache::default(),
-            Limit::new("large", quota, OnFailure::Local),
-        );
-        let charge = charge(&limit, 1, 1);
-        cache.note(&charge, &refused(300_000), call(Instant::now()));
-        let now = crate::now();
-        let mut state = cache.state(&charge, &quota, now).unwrap();
-        assert_eq!(quota.check(&mut state, 1, now).remaining, 0);
-        let length = format!("{state:?}").len();
-        assert!(length < 300, "{length} characters say what it is");
-    }
+    let quota: Quota = SlidingWindowLog::new(large, 3_600_000_000).unwrap().into();
+    let (cache, limit) = (
+        DecisionCache::default(),
+        Limit::new("large", quota, OnFailure::Local),
+    );
+    let charge = charge(&limit, 1, 1);
+    cache.note(&charge, &refused(300_000), call(Instant::now()));
+    let now = crate::now();
+    let mut state = cache.state(&charge, &quota, now).unwrap();
+    assert_eq!(quota.check(&mut state, 1, now).remaining, 0);
+    let length = format!("{state:?}").len();
+    assert!(length < 300, "{length} characters say what it is");
 }
 
 /// A log of 9 units. Its refusals leave open when a larger cost fits.

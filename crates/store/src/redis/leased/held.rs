@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{MappedMutexGuard, RwLock};
-use tidegate_core::{Quota, Receipt, Verdict};
+use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -105,7 +105,7 @@ impl Held {
     }
 
     /// As [`Slice::give_back`].
-    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Receipt> {
+    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Micros> {
         let mut entry = self.table.known(&charge.limit_key())?;
         entry.slice.give_back(charge.cost, spent)
     }

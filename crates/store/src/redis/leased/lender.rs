@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Receipt, Verdict};
+use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_redis::{Answer, Identity, Word, with_deadline};
 
 use super::super::access::Access;
 use super::super::decision_cache;
-use super::super::script::arguments::Arguments;
+use super::super::script::arguments::{Arguments, Holding};
 use super::super::script::{self, Task};
 use crate::{Charge, Key, Limit, StoreError};
 
@@ -142,7 +142,11 @@ impl Lender {
         on_clock: Option<Micros>,
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
-        let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
+        let mut words = with_deadline(
+            on_clock,
+            0,
+            &Arguments::of(&charges, Holding::None).at(crate::now()),
+        );
         words.push(self.identity.get().to_string().into());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
@@ -157,7 +161,7 @@ impl Lender {
         } = *ask;
         let numbers = [session, call, spent, unsettled, kept, lapse, wanted, term];
         words.extend(numbers.map(Word::from));
-        let script = script::number(Task::Lease, &charges);
+        let script = script::number(Task::Lease, &charges, Holding::None);
         let (tag, shards) = (&budget.key.tag, &self.access.caller.shards);
         let reply = shards.call(tag, script, &budget.keys, &words).await?;
         let (now, lent) = Lent::read(&reply).ok_or_else(StoreError::unknown_reply)?;
@@ -186,7 +190,7 @@ impl Lender {
     }
 
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
-    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Receipt) {
+    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
         let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
         let _ = self.access.caller.send(&call).await;
@@ -248,8 +252,8 @@ impl Lent {
     }
 
     /// By what a charge of this answer is given back.
-    pub(super) const fn receipt(&self) -> Receipt {
-        Receipt::timed(self.now + self.reset)
+    pub(super) const fn receipt(&self) -> Micros {
+        self.now + self.reset
     }
 }
 

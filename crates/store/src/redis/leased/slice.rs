@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Receipt, Verdict};
+use tidegate_core::{Micros, Quota, Verdict};
 
 use super::answered::{Answered, HORIZON};
 use super::lender::{Ask, Lent};
@@ -48,7 +48,7 @@ pub(in super::super) struct Spent {
     session: u64,
     tellings: u64,
     // Of the slice that it was spent from.
-    receipt: Receipt,
+    receipt: Micros,
 }
 
 /// What becomes of a charge.
@@ -99,7 +99,7 @@ impl Slice {
                 tellings: self.tellings,
                 receipt: match &self.last {
                     Some(last) => last.lent.receipt(),
-                    None => Receipt::timed(0),
+                    None => 0,
                 },
             };
             let ask = self.is_low(now).then(|| {
@@ -131,7 +131,7 @@ impl Slice {
 
     /// Takes back what was spent. What Redis was told of is to be given back there, by this receipt: the slice of today may
     /// be of another window. Whether it is charged there yet does not matter, since what is out counts as spent.
-    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Receipt> {
+    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Micros> {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
             return None;

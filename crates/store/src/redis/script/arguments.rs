@@ -6,7 +6,18 @@ use tidegate_core::{Micros, Quota};
 use tidegate_redis::Word;
 
 use crate::Charge;
-use crate::charge::words::COST;
+use crate::charge::words::{COST, LEASE};
+
+/// The treatment of holds where the limit's own requests take none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum Holding {
+    /// No request holds units under their keys.
+    None,
+    /// Requests over several slots of a cluster may hold units, which count.
+    Beside,
+    /// The request is over several slots, and holds its cost.
+    Taken,
+}
 
 /// The words of some charges, which the limits have made, with the costs in their places.
 #[derive(Debug)]
@@ -18,7 +29,7 @@ pub(in crate::redis) struct Arguments {
 
 impl Arguments {
     /// What is needed to decide.
-    pub(in crate::redis) fn of(charges: &[Charge<'_>]) -> Self {
+    pub(in crate::redis) fn of(charges: &[Charge<'_>], holding: Holding) -> Self {
         let count = charges.iter().map(|charge| charge.limit.words().len());
         let mut words = Vec::with_capacity(count.sum());
         let mut calendars = Vec::new();
@@ -27,6 +38,13 @@ impl Arguments {
             let at = words.len();
             words.extend_from_slice(own);
             words[at + COST] = Word::from(charge.cost);
+            match holding {
+                _ if charge.limit.lease().is_some() => {}
+                Holding::None => {}
+                // Below 0: holds count, and the request takes none.
+                Holding::Beside => words[at + LEASE] = Word::from("-10000000"),
+                Holding::Taken => words[at + LEASE] = Word::from("10000000"),
+            }
             if quota.calendar().is_some() {
                 let numbers = quota.numbers(0).len();
                 calendars.push((words.len() - numbers, *quota));
@@ -45,6 +63,11 @@ impl Arguments {
         all.extend_from_slice(&own);
         all.extend_from_slice(words);
         all
+    }
+
+    /// Whether the words depend on the time.
+    pub(in crate::redis) fn is_timed(&self) -> bool {
+        !self.calendars.is_empty()
     }
 
     /// The words of a decision at `now` on Redis's clock.

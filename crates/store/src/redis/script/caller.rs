@@ -1,11 +1,10 @@
 //! The calls of decisions: which script runs, with which keys and words, on which server, and until when.
 //!
 //! - [`cross_slot`]: requests that no script can decide at once
-//! - [`compensation`]: calls after a decision: it is given back, settled, or held for longer; [`slots`]: about the slots of running requests
+//! - [`compensation`]: calls after a decision: a hold is renewed or ended, or a charge is given back
 
 pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;
-mod slots;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use tidegate_redis::{
 };
 
 use super::Task;
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Holding};
 use crate::charge::{hold_of, notes_key};
 use crate::redis::{decision_cache, script};
 use crate::{Charge, Decision, Mode, Outcome, StoreError, Verdicts, Via};
@@ -43,7 +42,7 @@ struct Call {
     arguments: Arguments,
     charges: usize,
     /// The ID of what it holds; 0: nothing.
-    hold: u64,
+    hold: HoldId,
 }
 
 impl Caller {
@@ -81,7 +80,7 @@ impl Caller {
         if !self.is_one(charges) {
             return None;
         }
-        match self.charge(charges, until).await {
+        match self.charge(charges, self.holding(), until).await {
             Err(error) if error.is_moving() => None,
             answer => Some(answer),
         }
@@ -93,7 +92,7 @@ impl Caller {
         charges: &[Charge<'_>],
         until: Instant,
     ) -> Result<Decision, StoreError> {
-        let call = self.call(Task::Look, charges);
+        let call = self.call(Task::Look, charges, self.holding(), HoldId(0));
         Ok(self.run(call, until).await?.content)
     }
 
@@ -121,21 +120,22 @@ impl Caller {
         keys.extend(
             others
                 .iter()
-                .flat_map(|charge| charge.keys(&self.key_prefix)),
+                .flat_map(|charge| charge.keys(&self.key_prefix, self.shards.are_many())),
         );
         let shards = &self.shards;
         let forgetting = shards.eval_in_time::<i64>(&keys, FORGET, &matters, patience);
         forgetting.await.map(drop)
     }
 
-    /// Has a script decide these charges. Slots that it may have taken without an answer are given back.
+    /// Has a script decide these charges. Holds that it may have taken without an answer are ended.
     async fn charge(
         &self,
         charges: &[Charge<'_>],
+        holding: Holding,
         until: Instant,
     ) -> Result<Answer<Decision>, StoreError> {
-        let call = self.call(Task::Decide, charges);
-        let hold = HoldId(call.hold);
+        let hold = hold_of(charges);
+        let call = self.call(Task::Decide, charges, holding, hold);
         let answer = self.run(call, until).await;
         if let Err(error) = &answer {
             self.abandon(charges, hold, error);
@@ -143,26 +143,31 @@ impl Caller {
         answer
     }
 
-    fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
-        let hold = match task {
-            Task::Decide => hold_of(charges),
-            _ => 0,
-        };
+    /// Returns the treatment of holds by requests of one slot.
+    fn holding(&self) -> Holding {
+        match self.shards.are_many() {
+            true => Holding::Beside,
+            false => Holding::None,
+        }
+    }
+
+    fn call(&self, task: Task, charges: &[Charge<'_>], holding: Holding, hold: HoldId) -> Call {
         Call {
             task,
             tag: charges.first().map_or([0; 16], |charge| charge.key.tag),
-            script: script::number(task, charges),
-            keys: self.keys(charges),
-            arguments: Arguments::of(charges),
+            script: script::number(task, charges, holding),
+            keys: self.keys(charges, holding),
+            arguments: Arguments::of(charges, holding),
             charges: charges.len(),
             hold,
         }
     }
 
-    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[Word]> {
+    fn keys(&self, charges: &[Charge<'_>], holding: Holding) -> Arc<[Word]> {
+        let is_held = holding != Holding::None;
         charges
             .iter()
-            .flat_map(|charge| charge.keys(&self.key_prefix))
+            .flat_map(|charge| charge.keys(&self.key_prefix, is_held))
             .collect()
     }
 
@@ -194,7 +199,7 @@ impl Caller {
                     keys: call.keys.clone(),
                     words,
                     deadline,
-                    hold: call.hold,
+                    hold: call.hold.0,
                 };
                 let scripts = Batched {
                     one: call.script,
@@ -204,7 +209,7 @@ impl Caller {
             }
             // Of several slots no script can be asked at once.
             _ => {
-                let arguments = with_deadline(deadline, call.hold, &words);
+                let arguments = with_deadline(deadline, call.hold.0, &words);
                 let asked = self
                     .shards
                     .call(&call.tag, call.script, &call.keys, &arguments);
@@ -226,7 +231,7 @@ pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cac
 
 /// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md). If the call was too
 /// late, the reply has only the time. What the charges hold has this ID.
-fn read(reply: &[i64], charges: usize, hold: u64) -> Option<(Micros, Option<Decision>)> {
+fn read(reply: &[i64], charges: usize, hold: HoldId) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let number = |value: i64| u64::try_from(value).ok();
     let now: Micros = number(head[0])?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::FixedWindow;
+use tidegate_core::{FixedWindow, HoldId};
 
 use super::super::hold::{Home, State};
 use super::*;
@@ -20,9 +20,7 @@ fn settlement(cost: u64, until: Instant) -> Settlement {
         key,
         cost,
         home: Home::Redis,
-        id: cost,
-        charged: 0,
-        receipt: 0,
+        id: HoldId(cost),
         lapse: 0,
         renewed: None,
         connection: 0,

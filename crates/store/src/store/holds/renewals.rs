@@ -1,9 +1,8 @@
-//! Renewals of what is held, and how long each server is sure to have the slots that belong there.
+//! Renewals of holds, and the time for which each server surely has its holds of `concurrency`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::HoldId;
 use tidegate_redis::{Confirmed, Shard};
 use tokio::task::JoinSet;
 
@@ -12,10 +11,10 @@ use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
-    /// Decides where slots belong: those that this process admitted because Redis did not answer belong there, too. Their
+    /// Decides where a hold of `concurrency` belongs: in Redis, also if this process admitted it because Redis did not answer. Its
     /// server, if that is known.
     pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
-        if !hold.limit.holds_slots() {
+        if !hold.limit.counts_running() {
             return None;
         }
         if let (Self::Redis(_), Home::Here(share)) = (self, hold.home)
@@ -33,7 +32,7 @@ impl Store {
         Some(server)
     }
 
-    /// The server of slots that belong in Redis, if it is known.
+    /// The server of a hold of `concurrency` that belongs in Redis, if it is known.
     pub(super) fn server_of(&self, hold: &Hold) -> Option<Arc<Shard>> {
         match self {
             Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
@@ -41,7 +40,7 @@ impl Store {
         }
     }
 
-    /// Notes how long each server is sure to have all slots of this process.
+    /// Notes how long each server is sure to have all holds of `concurrency` of this process.
     pub(super) fn confirm(&self) {
         let Self::Redis(store) = self else {
             return;
@@ -74,8 +73,8 @@ impl Store {
         });
     }
 
-    /// Resets slots: all of them under these keys are lost, until they are renewed.
-    pub(crate) fn lose_slots(&self, charges: &[Charge<'_>]) {
+    /// Resets holds: all of them under these keys are lost, until they are renewed.
+    pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         self.registry().lose(charges);
         self.confirm();
     }
@@ -84,7 +83,7 @@ impl Store {
         if let Some(quota) = &hold.copy {
             self.memory()
                 .table()
-                .give_back(&hold.charge(), quota, hold.receipt(), crate::now());
+                .end(&hold.charge(), quota, hold.id, 0, crate::now());
         }
     }
 
@@ -132,24 +131,14 @@ impl Store {
         let connection = server.map_or(0, |server| server.client.connection());
         let charge = hold.charge();
         let is_done = match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) if hold.limit.holds_slots() => store
-                .exact()
-                .hold_slots(&charge, HoldId(hold.id))
-                .await
-                .is_ok(),
             (Home::Redis, Self::Redis(store)) => {
-                store.exact().extend(&charge, hold.id).await.is_some()
+                store.exact().renew(&charge, hold.id).await.is_ok()
             }
-            (Home::Here(_), _) if hold.limit.holds_slots() => {
-                self.registry().hold_here(self.memory().table(), hold);
+            (Home::Redis, Self::Memory(_)) => false,
+            (Home::Here(_), _) => {
+                self.registry().renew_here(self.memory().table(), hold);
                 true
             }
-            (Home::Here(quota), _) => self
-                .memory()
-                .table()
-                .extend(&charge, &quota, hold.id, crate::now())
-                .is_some(),
-            (Home::Redis, Self::Memory(_)) => false,
         };
         is_done.then_some(Renewed { sent, connection })
     }

@@ -1,19 +1,16 @@
-//! Settlements of reservations in Redis: each is sent until it takes effect, or until it does not matter any more.
-
-use std::cmp::Ordering;
-use std::time::Duration;
+//! Ends of holds in Redis: each is sent until it takes effect, or until it does not matter any more.
 
 use tokio::task::JoinSet;
 
 use super::AT_ONCE;
 use crate::Store;
-use crate::registry::{Hold, Settlement};
+use crate::registry::Settlement;
 
-/// Settlements that are sent again in one round.
+/// Ends that are sent again in one round.
 const AGAIN: usize = 1_024;
 
 impl Store {
-    /// Sends settlements again that were not answered: first one, and if that is answered, others.
+    /// Sends ends again that were not answered: first one, and if that is answered, others.
     pub(super) async fn settle_again(&self) {
         let mut left = AGAIN;
         let mut at_once = 1;
@@ -39,22 +36,21 @@ impl Store {
         }
     }
 
-    /// Returns how many settlements wait for an answer of Redis, and how many were given up since start.
+    /// Returns how many ends wait for an answer of Redis, and how many were given up since start.
     pub fn unanswered_settlements(&self) -> (usize, u64) {
         let unanswered = &self.registry().unanswered;
         (unanswered.count(), unanswered.dropped())
     }
 
-    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered. It is given up if
-    /// the script cannot read what stands under the keys: then the charge is not there any more.
+    /// Ends a hold in Redis, or keeps its end to be sent again; whether it was answered. It is given up if the script cannot read
+    /// what stands under the keys: then the hold is not there any more.
     pub(super) async fn settle(&self, settlement: Settlement) -> bool {
         let Self::Redis(store) = self else {
             return true;
         };
         let Settlement { hold, used, .. } = &settlement;
         let (charge, exact) = (hold.charge(), store.exact());
-        let settling = exact.settle(&charge, hold.receipt(), hold.charged, *used);
-        match settling.await {
+        match exact.end(&charge, hold.id, *used).await {
             Ok(()) => self.registry().unanswered.end(&settlement),
             Err(error) if error.is_about_keys() && !error.is_moving() => {
                 self.registry().unanswered.give_up(&settlement, &error);
@@ -66,29 +62,5 @@ impl Store {
         }
         self.settled(&hold.limit, hold.key);
         true
-    }
-
-    /// For how long a settlement in Redis matters from now on.
-    pub(super) fn matters(&self, hold: &Hold, used: u64) -> Duration {
-        let lease = hold.limit.lease().unwrap_or(0);
-        let micros = match used.cmp(&hold.cost) {
-            // What is given back counted until the time of the receipt.
-            Ordering::Less => {
-                let now = match self {
-                    Self::Redis(store) => store.exact().time_of(&hold.charge()),
-                    Self::Memory(_) => None,
-                };
-                // Without knowing the time: until everything that was charged then counts no longer.
-                now.map_or_else(
-                    || hold.limit.quota().counts_until(0),
-                    |now| hold.receipt.saturating_sub(now),
-                )
-            }
-            // Others wait until it is settled, or lapses.
-            Ordering::Equal => lease,
-            // A debt has to be told for as long as Redis keeps the record.
-            Ordering::Greater => hold.limit.quota().period().max(6 * lease),
-        };
-        Duration::from_micros(micros)
     }
 }

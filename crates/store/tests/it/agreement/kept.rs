@@ -1,10 +1,7 @@
 //! What Redis may keep of the keys of a client, by the algorithms in Rust.
 
-use tidegate_core::{HoldId, Micros, Reservations, Slot, State, Verdict, decide};
+use tidegate_core::{KeyHolds, Micros, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision};
-
-/// Redis keeps the records of reservations for so many leases after the last one has lapsed, or longer.
-const RETAINED: u64 = 6;
 
 /// What is known of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +11,9 @@ pub(super) struct Kept {
     /// Redis counts in milliseconds, and the time of a script is not that by which it drops keys.
     pub(super) drops: Micros,
     pub(super) blocked_until: u64,
-    pub(super) unsettled: Reservations,
+    pub(super) holds: KeyHolds,
+    /// The same of what is held.
+    pub(super) holds_drop: Micros,
 }
 
 /// What is known of all keys of one client.
@@ -31,10 +30,8 @@ pub(super) fn dropped_or_not<'a>(
         if at_most >= key.drops {
             uncertain.push((nth, Part::State));
         }
-        let lease = charge.limit.reserves().unwrap_or(0);
-        let last = key.unsettled.last();
-        if last > 0 && at_most >= last + RETAINED * lease {
-            uncertain.push((nth, Part::Records));
+        if charge.limit.lease().is_some() && key.holds.last() > 0 && at_most >= key.holds_drop {
+            uncertain.push((nth, Part::Holds));
         }
     }
     (0..1_usize << uncertain.len()).map(move |choice| {
@@ -45,7 +42,7 @@ pub(super) fn dropped_or_not<'a>(
             }
             match part {
                 Part::State => keys[*nth].state = charges[*nth].limit.quota().fresh(),
-                Part::Records => keys[*nth].unsettled = Reservations::default(),
+                Part::Holds => keys[*nth].holds = KeyHolds::default(),
             }
         }
         keys
@@ -56,7 +53,7 @@ pub(super) fn dropped_or_not<'a>(
 #[derive(Clone, Copy)]
 enum Part {
     State,
-    Records,
+    Holds,
 }
 
 /// What the Rust algorithms say at the time of Redis's decision.
@@ -73,9 +70,9 @@ pub(super) fn decide_here(
             observed: charge.limit.is_observed(),
             block: charge.limit.block(),
             blocked_until: key.blocked_until,
-            reserves: charge.limit.reserves(),
-            hold: HoldId(decision.sources[0].hold),
-            unsettled: key.unsettled.clone(),
+            lease: charge.limit.lease(),
+            hold: decision.sources[0].hold,
+            holds: key.holds.clone(),
             ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })
         .collect();
@@ -91,8 +88,14 @@ pub(super) fn decide_here(
     let admitted = decide(&mut slots, now, &mut verdicts);
     for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
         let drops = slot.quota.expires(&slot.state);
+        let holds = slot.lease.is_some() && admitted && verdict.allowed;
+        if holds || slot.holds.last() < key.holds.last() && slot.holds.units() > 0 {
+            let last = slot.holds.last();
+            key.holds_drop = last.max(slot.quota.counts_until(last));
+        }
         // A bucket is kept for as long as the quota that refuses needs it.
-        if admitted && verdict.allowed || slot.quota.is_paced() && !verdict.allowed {
+        let is_refused = slot.quota.is_paced() && !verdict.allowed;
+        if admitted && verdict.allowed && !holds || is_refused {
             key.drops = drops;
         } else if key.state != slot.state {
             // Moved, as the clock stepped back.
@@ -100,7 +103,7 @@ pub(super) fn decide_here(
         }
         key.state = slot.state;
         key.blocked_until = slot.blocked_until;
-        key.unsettled = slot.unsettled;
+        key.holds = slot.holds;
     }
     (admitted, verdicts)
 }

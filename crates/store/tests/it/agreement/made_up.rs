@@ -3,9 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Concurrency, ConcurrencySlots, Debt, FixedWindow, Hold, HoldId,
-    LeakyBucket, MAX_EXACT, Quota, Rate, Reservations, SlidingWindowCounter, SlidingWindowLog,
-    Stamps, State, TokenBucket, WindowCount, WindowPair,
+    Block, CalendarWindow, Concurrency, Debt, FixedWindow, Hold, HoldId, KeyHolds, LeakyBucket,
+    MAX_EXACT, Quota, Rate, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket,
+    WindowCount, WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
@@ -61,9 +61,8 @@ pub(super) fn ways(limit: Limit, window: u64, random: &mut Random) -> Limit {
         0 => limit.observed(),
         _ => limit,
     };
-    let is_held = matches!(limit.quota(), Quota::LeakyBucket(_) | Quota::Concurrency(_));
     let limit = match random.between(0, 3) {
-        0 if !is_held => limit.reserving(window / 3 + 1),
+        0 if limit.lease().is_none() => limit.reserving(window / 3 + 1),
         _ => limit,
     };
     let span = random.pick(&[1, window / 2, 3 * window]);
@@ -122,33 +121,7 @@ pub(super) async fn plant(
             let state = State::FixedWindow(WindowCount { start, count });
             (state, vec![format!("{start} {count}")])
         }
-        Quota::Concurrency(_) => {
-            let mut places = ConcurrencySlots::default();
-            let (mut words, mut extra) = (Vec::new(), 0);
-            for nth in 0..used(random).min(600) {
-                let lapse = around(random, now);
-                // Some of the first release, without a lease.
-                let id = HoldId((random.next() >> 16 << 16) + nth + 1);
-                let units = random.pick(&[1, 1, 1, 3]);
-                let lease = random.pick(&[0, window, window / 2 + 1, 2 * window]);
-                places.hold(Hold { id, units, lease }, lapse, 0);
-                extra += units - 1;
-                let suffix = if units > 1 {
-                    format!("*{units}")
-                } else {
-                    String::new()
-                };
-                let member = match lease {
-                    0 => format!("{lapse}.{nth}{suffix}"),
-                    _ => format!("{id}/{lease}{suffix}"),
-                };
-                words.extend([lapse.to_string(), member]);
-            }
-            if extra > 0 {
-                words.extend([format!("-{extra}"), "extra".to_owned()]);
-            }
-            (State::Concurrency(places), words)
-        }
+        Quota::Concurrency(_) => (State::Concurrency(()), Vec::new()),
         Quota::CalendarWindow(_) => {
             let (start, count) = (aligned(around(random, now)), used(random));
             let state = State::CalendarWindow(WindowCount { start, count });
@@ -187,8 +160,8 @@ pub(super) async fn plant(
         }
     };
     let block_key = format!("{key}:block");
-    let unsettled_key = format!("{key}:unsettled");
-    let keys = ["DEL", &key, &block_key, &unsettled_key];
+    let held_key = format!("{key}:held");
+    let keys = ["DEL", &key, &block_key, &held_key];
     planter.command(&keys).await.unwrap();
     let mut blocked_until = 0;
     if charge.limit.block().is_some() && random.between(0, 2) == 0 {
@@ -198,9 +171,28 @@ pub(super) async fn plant(
     }
     let command = match quota {
         Quota::SlidingWindowLog(_) => "RPUSH",
-        Quota::Concurrency(_) => "ZADD",
         _ => "SET",
     };
+    let mut holds = KeyHolds::default();
+    if charge.limit.lease().is_some() && random.between(0, 2) > 0 {
+        let mut words = vec!["ZADD".to_owned(), held_key];
+        let few = random.between(0, 2 * most.min(4));
+        let many = used(random).min(600);
+        for nth in 0..random.pick(&[few, many]) {
+            // Of any gateway and plan.
+            let id = HoldId((random.next() >> 16 << 16) + nth + 1);
+            let units = random.pick(&[1, 1, 1, 3]);
+            let lease = random.pick(&[1, window, window / 2 + 1, 2 * window]);
+            let lapse = around(random, now);
+            holds.take(Hold { id, units, lease }, lapse - lease);
+            words.extend([lapse.to_string(), format!("{id}/{lease}*{units}")]);
+        }
+        if holds.units() > 0 {
+            words.extend([format!("-{}", holds.units()), "held".to_owned()]);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            assert!(!planter.command(&words).await.unwrap().is_error());
+        }
+    }
     if !words.is_empty() {
         let words: Vec<&str> = [command, &key]
             .into_iter()
@@ -213,6 +205,7 @@ pub(super) async fn plant(
         state,
         drops: u64::MAX,
         blocked_until,
-        unsettled: Reservations::default(),
+        holds,
+        holds_drop: u64::MAX,
     }
 }

@@ -10,7 +10,7 @@ use crate::law::{Kind, Numbers};
 pub(super) const AT_MOST: Promise = Promise {
     name: "concurrency",
     words: "A `concurrency` limit lets no request begin while as many run as the limit says. It does not count requests whose \
-            gateway could not renew their places for half of the `lease`, until it has taken the places again.",
+            gateway could not renew their holds for half of the `lease`, until it has taken them again.",
     check,
 };
 

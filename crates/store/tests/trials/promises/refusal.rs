@@ -18,8 +18,8 @@ pub(super) const JUSTIFIED: Promise = Promise {
 
 pub(super) const REMEMBERED: Promise = Promise {
     name: "remembered_refusal",
-    words: "A refusal that a gateway remembers ends with its retry-after. It may miss for one second what a reset or a \
-            settlement gave back.",
+    words: "A refusal that a gateway remembers ends with its retry-after. It may miss for one second what a reset \
+            made free.",
     check: |history| check(history, Refusals::Remembered, &REMEMBERED),
 };
 

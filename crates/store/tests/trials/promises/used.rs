@@ -67,12 +67,18 @@ pub(super) struct Used {
     pub(super) most: f64,
 }
 
+/// What a request over several slots holds lapses after so long, if its end is lost.
+const LAPSE: Micros = 10_000_000;
+
+/// A time after all trials.
+const NEVER: Micros = 1 << 60;
+
 /// A charge as far as it is known.
 struct Part {
     at: Span,
     least: u64,
     most: u64,
-    /// When what it came to beyond its cost was charged at the latest.
+    /// When it was charged at the latest, if it was held before.
     late: Option<Micros>,
 }
 
@@ -205,7 +211,12 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             at: span,
             least,
             most,
-            late: settled.filter(|_| charge.used > Some(charge.cost)),
+            late: match known.reserves {
+                // A hold that lapses is charged by the next look.
+                true => Some(settled.unwrap_or(NEVER)),
+                false if history.is_split(request) => Some(span.end + LAPSE),
+                false => None,
+            },
         })
     });
     parts.collect()
@@ -229,11 +240,9 @@ fn may_be_charged(
             ..
         }
     );
-    // Over several slots it may be charged at one before another refuses; then it is given back, but for a turn in a queue.
-    let known = &history.limits[charge.limit];
+    // Over several slots it may hold units at one while another refuses.
     let is_back = question.is_over || request.asked.end + GRACE < question.at.begin;
-    let is_queue = known.kind == Kind::LeakyBucket;
-    if is_refused && history.is_split(request) && (is_queue || !is_back) {
+    if is_refused && history.is_split(request) && !is_back {
         return true;
     }
     // What is kept here is reserved first, and given back when another limit refuses.
@@ -284,9 +293,7 @@ fn weights(
         return (cost.min(used), cost.max(used));
     }
     if (question.is_over || is_done) && is_quiet && crash(history, request.gateway).is_none() {
-        // Of a debt it is given back in units that are rounded down.
-        let rounded = u64::from(known.kind.is_bucket() && used < cost);
-        return (used, used + rounded);
+        return (used, used);
     }
     if is_done && !known.kind.is_bucket() {
         return (cost.min(used), used);

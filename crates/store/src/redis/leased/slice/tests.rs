@@ -359,7 +359,7 @@ fn what_is_given_back_is_spent_again_or_returned_where_it_was_charged() {
     // In the middle of being charged, and after.
     case.spend(10);
     let (_, spent, ask) = case.spent(3);
-    let receipt = Some(Receipt::timed(NOW + 60_000_000));
+    let receipt = Some(NOW + 60_000_000);
     assert_eq!(case.slice.give_back(2, spent), receipt);
     // Of the next window, which owes nothing to the one before.
     let next = Lent {
@@ -376,7 +376,7 @@ fn what_is_given_back_is_spent_again_or_returned_where_it_was_charged() {
     assert_eq!(case.slice.rest(case.now), rest + 1);
     // A reset, and another slice in the place of this one.
     case.slice.forget();
-    let of_next_receipt = Some(Receipt::timed(NOW + 120_000_000));
+    let of_next_receipt = Some(NOW + 120_000_000);
     assert_eq!(case.slice.give_back(1, of_next), of_next_receipt);
     assert_eq!(Slice::new(9).give_back(1, spent), receipt);
 }

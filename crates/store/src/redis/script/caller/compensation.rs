@@ -1,20 +1,20 @@
-//! What is said of a charge after its decision: it is given back, settled, or held for longer.
+//! Calls about a charge after its decision: a hold is renewed or ended, or a charge is given back.
 //!
-//! Such calls do not count as calls in flight, which are decisions. They have no deadline, because they charge nothing that was not
-//! admitted, and nobody waits for them. A settlement is sent until it is answered ([`crate::Store`]); it changes something once,
-//! however often it comes. Any other give-back is sent once. One that is lost leaves what its key's time, or its lease, ends.
+//! Such calls do not count as calls in flight, which are decisions. No request waits for them. The end of a hold is sent until it is
+//! answered ([`crate::Store`]). It changes something once, however often it comes. A give-back is sent once. If it is lost, the
+//! charge stays.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Receipt, Verdict};
-use tidegate_redis::Word;
+use tidegate_core::{HoldId, Micros};
+use tidegate_redis::{Word, deadline};
 
-use super::{Arguments, Caller, Task};
-use crate::charge::unsettled_key;
+use super::{Arguments, Caller, Holding, Task};
 use crate::redis::script;
-use crate::{Charge, Source, StoreError};
+use crate::{Charge, StoreError};
 
-/// How long such a call may take; nobody waits for it.
+/// The longest that such a call may take.
 pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call that knows all it needs.
@@ -22,90 +22,128 @@ pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 pub(in crate::redis) struct Compensation {
     tag: [u8; 16],
     script: usize,
-    keys: Vec<Word>,
-    /// Of a calendar's windows, those around the time of the call are sent.
-    charge: Option<Arguments>,
+    keys: Arc<[Word]>,
+    /// The windows of a calendar are sent as of the time of the call.
+    charges: Arguments,
     words: Vec<Word>,
 }
 
-impl Compensation {
-    /// The same call, without the words of its charge.
-    pub(super) fn without_charge(self) -> Self {
-        Self {
-            charge: None,
-            ..self
-        }
-    }
-}
-
 impl Caller {
-    /// Takes back what was charged by this decision.
-    pub(in crate::redis) fn given_back(
-        &self,
-        charge: &Charge<'_>,
-        source: &Source,
-        verdict: &Verdict,
-    ) -> Compensation {
-        let receipt = Receipt {
-            until: source.at + verdict.reset,
-            hold: HoldId(source.hold),
-        };
-        match charge.limit.reserves() {
-            Some(_) => self.settled(charge, receipt, source.at, 0),
-            None => self.by_receipt(charge, receipt),
-        }
-    }
-
-    /// Takes back what was charged, as far as it still counts.
+    /// Takes a charge back, as far as it still counts.
     pub(in crate::redis) fn by_receipt(
         &self,
         charge: &Charge<'_>,
-        receipt: Receipt,
+        receipt: Micros,
     ) -> Compensation {
-        let keys = vec![charge.redis_key(&self.key_prefix).into()];
-        let words = vec![receipt.until.into(), receipt.hold.to_string().into()];
-        self.compensation(Task::GiveBack, charge, keys, words)
-    }
-
-    /// Settles the reservation of the time `charged` with this receipt: `used` is what it has come to.
-    pub(in crate::redis) fn settled(
-        &self,
-        charge: &Charge<'_>,
-        receipt: Receipt,
-        charged: Micros,
-        used: u64,
-    ) -> Compensation {
-        let (until, hold) = (receipt.until, receipt.hold.to_string().into());
-        let words = vec![until.into(), hold, used.into(), charged.into()];
-        self.of_reservation(Task::Settle, charge, words)
-    }
-
-    /// Holds the reservation with this ID for another lease.
-    pub(in crate::redis) fn extended(&self, charge: &Charge<'_>, id: u64) -> Compensation {
-        self.of_reservation(Task::Extend, charge, vec![format!("{id:x}").into()])
-    }
-
-    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<Word>) -> Compensation {
         let key = charge.redis_key(&self.key_prefix);
-        let keys = vec![key.clone().into(), unsettled_key(&key).into()];
-        self.compensation(task, charge, keys, words)
-    }
-
-    pub(super) fn compensation(
-        &self,
-        task: Task,
-        charge: &Charge<'_>,
-        keys: Vec<Word>,
-        words: Vec<Word>,
-    ) -> Compensation {
-        let charges = std::slice::from_ref(charge);
         Compensation {
             tag: charge.key.tag,
-            script: script::number(task, charges),
-            keys,
-            charge: Some(Arguments::of(charges)),
+            script: script::number(Task::GiveBack, &[*charge], Holding::None),
+            keys: [Word::from(key)].into(),
+            charges: Arguments::of(&[*charge], Holding::None),
+            words: vec![receipt.into()],
+        }
+    }
+
+    /// Ends a hold, and charges the real cost.
+    pub(in crate::redis) fn ended(
+        &self,
+        charge: &Charge<'_>,
+        hold: HoldId,
+        used: u64,
+    ) -> Compensation {
+        self.ended_all(&[*charge], hold, &[used])
+    }
+
+    /// Ends holds under keys that share a slot, and charges the real cost of each.
+    pub(in crate::redis) fn ended_all(
+        &self,
+        charges: &[Charge<'_>],
+        hold: HoldId,
+        used: &[u64],
+    ) -> Compensation {
+        let mut words = vec![hold.to_string().into(), Word::default()];
+        words.extend(used.iter().copied().map(Word::from));
+        self.of_holds(charges, words)
+    }
+
+    /// Renews a hold, unless the call comes after the deadline.
+    pub(in crate::redis) fn renewed(
+        &self,
+        charge: &Charge<'_>,
+        hold: HoldId,
+        until: Option<Micros>,
+    ) -> Compensation {
+        self.of_holds(&[*charge], vec![hold.to_string().into(), deadline(until)])
+    }
+
+    fn of_holds(&self, charges: &[Charge<'_>], words: Vec<Word>) -> Compensation {
+        let holding = Holding::Taken;
+        Compensation {
+            tag: charges.first().map_or([0; 16], |charge| charge.key.tag),
+            script: script::number(Task::Hold, charges, holding),
+            keys: self.hold_keys(charges),
+            charges: Arguments::of(charges, holding),
             words,
         }
+    }
+
+    /// Returns the keys of states and holds.
+    fn hold_keys(&self, charges: &[Charge<'_>]) -> Arc<[Word]> {
+        let keys = charges.iter().flat_map(|charge| {
+            let blocks = usize::from(charge.limit.block().is_some());
+            let keys: Vec<Word> = charge.keys(&self.key_prefix, true).collect();
+            let count = keys.len() - blocks;
+            keys.into_iter().take(count)
+        });
+        keys.collect()
+    }
+
+    /// Ends what a decision may have taken whose answer is not known: no request holds it.
+    pub(in crate::redis) fn abandon(
+        &self,
+        charges: &[Charge<'_>],
+        hold: HoldId,
+        error: &StoreError,
+    ) {
+        if !matches!(error, StoreError::Timeout | StoreError::Disconnected) {
+            return;
+        }
+        for charge in charges.iter().filter(|it| it.limit.lease().is_some()) {
+            let (call, caller) = (self.ended(charge, hold, 0), self.clone());
+            // It follows the decision on the same connection. If it is lost, the hold lapses.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move { caller.send(&call).await });
+            }
+        }
+    }
+
+    /// Renews a hold, by a deadline. An answer within `quick` shows that decisions can be had.
+    pub(in crate::redis) async fn renew(
+        &self,
+        charge: &Charge<'_>,
+        hold: HoldId,
+        quick: Duration,
+    ) -> Result<(), StoreError> {
+        // A late call shows the clock.
+        for _ in 0..2 {
+            let shard = self.shards.of(&charge.key.tag)?;
+            let (sent, until) = (Instant::now(), shard.in_flight.deadline(LONGEST));
+            let reply = self.send(&self.renewed(charge, hold, until)).await?;
+            let &[now, done] = reply.as_slice() else {
+                return Err(StoreError::unknown_reply());
+            };
+            let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
+            if done == 1 {
+                shard.in_flight.saw(now, sent);
+                if sent.elapsed() < quick {
+                    shard.in_flight.answered();
+                }
+                return Ok(());
+            }
+            shard.in_flight.was_late(now, sent);
+        }
+        Err(StoreError::Late)
     }
 
     /// Sends it; the reply begins with the time. An error of Redis is logged, since no decision has it.
@@ -122,7 +160,7 @@ impl Caller {
             Err(error @ StoreError::Refused(_)) if self.complaints.is_due(error) => {
                 tracing::warn!(
                     %error,
-                    "Redis does not take what follows decisions: settlements, renewals, and units that are given back"
+                    "Redis does not take what follows decisions: ends and renewals of holds, and units that are given back"
                 );
             }
             _ => {}
@@ -134,8 +172,8 @@ impl Caller {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {
-            // A calendar's windows were others, and nothing was done. It has told the time.
-            [now, -1] if call.charge.is_some() => {
+            // The windows of a calendar were others, and the script did no work.
+            [now, -1] if call.charges.is_timed() => {
                 let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
                 self.send_at(call, now).await
             }
@@ -144,14 +182,9 @@ impl Caller {
     }
 
     async fn send_at(&self, call: &Compensation, now: Micros) -> Result<Vec<i64>, StoreError> {
+        let words = call.charges.followed_by(&call.words, now);
         let (tag, script, keys) = (&call.tag, call.script, &call.keys);
-        match &call.charge {
-            None => self.shards.call(tag, script, keys, &call.words).await,
-            Some(charge) => {
-                let words = charge.followed_by(&call.words, now);
-                self.shards.call(tag, script, keys, &words).await
-            }
-        }
+        self.shards.call(tag, script, keys, &words).await
     }
 }
 

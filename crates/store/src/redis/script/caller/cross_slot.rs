@@ -1,25 +1,21 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. A limit that refuses and
-//! blocks begins to block then. Then slot by slot is
-//! decided, which charges. If a later slot refuses after all, fails, or is not waited for any more, what was charged is given back,
-//! by receipt. So there is never more than any limit; a give-back that is lost lapses with its key.
-//!
-//! What a check said of a key is as good as what a script says that decides at once, and is remembered as well. One answer
-//! is not: one that admitted a charge that was then given back.
+//! One round takes holds in all slots. If all admit the request, it goes on, and the charges follow behind it: each hold ends with the
+//! cost. If one refuses or fails, or the caller has left, each hold ends with cost 0. So there is never more than any limit. An
+//! end that is lost lapses, and is charged.
 //!
 //! - [`group`]: the charges by slot
 
 mod group;
 
-use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_core::HoldId;
 use tokio::task::JoinSet;
 
-use super::compensation::Compensation;
-use super::{Caller, Task};
-use crate::redis::decision_cache::{self, DecisionCache};
+use super::{Caller, Holding, Task};
+use crate::charge::next_hold;
+use crate::redis::decision_cache;
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
 
@@ -41,32 +37,40 @@ pub(in crate::redis) struct Decided {
 }
 
 impl Caller {
-    /// Decides a request that no script can decide at once. What is given back makes no refusal of that key hold that is
-    /// in `recent`.
+    /// Decides a request that no script can decide at once.
     pub(in crate::redis) async fn decide(
         &self,
         charges: &[Charge<'_>],
         until: Instant,
-        cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
-        // A slot that is moving is seen by all of its keys.
-        let grouping = if self.is_one(charges) {
-            Grouping::ByKey
-        } else {
-            Grouping::BySlot
-        };
-        match self
-            .decide_cross_slot(charges, grouping, until, cache)
-            .await
-        {
-            // What was charged until then is given back.
-            Err(error) if error.is_moving() && grouping == Grouping::BySlot => {
-                let grouping = Grouping::ByKey;
-                self.decide_cross_slot(charges, grouping, until, cache)
-                    .await
+        if !self.is_one(charges) {
+            match self.take(charges, until).await {
+                Err(error) if error.is_moving() => {}
+                answer => return answer,
             }
-            answer => answer,
         }
+        self.decide_by_key(charges, until).await
+    }
+
+    /// Decides key by key, while a slot moves. Holds of requests over several slots are not counted. If a later key refuses
+    /// a request that the check admitted, the earlier ones stay charged.
+    async fn decide_by_key(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decided, StoreError> {
+        let groups = grouped(charges, Grouping::ByKey);
+        let none = (Holding::None, HoldId(0));
+        let mut decided = self.ask(Task::Check, &groups, none, until).await?;
+        for group in &groups {
+            if decided.decision.outcome == Outcome::Refused {
+                break;
+            }
+            let answer = self.charge(&group.charges, Holding::None, until).await?;
+            decided.decision.outcome = answer.content.outcome;
+            group.tell(&answer, &mut decided);
+        }
+        Ok(decided)
     }
 
     /// Checks charges of a request that another limit refuses: none is charged, and what refuses begins to block.
@@ -75,78 +79,67 @@ impl Caller {
         charges: &[Charge<'_>],
         until: Instant,
     ) -> Result<Decided, StoreError> {
-        let groups = match self.is_one(charges) {
-            true => vec![Group::of_all(charges)],
-            false => grouped(charges, Grouping::BySlot),
-        };
-        match self.check_groups(&groups, charges.len(), until).await {
+        let groups = grouped(charges, Grouping::BySlot);
+        let beside = (self.holding(), HoldId(0));
+        match self.ask(Task::Check, &groups, beside, until).await {
             Err(error) if error.is_moving() => {
                 let groups = grouped(charges, Grouping::ByKey);
-                self.check_groups(&groups, charges.len(), until).await
+                let none = (Holding::None, HoldId(0));
+                self.ask(Task::Check, &groups, none, until).await
             }
             answer => answer,
         }
     }
 
-    async fn decide_cross_slot(
-        &self,
-        charges: &[Charge<'_>],
-        grouping: Grouping,
-        until: Instant,
-        cache: &Arc<DecisionCache>,
-    ) -> Result<Decided, StoreError> {
-        let groups = grouped(charges, grouping);
-        let mut decided = self.check_groups(&groups, charges.len(), until).await?;
-        if decided.decision.outcome == Outcome::Refused {
-            return Ok(decided);
-        }
-        let mut undo = Undo {
+    /// Takes holds in one round, and lets their ends follow.
+    async fn take(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decided, StoreError> {
+        let groups = grouped(charges, Grouping::BySlot);
+        let mut taken = Taken {
             caller: self,
-            cache,
-            calls: Vec::new(),
+            hold: next_hold(),
+            held: vec![true; charges.len()],
+            groups: &groups,
         };
-        let mut answers = Vec::with_capacity(groups.len());
-        for group in &groups {
-            let answer = self.charge(&group.charges, until).await?;
-            let outcome = answer.content.outcome;
-            if outcome == Outcome::Admitted {
-                undo.calls.extend(self.undo(group, &answer.content));
+        let own = (Holding::Taken, taken.hold);
+        let mut decided = self.ask(Task::Decide, &groups, own, until).await?;
+        let is_admitted = decided.decision.outcome == Outcome::Admitted;
+        let verdicts = decided.decision.verdicts.iter_mut().flatten();
+        for ((verdict, held), charge) in verdicts.zip(&mut taken.held).zip(charges) {
+            *held = verdict.allowed;
+            if verdict.allowed && !is_admitted {
+                verdict.remaining += charge.cost;
             }
-            decided.decision.now = answer.content.now;
-            decided.decision.outcome = outcome;
-            if outcome == Outcome::Refused {
-                // Nothing stays charged: what the check said of the others holds.
-                group.tell(&answer, &mut decided);
-                return Ok(decided);
-            }
-            answers.push(answer);
         }
-        for (group, answer) in groups.iter().zip(&answers) {
-            group.tell(answer, &mut decided);
+        if is_admitted {
+            let is_charged = |index: usize| charges[index].limit.lease().is_none();
+            taken.end(is_charged, |index| charges[index].cost);
+            taken.held.clear();
         }
-        undo.calls.clear();
         Ok(decided)
     }
 
-    /// Asks all slots at once, and charges none.
-    async fn check_groups(
+    /// Asks all groups at once.
+    async fn ask(
         &self,
+        task: Task,
         groups: &[Group<'_>],
-        count: usize,
+        (holding, hold): (Holding, HoldId),
         until: Instant,
     ) -> Result<Decided, StoreError> {
         let mut asking = JoinSet::new();
         for (index, group) in groups.iter().enumerate() {
-            let (caller, call) = (self.clone(), self.call(Task::Check, &group.charges));
+            let call = self.call(task, &group.charges, holding, hold);
+            let caller = self.clone();
             asking.spawn(async move { (index, caller.run(call, until).await) });
         }
+        let count = groups.iter().map(|group| group.charges.len()).sum();
         let mut all = Decided {
             decision: Decision {
                 outcome: Outcome::Admitted,
                 via: Via::Store,
                 now: 0,
                 verdicts: (0..count).map(|_| None).collect(),
-                sources: Decision::sources(count, 0, false, 0),
+                sources: Decision::sources(count, 0, false, HoldId(0)),
                 call: None,
             },
             calls: (0..count).map(|_| None).collect(),
@@ -164,44 +157,43 @@ impl Caller {
         }
         Ok(all)
     }
-
-    /// What undoes this answer, by charge.
-    fn undo<'a>(
-        &self,
-        group: &Group<'a>,
-        answer: &Decision,
-    ) -> impl Iterator<Item = (Charge<'a>, Compensation)> {
-        let verdicts = answer.verdicts.iter().flatten();
-        let said = verdicts.zip(&answer.sources);
-        let charged = group.charges.iter().zip(said);
-        // One that is only observed may have been left out.
-        let charged = charged.filter(|(_, (verdict, _))| verdict.allowed);
-        charged
-            .map(|(charge, (verdict, source))| (*charge, self.given_back(charge, source, verdict)))
-    }
 }
 
-/// What was charged so far, and is given back if this is dropped with something in it.
-struct Undo<'a> {
+/// The holds of a request in several slots. When this is dropped, the remaining holds end with cost 0.
+struct Taken<'a> {
     caller: &'a Caller,
-    cache: &'a Arc<DecisionCache>,
-    calls: Vec<(Charge<'a>, Compensation)>,
+    hold: HoldId,
+    /// Whether each charge may be held.
+    held: Vec<bool>,
+    groups: &'a [Group<'a>],
 }
 
-impl Drop for Undo<'_> {
-    fn drop(&mut self) {
-        // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
+impl Taken<'_> {
+    /// Ends holds of these charges, each with this cost. No request waits for that.
+    fn end(&self, ends: impl Fn(usize) -> bool, used: impl Fn(usize) -> u64) {
+        // Without a runtime, which is ending, no task can send it: the holds lapse.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        for (charge, call) in self.calls.drain(..) {
+        for group in self.groups {
+            let indices = group.indices.iter().zip(&group.charges);
+            let ending = indices.filter(|(index, _)| self.held[**index] && ends(**index));
+            let (indices, charges): (Vec<usize>, Vec<Charge<'_>>) = ending.unzip();
+            if charges.is_empty() {
+                continue;
+            }
+            let used: Vec<u64> = indices.into_iter().map(&used).collect();
+            let call = self.caller.ended_all(&charges, self.hold, &used);
             let caller = self.caller.clone();
-            let (cache, key) = (self.cache.clone(), charge.limit_key());
-            // Nobody waits for it: whoever was refused has an answer.
-            runtime.spawn(async move {
-                let _ = caller.send(&call).await;
-                cache.given_back(&key, Instant::now());
-            });
+            runtime.spawn(async move { caller.send(&call).await });
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.held.is_empty() {
+            self.end(|_| true, |_| 0);
         }
     }
 }

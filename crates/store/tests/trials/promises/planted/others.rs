@@ -264,6 +264,7 @@ fn what_a_replica_that_takes_over_may_have_missed() {
 fn a_settlement_that_is_sent_again() {
     let mut history = exact(Kind::FixedWindow);
     history.limits[0].window = 10 * MS;
+    history.limits[0].reserves = true;
     let mut request = admitted(0);
     request.charges[0].used = Some(5);
     request.settled = Some(START + 2 * MS);
@@ -274,7 +275,7 @@ fn a_settlement_that_is_sent_again() {
         key: Some(0),
         numbers: TEN,
         at: START + 1_005 * MS,
-        remaining: 6,
+        remaining: 5,
         lent: None,
     });
     assert_eq!(names(&history), ["kept"]);

@@ -1,4 +1,4 @@
-//! The charges of one request, by slot: in which order they are charged, and where their verdicts belong.
+//! The charges of one request, by slot, and where their verdicts belong.
 
 use tidegate_redis::Answer;
 
@@ -14,14 +14,6 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// All charges of a request that one script can reach.
-    pub(super) fn of_all(charges: &[Charge<'a>]) -> Self {
-        Self {
-            charges: charges.to_vec(),
-            indices: (0..charges.len()).collect(),
-        }
-    }
-
     fn tag(&self) -> [u8; 16] {
         self.charges
             .first()
@@ -38,16 +30,9 @@ impl<'a> Group<'a> {
             decided.calls[*at] = Some(call);
         }
     }
-
-    /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.
-    fn turn(&self) -> (bool, bool) {
-        let queues = |charge: &Charge<'_>| charge.limit.quota().is_queue();
-        let shared = self.charges.iter().any(|charge| charge.limit.is_shared());
-        (self.charges.iter().any(queues), !shared)
-    }
 }
 
-/// The charges as they can be decided together, in the order in which they are charged.
+/// The charges as they can be decided together.
 pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (at, charge) in charges.iter().enumerate() {
@@ -64,6 +49,5 @@ pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Gro
         groups[index].charges.push(*charge);
         groups[index].indices.push(at);
     }
-    groups.sort_by_key(Group::turn);
     groups
 }

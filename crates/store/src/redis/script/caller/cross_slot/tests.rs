@@ -1,8 +1,8 @@
-//! Late scripts that are sent again, and the order in which slots are charged.
+//! Late scripts that are sent again.
 
 use std::time::Duration;
 
-use tidegate_core::{FixedWindow, LeakyBucket, Rate, SlidingWindowLog};
+use tidegate_core::SlidingWindowLog;
 use tidegate_redis::Shards;
 use tidegate_testkit::RedisServer;
 
@@ -45,36 +45,4 @@ pub(in crate::redis) async fn caller(server: &RedisServer) -> Caller {
     let shards = Shards::start(&server.url(), None, Duration::from_secs(5), script::all()).unwrap();
     shards.tried().await;
     Caller::new(shards, "test")
-}
-
-#[test]
-fn what_many_share_comes_first_and_a_queue_last() {
-    let rate = Rate { count: 1, per: 1 };
-    let own = Limit::new("own", FixedWindow::new(1, 1).unwrap(), OnFailure::Closed);
-    let shared = Limit::new("shared", FixedWindow::new(1, 1).unwrap(), OnFailure::Closed).shared();
-    let queue = Limit::new(
-        "queue",
-        LeakyBucket::new(1, rate).unwrap(),
-        OnFailure::Closed,
-    )
-    .shared();
-    let charge = |limit, tag| Charge {
-        limit,
-        key: Key {
-            tag: [tag; 16],
-            rest: [0; 16],
-        },
-        cost: 1,
-        origin: None,
-    };
-    let charges = [
-        charge(&queue, 1),
-        charge(&own, 2),
-        charge(&shared, 3),
-        charge(&own, 2),
-    ];
-    let groups = grouped(&charges, Grouping::BySlot);
-    let indices: Vec<&[usize]> = groups.iter().map(|group| &group.indices[..]).collect();
-    assert_eq!(indices, [&[2][..], &[1, 3], &[0]]);
-    assert_eq!(grouped(&charges, Grouping::ByKey).len(), 4);
 }

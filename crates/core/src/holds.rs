@@ -1,0 +1,178 @@
+//! Holds: units that requests set aside under a key until they end.
+//!
+//! A decision takes a hold in place of a charge. The gateway renews it while the request runs, and takes it again if it is gone. A
+//! hold ends once, by its ID: it is dropped, and the real cost is charged. If it lapses, it is charged as it was reserved. A limit
+//! of `concurrency` charges nothing in either case. Every command names the ID, and may be repeated. The other writing of this
+//! file is `lua/holds.lua`.
+
+use std::fmt;
+
+use crate::Micros;
+
+/// Names what one request holds, under every key. No two requests of any gateways have the same; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HoldId(pub u64);
+
+impl fmt::Display for HoldId {
+    /// As it stands in Redis, in hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+/// A hold of one request under one key. None of it changes while the request runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The ID of the request's holds.
+    pub id: HoldId,
+    /// The units that are set aside.
+    pub units: u64,
+    /// The time after which the hold lapses unless it is renewed, in us.
+    pub lease: Micros,
+}
+
+/// The holds of one key. Boxed, since most keys have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyHolds(Option<Box<Held>>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Held {
+    /// The holds by ID, ascending: a process counts its requests, so a new hold is the last.
+    entries: Vec<Entry>,
+    /// The units of all entries.
+    units: u64,
+    /// No entry lapses before.
+    first: Micros,
+    /// When the last entry lapses.
+    last: Micros,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    hold: Hold,
+    lapse: Micros,
+}
+
+impl KeyHolds {
+    /// Whether no request holds units.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The units that are held.
+    pub fn units(&self) -> u64 {
+        self.0.as_ref().map_or(0, |held| held.units)
+    }
+
+    /// When the last hold lapses; 0 if there is none.
+    pub fn last(&self) -> Micros {
+        self.0.as_ref().map_or(0, |held| held.last)
+    }
+
+    /// Whether this request holds units.
+    pub fn has(&self, id: HoldId) -> bool {
+        let held = self.0.as_ref();
+        held.is_some_and(|held| held.find(id).is_ok())
+    }
+
+    /// Drops holds that have lapsed at `now`. Returns their units, and the latest of their lapses. If a hold would last for longer
+    /// than `lease` and its own lease, the clock stepped back, and the hold is cut.
+    pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
+        let Some(held) = &mut self.0 else {
+            return (0, 0);
+        };
+        let mut lapsed = (0, 0);
+        if held.first <= now {
+            held.entries.retain(|Entry { hold, lapse }| {
+                if *lapse <= now {
+                    lapsed = (lapsed.0 + hold.units, lapsed.1.max(*lapse));
+                }
+                *lapse > now
+            });
+            held.count();
+        }
+        if held.last > now + lease {
+            for Entry { hold, lapse } in &mut held.entries {
+                *lapse = (*lapse).min(now + hold.lease.max(lease));
+            }
+            held.count();
+        }
+        self.clear();
+        lapsed
+    }
+
+    /// Takes a hold, or renews it: it lapses a lease from `now`.
+    pub fn take(&mut self, hold: Hold, now: Micros) {
+        let held = self.0.get_or_insert_with(|| {
+            Box::new(Held {
+                first: Micros::MAX,
+                ..Held::default()
+            })
+        });
+        let lapse = now + hold.lease;
+        let entry = Entry { hold, lapse };
+        match held.find(hold.id) {
+            Ok(index) => {
+                let old = std::mem::replace(&mut held.entries[index], entry);
+                held.units -= old.hold.units;
+                // The clock stepped back.
+                if lapse < old.lapse {
+                    held.count();
+                    return;
+                }
+            }
+            Err(index) => held.entries.insert(index, entry),
+        }
+        held.units += hold.units;
+        held.first = held.first.min(lapse);
+        held.last = held.last.max(lapse);
+    }
+
+    /// Drops the hold with this ID; whether there was one.
+    pub fn end(&mut self, id: HoldId) -> bool {
+        let Some(held) = &mut self.0 else {
+            return false;
+        };
+        let Ok(index) = held.find(id) else {
+            return false;
+        };
+        let Entry { hold, lapse } = held.entries.remove(index);
+        held.units -= hold.units;
+        if lapse == held.last {
+            held.count();
+        }
+        self.clear();
+        true
+    }
+
+    /// Adds a hold for requests of other gateways, so that `all` units are held together, for `lease` us.
+    pub fn count_others(&mut self, all: u64, lease: Micros, now: Micros) {
+        let id = HoldId::default();
+        self.end(id);
+        let units = all.saturating_sub(self.units());
+        if units > 0 {
+            self.take(Hold { id, units, lease }, now);
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.0.as_ref().is_some_and(|held| held.entries.is_empty()) {
+            self.0 = None;
+        }
+    }
+}
+
+impl Held {
+    fn find(&self, id: HoldId) -> Result<usize, usize> {
+        self.entries
+            .binary_search_by_key(&id, |entry| entry.hold.id)
+    }
+
+    /// Counts anew.
+    fn count(&mut self) {
+        let lapses = || self.entries.iter().map(|entry| entry.lapse);
+        self.first = lapses().min().unwrap_or_default();
+        self.last = lapses().max().unwrap_or_default();
+        self.units = self.entries.iter().map(|entry| entry.hold.units).sum();
+    }
+}

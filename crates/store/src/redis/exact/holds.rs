@@ -1,0 +1,109 @@
+//! Calls about what a running request holds in Redis, or has charged there.
+//!
+//! While a hold of `concurrency` may be missing, its server is not asked for decisions on such limits: the answer would count
+//! too few. So a gateway never takes the room of its own running request.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_core::{HoldId, Micros};
+use tidegate_redis::Shard;
+
+use super::Exact;
+use crate::redis::script::caller::compensation::LONGEST;
+use crate::{Charge, StoreError};
+
+impl Exact {
+    /// Ends a hold, and charges the real cost.
+    ///
+    /// # Errors
+    ///
+    /// It is not known to be ended, and may be.
+    pub(crate) async fn end(
+        &self,
+        charge: &Charge<'_>,
+        hold: HoldId,
+        used: u64,
+    ) -> Result<(), StoreError> {
+        let call = self.access.caller.ended(charge, hold, used);
+        let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
+        match answer.unwrap_or(Err(StoreError::Timeout))?.as_slice() {
+            // The windows of a calendar were others twice.
+            [_, -1] => Err(StoreError::Late),
+            _ => Ok(()),
+        }
+    }
+
+    /// Renews a hold. It is taken again if it is missing. When this ends, it is done or will not be done any more.
+    ///
+    /// # Errors
+    ///
+    /// It is not known to be done. An answer that the units cannot be held is none of these errors.
+    pub(crate) async fn renew(&self, charge: &Charge<'_>, hold: HoldId) -> Result<(), StoreError> {
+        let renewing = self.access.caller.renew(charge, hold, self.access.timeout);
+        let answer = tokio::time::timeout(LONGEST, renewing).await;
+        match answer.unwrap_or(Err(StoreError::Timeout)) {
+            Err(error) if error.is_about_keys() && !error.is_moving() => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Takes a charge back, as far as it still counts.
+    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Micros) {
+        let call = self.access.caller.by_receipt(charge, receipt);
+        // A lost give-back leaves the charge.
+        let _ = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
+    }
+
+    /// Lets the clock of the server that keeps this charge be believed to show this time.
+    #[cfg(test)]
+    pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
+        if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
+            shard.in_flight.saw(time, std::time::Instant::now());
+        }
+    }
+
+    /// Returns the server with the holds of this charge, if there is one.
+    pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Arc<Shard>> {
+        let shard = self.access.caller.shards.of(&charge.key.tag);
+        shard.ok()
+    }
+
+    /// Returns all servers.
+    pub(crate) fn servers(&self) -> Vec<Arc<Shard>> {
+        let all = self.access.caller.shards.all().unwrap_or_default();
+        all.into_iter().map(|(_, shard)| shard).collect()
+    }
+
+    /// Waits until Redis has all holds of `concurrency` of this process on the servers of these charges.
+    pub(super) async fn confirmed(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<(), StoreError> {
+        loop {
+            let progress = self.registry().progress.notified();
+            let mut is_confirmed = true;
+            for charge in charges.iter().filter(|it| it.limit.counts_running()) {
+                let shard = self.access.caller.shards.of(&charge.key.tag)?;
+                if !shard.confirmation.holds(shard.client.connection()) {
+                    is_confirmed = false;
+                    // No request waits for a server that does not answer.
+                    if shard.in_flight.fails() || !shard.client.is_up() {
+                        return Err(StoreError::NotAsked);
+                    }
+                }
+            }
+            if is_confirmed {
+                return Ok(());
+            }
+            self.registry().wanted.notify_one();
+            if tokio::time::timeout_at(until.into(), progress)
+                .await
+                .is_err()
+            {
+                return Err(StoreError::NotAsked);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Holds under a key, by their IDs.
+
+use tidegate_core::{Hold, HoldId, Micros, Quota};
+
+use super::{Entry, Held, Room, Shard};
+use crate::Charge;
+use crate::charge::LimitKey;
+
+impl Shard {
+    /// Ends a hold, and charges the real cost. A budget that newcomers share is used up at most.
+    pub(in crate::table) fn end(
+        &mut self,
+        key: &LimitKey,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        (hold, used): (HoldId, u64),
+        now: Micros,
+    ) {
+        let Some((entry, is_shared)) = self.entry_of(key, hold) else {
+            return;
+        };
+        let cost = charge.cost.min(quota.capacity());
+        entry.change(quota, now, |held| {
+            let mut slot = std::mem::replace(held, Held::fresh(quota)).slot(charge, quota, hold);
+            let used = match is_shared {
+                true => used.min(cost + slot.check(now).remaining),
+                false => used,
+            };
+            slot.end(hold, used, now);
+            *held = Held::of(slot);
+        });
+    }
+
+    /// Renews a hold, wherever it was taken. It is taken again if it is missing.
+    pub(in crate::table) fn renew(
+        &mut self,
+        key: LimitKey,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        hold: Hold,
+        now: Micros,
+    ) {
+        if let Some((entry, _)) = self.entry_of(&key, hold.id) {
+            return entry.change(quota, now, |held| held.holds.take(hold, now));
+        }
+        let (mut held, room) = match self.take(&key, quota, now) {
+            Some(held) => (held, Room::Own),
+            None => self.take_new(key, charge, quota, now),
+        };
+        held.holds.take(hold, now);
+        let mut slot = held.slot(charge, quota, hold.id);
+        let verdict = slot.check(now);
+        self.put(key, charge.origin, room, slot, Some(&verdict));
+    }
+
+    /// Returns the entry with this hold, and whether newcomers share it.
+    fn entry_of(&mut self, key: &LimitKey, hold: HoldId) -> Option<(&mut Entry, bool)> {
+        let has = |entry: &&mut Entry| entry.content.holds.has(hold);
+        if let Some(own) = self.entries.get_mut(key).filter(has) {
+            return Some((own, false));
+        }
+        let shared = self.shared.get_mut(&key.shared()).filter(has);
+        shared.map(|entry| (entry, true))
+    }
+}

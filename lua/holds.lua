@@ -1,0 +1,155 @@
+-- Holds: units that requests set aside until they end. The other writing of crates/core/src/holds.rs.
+-- Kept as a sorted set, with one member per hold by when it lapses: "ID/lease*units". The score of the member "held" is the sum of
+-- their units, below 0. So the first two members have the sum and the first lapse. A request's member stays the same, so every
+-- command may be repeated.
+
+local holds = {}
+
+-- The most members that one call drops. The rest counts as held until the next call.
+local MOST = 1000
+
+local function text(number) return string.format('%d', number) end
+
+local function member_of(id, units, lease) return string.format('%s/%d*%d', id, lease, units) end
+
+local function add(held_key, units)
+  if tonumber(redis.call('ZINCRBY', held_key, text(-units), 'held')) >= 0 then redis.call('DEL', held_key) end
+end
+
+-- Charges units, whether or not they fit.
+local function charge(key, now, units, algorithm, quota)
+  algorithm.commit(key, now, units, quota, algorithm.check(key, now, 1, quota))
+end
+
+-- When the last hold lapses; 0 if there is none.
+local function last_of(held_key)
+  local last = redis.call('ZRANGE', held_key, -1, -1, 'WITHSCORES')
+  return math.max(0, tonumber(last[2] or 0))
+end
+
+-- Keeps the holds until a charge at the last lapse would count no longer.
+local function expire(held_key, last, now, algorithm, quota)
+  local period = math.max(last - now, algorithm.counts(last, now, quota))
+  redis.call('PEXPIRE', held_key, math.max(1, math.ceil(period / 1000) + 1))
+end
+
+-- Drops holds that have lapsed, and charges their units as reserved, if a charge at their lapse still counts. Returns the units.
+local function sweep(held_key, key, now, algorithm, quota)
+  local lapsed = redis.call('ZRANGEBYSCORE', held_key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
+  local members, units = {}, 0
+  for n = 1, #lapsed, 2 do
+    members[#members + 1] = lapsed[n]
+    units = units + tonumber(string.match(lapsed[n], '%*(%d+)$'))
+  end
+  redis.call('ZREM', held_key, unpack(members))
+  add(held_key, -units)
+  if algorithm.counts(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
+  return units
+end
+
+-- Cuts holds that would last for longer than this lease and their own: the clock stepped back. Returns when the last one lapses then.
+local function cut(held_key, now, lease, algorithm, quota)
+  local ahead = redis.call('ZRANGEBYSCORE', held_key, '(' .. text(now + lease), '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
+  for n = 1, #ahead, 2 do
+    local most = now + math.max(lease, tonumber(string.match(ahead[n], '/(%d+)')))
+    if tonumber(ahead[n + 1]) > most then redis.call('ZADD', held_key, text(most), ahead[n]) end
+  end
+  local last = last_of(held_key)
+  expire(held_key, last, now, algorithm, quota)
+  return last
+end
+
+-- The units that are held, and when the last hold lapses.
+local function held_units(held_key, key, now, lease, algorithm, quota)
+  local first = redis.call('ZRANGE', held_key, 0, 1, 'WITHSCORES')
+  if not first[1] then return 0, 0 end
+  -- Any other content is an error.
+  local held = -tonumber(first[1] == 'held' and first[2])
+  if tonumber(first[4]) <= now then held = held - sweep(held_key, key, now, algorithm, quota) end
+  local last = last_of(held_key)
+  if last > now + lease then last = cut(held_key, now, lease, algorithm, quota) end
+  return held, last
+end
+
+-- Returns the reset or the retry-after, given its value `wait` without these units.
+local function later(wait, units, now, algorithm, quota)
+  if algorithm.time then return wait + algorithm.time(math.min(units, quota[1]), quota) end
+  return math.max(wait, algorithm.counts(now, now, quota))
+end
+
+-- Checks as the algorithm does. Held units count as used. The verdict has two more fields: `held` and `last`.
+function holds.check(held_key, key, now, own)
+  local algorithm, cost, quota = own.algorithm, own.cost, own.quota
+  if algorithm.covers and not algorithm.covers(now, quota) then return nil end
+  local held, last = held_units(held_key, key, now, math.abs(own.lease), algorithm, quota)
+  local units, capacity = cost + held, quota[1]
+  local verdict = algorithm.check(key, now, math.min(units, capacity), quota)
+  verdict.held, verdict.last = held, last
+  if held > 0 then
+    local left = math.max(0, verdict.remaining - held)
+    verdict.allowed = cost <= left
+    verdict.settling = not verdict.allowed and cost <= verdict.remaining and not algorithm.frees
+    verdict.remaining = left
+    -- As if all that is held were charged now.
+    if units > capacity then
+      verdict.retry_after = later(verdict.retry_after, units - capacity, now, algorithm, quota)
+    end
+    verdict.matters = verdict.matters or verdict.reset
+    verdict.reset = later(verdict.reset, held, now, algorithm, quota)
+    if verdict.allowed and algorithm.queues then verdict.delay = verdict.reset end
+  end
+  return verdict
+end
+
+-- Takes a hold of an ID that has none under this key, or charges at once, after a check that admitted.
+function holds.commit(held_key, key, now, own, verdict, id)
+  local algorithm, cost, lease, quota = own.algorithm, own.cost, own.lease, own.quota
+  if lease > 0 then
+    local lapse = now + lease
+    redis.call('ZADD', held_key, text(lapse), member_of(id, cost, lease), text(-verdict.held - cost), 'held')
+    expire(held_key, math.max(verdict.last, lapse), now, algorithm, quota)
+    verdict.remaining = verdict.remaining - cost
+    verdict.reset = later(verdict.reset, cost, now, algorithm, quota)
+    return
+  end
+  algorithm.commit(key, now, cost, quota, verdict)
+  if verdict.held > 0 then verdict.reset = later(verdict.reset, verdict.held, now, algorithm, quota) end
+end
+
+-- Gives the holds a time to live if that was taken away, or is longer than it needs.
+function holds.bound(held_key, now, own, verdict)
+  if verdict.held == 0 then return end
+  local last = verdict.last
+  bound(held_key, math.max(last - now, own.algorithm.counts(last, now, own.quota)))
+end
+
+-- Lets a hold last for a lease from now. It is taken again if it is gone, also beyond the limit: its request is running.
+function holds.renew(held_key, id, now, own)
+  if redis.call('ZADD', held_key, text(now + own.lease), member_of(id, own.cost, own.lease)) == 1 then
+    add(held_key, own.cost)
+  end
+  expire(held_key, last_of(held_key), now, own.algorithm, own.quota)
+end
+
+-- Drops a hold, and charges the real cost, whether or not it fits. Returns whether there was a hold. If a command fails, for example for lack
+-- of a permission, Redis keeps the effects of the commands before it. So the hold is put back: its end is sent again.
+function holds.finish(held_key, key, id, used, now, own)
+  local member = member_of(id, own.cost, own.lease)
+  -- Adds 0: reads when the hold lapses, and fails here if it could not be put back.
+  local lapse = redis.call('ZADD', held_key, 'XX', 'INCR', '0', member)
+  if not lapse then return false end
+  redis.call('ZREM', held_key, member)
+  local done, why = pcall(function()
+    add(held_key, -own.cost)
+    if used > 0 then charge(key, now, used, own.algorithm, own.quota) end
+  end)
+  if not done then
+    redis.call('ZADD', held_key, lapse, member)
+    add(held_key, own.cost)
+    expire(held_key, last_of(held_key), now, own.algorithm, own.quota)
+    error(why, 0)
+  end
+  local last = last_of(held_key)
+  if last > 0 then expire(held_key, last, now, own.algorithm, own.quota) end
+  return true
+end
