@@ -2,7 +2,7 @@
 //!
 //! A decision takes a hold in place of a charge. The gateway renews it while the request runs, and takes it again if it is gone. A
 //! hold ends once, by its ID: it is dropped, and the real cost is charged. If it lapses, it is charged as it was reserved. A limit
-//! of `concurrency` charges nothing in either case. Every command names the ID, and may be repeated. The other writing of this
+//! of `concurrency` has no charges. Every command names the ID, and may be repeated. The other writing of this
 //! file is `lua/holds.lua`.
 
 use std::fmt;

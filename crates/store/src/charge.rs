@@ -161,7 +161,7 @@ impl Limit {
         self.block
     }
 
-    /// The lease of holds of a limit whose requests cost what their answers say, in us. None if requests are charged at once.
+    /// The lease of holds of a limit whose costs come with answers, in us. None if requests are charged at once.
     pub const fn reserves(&self) -> Option<Micros> {
         self.reserves
     }

@@ -64,7 +64,7 @@ impl Registry {
         id
     }
 
-    /// Looks at all that is held, while nothing is added or removed; the flag: holds are being reset.
+    /// Runs `look` on all holds under the lock. The flag is true while holds are being reset.
     pub(crate) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
         let mut holds = self.holds.lock();
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
@@ -145,7 +145,7 @@ impl Registry {
         Some((hold, used))
     }
 
-    /// What is due to be renewed, which from now on is being renewed. Holds of `concurrency` are also due if `is_lost` says so.
+    /// Returns the holds that are due, and marks them as under renewal. A hold of `concurrency` is also due if `is_lost` is true of it.
     pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
         let is_due = |hold: &Hold| {

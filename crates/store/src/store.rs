@@ -57,7 +57,7 @@ impl Store {
         charges.iter().map(look).collect()
     }
 
-    /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full
+    /// Resets the keys of these charges: all of each limit is left there. Every gateway gives the full
     /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone. Running requests take their
     /// holds again: here at once, in other gateways by their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {

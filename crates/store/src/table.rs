@@ -306,7 +306,7 @@ struct Place {
 pub(crate) struct Terms {
     /// The quota; a cost that it can never fit counts as all of it.
     pub(crate) quota: Quota,
-    /// Use and holds from elsewhere, which count if they exceed those of this process.
+    /// Use and holds from elsewhere. They count if they exceed the use and holds of this process.
     pub(crate) elsewhere: Elsewhere,
 }
 

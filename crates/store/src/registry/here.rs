@@ -1,4 +1,4 @@
-//! Holds that this process counts: those of its own limits, and copies of holds of `concurrency` while Redis does not answer.
+//! Holds that this process counts: holds of its own limits, and copies of holds of `concurrency` while Redis does not answer.
 //!
 //! In the memory store no hold of a running request lapses. Before it decides at a time at which one may have
 //! lapsed, all of them are renewed. So neither a pause of the process nor a step of its clock loses a hold.
@@ -124,7 +124,7 @@ impl Registry {
         }
     }
 
-    /// Has `forget` forget state of the memory store. The holds of running requests stay.
+    /// Runs `forget` on the memory store. The holds of running requests stay.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // Decisions wait until this is done.

@@ -11,8 +11,8 @@ use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
-    /// Decides where a hold of `concurrency` belongs: in Redis, also if this process admitted it because Redis did not answer. Its
-    /// server, if that is known.
+    /// Decides where a hold of `concurrency` belongs: in Redis, also if this process admitted it because Redis did not answer. Returns
+    /// its server if there is a connection to it.
     pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
         if !hold.limit.counts_running() {
             return None;
@@ -32,7 +32,7 @@ impl Store {
         Some(server)
     }
 
-    /// The server of a hold of `concurrency` that belongs in Redis, if it is known.
+    /// Returns the server of a hold of `concurrency` that belongs in Redis, if there is a connection to it.
     pub(super) fn server_of(&self, hold: &Hold) -> Option<Arc<Shard>> {
         match self {
             Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
