@@ -223,10 +223,10 @@ impl Store {
         match hold.home {
             Home::Redis => {
                 let matters = hold.matters();
-                self.settle(Settlement::new(hold, used, matters)).await
+                self.settle(Settlement::new(hold, used, matters)).await;
             }
-            Home::Here(_) => return self.give_up_here(&hold, used),
-        };
+            Home::Here(_) => self.give_up_here(&hold, used),
+        }
     }
 
     fn give_up_here(&self, hold: &Hold, used: u64) {
