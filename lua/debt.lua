@@ -69,15 +69,15 @@ function debt.check(key, now, cost, quota)
   }
 end
 
--- The times to live that were given in this call.
+-- The periods for which keys are kept by this call.
 local kept = {}
 
--- Gives the key of a request that is not charged the time to live that the debt needs at this rate. Another rate may have written it.
+-- Bounds a key that is not written, also if its time to live was shorter: a faster rate may have written it.
 function debt.keep(key, period)
   if period == 0 then return bound(key, period) end
-  if kept[key] == period or unwritten and unwritten[key] then return end
+  if period <= (kept[key] or 0) or unwritten and unwritten[key] then return end
   kept[key] = period
-  redis.call('PEXPIRE', key, math.ceil(period / 1000) + 1)
+  redis.call('PEXPIRE', key, longest(period))
 end
 
 -- Who came first is paid off first: so much of the charge is still owed as will be paid off until the receipt, which was
