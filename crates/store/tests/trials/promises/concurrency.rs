@@ -23,6 +23,10 @@ const RECONNECT: Micros = 200_000;
 /// A request that runs.
 struct Running {
     from: Span,
+    /// Not before this time was it decided.
+    decided: Micros,
+    /// Its gateway knows of it from then on.
+    answered: Micros,
     until: Micros,
     cost: u64,
     gateway: usize,
@@ -53,6 +57,8 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
                 } else {
                     charge.at
                 },
+                decided: charge.at.begin,
+                answered: request.asked.end,
                 until: request.ran_until.unwrap_or(Micros::MAX),
                 cost: charge.cost,
                 gateway: request.gateway,
@@ -95,13 +101,15 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
     None
 }
 
-/// Whether whoever decided on the one counts the other. A gateway without Redis counts what it has let through. Redis counts what
-/// gateways let through by themselves when they have had the time to take its place.
+/// Whether whoever decided on the one counts the other. A gateway without Redis counts what it has let through, as
+/// far as it has Redis's answers. Redis counts what gateways let through by themselves when they have had the time to take its place.
 fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) -> bool {
     let now = one.from.begin;
     match (one.budget, other.budget) {
         (one, other) if one == other => true,
-        (Budget::Alone(gateway), Budget::Shared) => gateway == other.gateway,
+        (Budget::Alone(gateway), Budget::Shared) => {
+            gateway == other.gateway && other.answered <= one.decided
+        }
         (Budget::Shared, Budget::Alone(gateway)) => {
             let since = now.saturating_sub(RECOVERY + lease / 3);
             let mut troubles = history.troubles_of(gateway);

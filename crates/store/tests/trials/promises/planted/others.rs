@@ -63,6 +63,20 @@ fn shares() {
     let mut places = of(Kind::Concurrency, Mode::Exact, OnFailure::Local);
     places.requests.extend((0..5).map(|_| runs(0)));
     breaks(places, runs(5 * MS), "concurrency");
+    // Redis has decided, and the gateway hears of it later.
+    let answered = |at| {
+        let mut history = of(Kind::Concurrency, Mode::Exact, OnFailure::Local);
+        let mut request = admitted(0);
+        request.gateway = 1;
+        request.asked.end = START + at;
+        request.ran_until = Some(START + 500 * MS);
+        history.requests.extend(vec![request; 5]);
+        history
+    };
+    breaks(answered(4 * MS), runs(5 * MS), "concurrency");
+    let mut unheard = answered(6 * MS);
+    unheard.requests.push(runs(5 * MS));
+    assert_eq!(names(&unheard), [""; 0]);
 }
 
 #[test]
