@@ -41,9 +41,10 @@ local function sweep(held_key, key, now, algorithm, quota)
     members[#members + 1] = lapsed[n]
     units = units + tonumber(string.match(lapsed[n], '%*(%d+)$'))
   end
+  -- If a command fails, the holds are charged again later.
+  if algorithm.counts(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
   redis.call('ZREM', held_key, unpack(members))
   add(held_key, -units)
-  if algorithm.counts(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
   return units
 end
 

@@ -110,12 +110,16 @@ impl<'a> Slot<'a> {
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
-        if units > 0 && self.quota.counts_until(lapse) > now {
+        if self.quota.counts_until(lapse) > now {
             self.charge(units, now);
         }
     }
 
-    fn charge(&mut self, units: u64, now: Micros) {
+    /// Charges units, whether or not they fit.
+    pub fn charge(&mut self, units: u64, now: Micros) {
+        if units == 0 {
+            return;
+        }
         // A clock that stepped back is noticed by a check.
         self.quota.check(&mut self.state, 1, now);
         self.quota.charge(&mut self.state, units, now);
@@ -125,7 +129,7 @@ impl<'a> Slot<'a> {
     /// if there is no such hold: it ended before, has lapsed, or was lost.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
-        if is_held && used > 0 {
+        if is_held {
             self.charge(used, now);
         }
         is_held

@@ -121,6 +121,7 @@ impl MemoryStore {
     /// unit.
     pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         let now = crate::now();
+        self.registry.keep_here(&self.table, now);
         let mut refusals = PerCharge::<Option<Verdict>>::new();
         for charge in charges {
             let limit = charge.limit;

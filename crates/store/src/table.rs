@@ -179,8 +179,8 @@ impl Table {
         shard.end(&key, charge, quota, (hold, used), now);
     }
 
-    /// Renews the hold with this ID. It is taken again if it is missing. Returns when it lapses then. It counts as what the request
-    /// costs, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share while the request runs.
+    /// Renews the hold with this ID. It is taken again if it is missing. Returns when it lapses then. A running request
+    /// of `concurrency` counts as its cost, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share.
     pub(crate) fn renew(
         &self,
         charge: &Charge<'_>,
@@ -189,7 +189,11 @@ impl Table {
         now: Micros,
     ) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
-        let (units, lease) = (charge.cost, charge.limit.lease()?);
+        let units = match charge.limit.counts_running() {
+            true => charge.cost,
+            false => charge.cost.min(quota.capacity()),
+        };
+        let lease = charge.limit.lease()?;
         let hold = Hold { id, units, lease };
         self.shards.at(shard).renew(key, charge, quota, hold, now);
         Some(now + lease)

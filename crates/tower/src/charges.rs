@@ -74,7 +74,8 @@ impl<'a> RuleCharge<'a> {
 
     /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
-        if verdict.settling && waited < SETTLING {
+        // In a cluster other limits have holds, too. Their requests end within a round trip.
+        if verdict.settling && self.limit.reserves().is_some() && waited < SETTLING {
             return Some(Until::Settled);
         }
         let Action::Delay { max } = self.rule.action else {

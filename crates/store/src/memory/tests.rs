@@ -141,9 +141,9 @@ fn a_key_that_owes_keeps_its_place() {
     }
 }
 
-/// Who settles after a reset gives back nothing, and owes nothing: the charge was forgotten.
+/// A hold that a reset dropped, and that no renewal took again: its end changes nothing.
 #[test]
-fn a_reset_settles_what_was_reserved() {
+fn an_end_without_a_hold_changes_nothing() {
     for limit in limits() {
         for used in [0, 5, 1_100] {
             let store = MemoryStore::default();

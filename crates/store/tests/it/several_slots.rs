@@ -12,7 +12,8 @@ use tidegate_testkit::RedisCluster;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    HOUR, MS, charge, connect, decides, error_of, every_algorithm, limit, quiet_window, wait_for,
+    HOUR, MS, charge, connect, connect_exact, decides, error_of, every_algorithm, limit,
+    quiet_window, wait_for,
 };
 use crate::topologies_cluster::calls;
 
@@ -104,6 +105,30 @@ async fn three_slots_cost_one_round_trip_before_the_upstream() {
             "{quota:?}"
         );
         are_left(1).await;
+    }
+}
+
+/// A refused request leaves all units in every slot, also in the slot of the limit that refuses, where it held none.
+#[tokio::test]
+async fn a_refusal_tells_what_is_left_in_every_slot() {
+    let cluster = RedisCluster::start().await;
+    let store = connect_exact(&cluster.url(), TIMEOUT).await;
+    let quota = |most| every_algorithm(most, quiet_window())[2];
+    let [burst, daily, all] =
+        [("burst", 1), ("daily", 5), ("all", 9)].map(|(name, most)| limit(name, quota(most)));
+    let charges = [
+        charge(&burst, CLIENT, 1),
+        charge(&daily, CLIENT, 1),
+        charge(&all, ALL, 1),
+    ];
+    for allowed in [true, false, false] {
+        let decision = store.decide(&charges).await;
+        assert_eq!(decision.outcome == Outcome::Admitted, allowed);
+        let left = decision.verdicts.iter().flatten();
+        assert!(
+            left.map(|verdict| verdict.remaining).eq([0, 4, 8]),
+            "{decision:?}"
+        );
     }
 }
 

@@ -19,14 +19,15 @@ impl Shard {
         let Some((entry, is_shared)) = self.entry_of(key, hold) else {
             return;
         };
-        let cost = charge.cost.min(quota.capacity());
         entry.change(quota, now, |held| {
             let mut slot = std::mem::replace(held, Held::fresh(quota)).slot(charge, quota, hold);
-            let used = match is_shared {
-                true => used.min(cost + slot.check(now).remaining),
-                false => used,
+            // A check may find that other holds have lapsed, and must not meet this one.
+            slot.end(hold, 0, now);
+            let most = match is_shared {
+                true => slot.check(now).remaining,
+                false => Micros::MAX,
             };
-            slot.end(hold, used, now);
+            slot.charge(used.min(most), now);
             *held = Held::of(slot);
         });
     }

@@ -109,12 +109,18 @@ impl Caller {
         if !matches!(error, StoreError::Timeout | StoreError::Disconnected) {
             return;
         }
-        for charge in charges.iter().filter(|it| it.limit.lease().is_some()) {
-            let (call, caller) = (self.ended(charge, hold, 0), self.clone());
-            // It follows the decision on the same connection. If it is lost, the hold lapses.
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(async move { caller.send(&call).await });
-            }
+        let held = charges.iter().filter(|it| it.limit.lease().is_some());
+        let held: Vec<Charge<'_>> = held.copied().collect();
+        if held.is_empty() {
+            return;
+        }
+        let (call, caller) = (
+            self.ended_all(&held, hold, &vec![0; held.len()]),
+            self.clone(),
+        );
+        // It follows the decision on the same connection. If it is lost, the hold lapses.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { caller.send(&call).await });
         }
     }
 
@@ -125,10 +131,13 @@ impl Caller {
         hold: HoldId,
         quick: Duration,
     ) -> Result<(), StoreError> {
+        let begun = Instant::now();
         // A late call shows the clock.
         for _ in 0..2 {
             let shard = self.shards.of(&charge.key.tag)?;
-            let (sent, until) = (Instant::now(), shard.in_flight.deadline(LONGEST));
+            // The caller gives up when the first call is that old. The second one must not run after that.
+            let left = LONGEST.saturating_sub(begun.elapsed());
+            let (sent, until) = (Instant::now(), shard.in_flight.deadline(left));
             let reply = self.send(&self.renewed(charge, hold, until)).await?;
             let &[now, done] = reply.as_slice() else {
                 return Err(StoreError::unknown_reply());

@@ -22,6 +22,8 @@ use group::{Group, grouped};
 /// What may stand in one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Grouping {
+    /// All keys.
+    Whole,
     /// Keys of one slot.
     BySlot,
     /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last one has moved.
@@ -53,7 +55,7 @@ impl Caller {
     }
 
     /// Decides key by key, while a slot moves. Holds of requests over several slots are not counted. If a later key refuses
-    /// a request that the check admitted, the earlier ones stay charged.
+    /// a request that the check admitted, the earlier ones stay charged, but no unit stays held.
     async fn decide_by_key(
         &self,
         charges: &[Charge<'_>],
@@ -61,14 +63,25 @@ impl Caller {
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, Grouping::ByKey);
         let none = (Holding::None, HoldId(0));
-        let mut decided = self.ask(Task::Check, &groups, none, until).await?;
+        let mut decided = self.ask(Task::Check, &groups, none, until).await?.0;
+        let mut taken = Taken::new(self, &groups, HoldId(0), charges.len());
         for group in &groups {
             if decided.decision.outcome == Outcome::Refused {
-                break;
+                return Ok(decided);
             }
             let answer = self.charge(&group.charges, Holding::None, until).await?;
             decided.decision.outcome = answer.content.outcome;
             group.tell(&answer, &mut decided);
+            let is_admitted = answer.content.outcome == Outcome::Admitted;
+            for &index in group.indices.iter().filter(|_| is_admitted) {
+                let verdict = decided.decision.verdicts[index];
+                if charges[index].limit.lease().is_some() && verdict.is_some_and(|it| it.allowed) {
+                    taken.held[index] = decided.decision.sources[index].hold;
+                }
+            }
+        }
+        if decided.decision.outcome == Outcome::Admitted {
+            taken.stay();
         }
         Ok(decided)
     }
@@ -79,53 +92,57 @@ impl Caller {
         charges: &[Charge<'_>],
         until: Instant,
     ) -> Result<Decided, StoreError> {
-        let groups = grouped(charges, Grouping::BySlot);
+        let grouping = match self.is_one(charges) {
+            true => Grouping::Whole,
+            false => Grouping::BySlot,
+        };
+        let groups = grouped(charges, grouping);
         let beside = (self.holding(), HoldId(0));
-        match self.ask(Task::Check, &groups, beside, until).await {
+        let checked = match self.ask(Task::Check, &groups, beside, until).await {
             Err(error) if error.is_moving() => {
                 let groups = grouped(charges, Grouping::ByKey);
                 let none = (Holding::None, HoldId(0));
                 self.ask(Task::Check, &groups, none, until).await
             }
             answer => answer,
-        }
+        };
+        Ok(checked?.0)
     }
 
     /// Takes holds in one round, and lets their ends follow.
     async fn take(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decided, StoreError> {
         let groups = grouped(charges, Grouping::BySlot);
-        let mut taken = Taken {
-            caller: self,
-            hold: next_hold(),
-            held: vec![true; charges.len()],
-            groups: &groups,
-        };
-        let own = (Holding::Taken, taken.hold);
-        let mut decided = self.ask(Task::Decide, &groups, own, until).await?;
+        let hold = next_hold();
+        let mut taken = Taken::new(self, &groups, hold, charges.len());
+        let own = (Holding::Taken, hold);
+        let (mut decided, admitting) = self.ask(Task::Decide, &groups, own, until).await?;
         let is_admitted = decided.decision.outcome == Outcome::Admitted;
-        let verdicts = decided.decision.verdicts.iter_mut().flatten();
-        for ((verdict, held), charge) in verdicts.zip(&mut taken.held).zip(charges) {
-            *held = verdict.allowed;
-            if verdict.allowed && !is_admitted {
-                verdict.remaining += charge.cost;
+        let verdicts = decided.decision.verdicts.iter_mut();
+        for (index, verdict) in verdicts.enumerate() {
+            let allowed = verdict.as_mut().filter(|verdict| verdict.allowed);
+            match allowed.filter(|_| admitting[index]) {
+                // Its hold ends at once.
+                Some(verdict) if !is_admitted => verdict.remaining += charges[index].cost,
+                Some(_) => {}
+                None => taken.held[index] = HoldId(0),
             }
         }
         if is_admitted {
             let is_charged = |index: usize| charges[index].limit.lease().is_none();
             taken.end(is_charged, |index| charges[index].cost);
-            taken.held.clear();
+            taken.stay();
         }
         Ok(decided)
     }
 
-    /// Asks all groups at once.
+    /// Asks all groups at once. Returns for each charge whether its own group admits the request, too.
     async fn ask(
         &self,
         task: Task,
         groups: &[Group<'_>],
         (holding, hold): (Holding, HoldId),
         until: Instant,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<(Decided, Vec<bool>), StoreError> {
         let mut asking = JoinSet::new();
         for (index, group) in groups.iter().enumerate() {
             let call = self.call(task, &group.charges, holding, hold);
@@ -144,6 +161,7 @@ impl Caller {
             },
             calls: (0..count).map(|_| None).collect(),
         };
+        let mut admitting = vec![true; count];
         while let Some(answered) = asking.join_next().await {
             // A task of ours that is gone was not answered.
             let (index, answer) = answered.map_err(|_| StoreError::Disconnected)?;
@@ -153,22 +171,37 @@ impl Caller {
             decision.now = decision.now.max(answer.content.now);
             if answer.content.outcome == Outcome::Refused {
                 decision.outcome = Outcome::Refused;
+                for at in &groups[index].indices {
+                    admitting[*at] = false;
+                }
             }
         }
-        Ok(all)
+        Ok((all, admitting))
     }
 }
 
 /// The holds of a request in several slots. When this is dropped, the remaining holds end with cost 0.
 struct Taken<'a> {
     caller: &'a Caller,
-    hold: HoldId,
-    /// Whether each charge may be held.
-    held: Vec<bool>,
     groups: &'a [Group<'a>],
+    /// The ID of the hold that each charge may have; 0: none.
+    held: Vec<HoldId>,
 }
 
-impl Taken<'_> {
+impl<'a> Taken<'a> {
+    fn new(caller: &'a Caller, groups: &'a [Group<'a>], hold: HoldId, count: usize) -> Self {
+        Self {
+            caller,
+            groups,
+            held: vec![hold; count],
+        }
+    }
+
+    /// Leaves the holds to the request.
+    fn stay(&mut self) {
+        self.held.fill(HoldId(0));
+    }
+
     /// Ends holds of these charges, each with this cost. No request waits for that.
     fn end(&self, ends: impl Fn(usize) -> bool, used: impl Fn(usize) -> u64) {
         // Without a runtime, which is ending, no task can send it: the holds lapse.
@@ -177,13 +210,15 @@ impl Taken<'_> {
         };
         for group in self.groups {
             let indices = group.indices.iter().zip(&group.charges);
-            let ending = indices.filter(|(index, _)| self.held[**index] && ends(**index));
+            let is_held = |index: usize| self.held[index] != HoldId(0);
+            let ending = indices.filter(|(index, _)| is_held(**index) && ends(**index));
             let (indices, charges): (Vec<usize>, Vec<Charge<'_>>) = ending.unzip();
-            if charges.is_empty() {
+            // Holds of one group have one ID.
+            let Some(hold) = indices.first().map(|index| self.held[*index]) else {
                 continue;
-            }
+            };
             let used: Vec<u64> = indices.into_iter().map(&used).collect();
-            let call = self.caller.ended_all(&charges, self.hold, &used);
+            let call = self.caller.ended_all(&charges, hold, &used);
             let caller = self.caller.clone();
             runtime.spawn(async move { caller.send(&call).await });
         }
@@ -192,9 +227,7 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if !self.held.is_empty() {
-            self.end(|_| true, |_| 0);
-        }
+        self.end(|_| true, |_| 0);
     }
 }
 
