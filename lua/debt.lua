@@ -1,10 +1,10 @@
 -- A debt that is paid off continuously: what both buckets share. The other writing of crates/core/src/debt.rs.
--- A record "owed at weight". Numbers of a quota: capacity, weight, pay, full. If the quota changes, the debt stands for the same
--- units, and is paid off at the new rate.
+-- A record "owed at weight": the parts that are owed, since when, and the parts of a unit. Numbers of a quota: capacity, weight, pay,
+-- full. If the quota changes, the debt stands for the same units, and is paid off at the new rate.
 
 local debt = {}
 
--- Records of earlier versions have one number more, or five. These are dropped.
+-- Records of earlier versions have one number more, or five, which are dropped.
 local PATTERN = '^(%d+) (%d+) (%d+) ?[%d ]*$'
 
 -- The largest debt that stays exact: also with one payment more, and no longer than 2^52 us.
@@ -15,7 +15,7 @@ local function most_owed(full_debt, pay)
   return math.max(most, full_debt)
 end
 
--- A debt whose units weighed `from`, in weights of `to`: rounded up, and `most` at most.
+-- A debt whose units had `from` parts, with `to` parts to a unit: rounded up, and `most` at most.
 local function weighed(owed, from, to, most)
   if owed == 0 or from == to then return math.min(owed, most) end
   local units = math.floor(owed / from)
@@ -25,10 +25,10 @@ local function weighed(owed, from, to, most)
   return units * to + part
 end
 
--- How long until `weight` of what is owed is paid off, in us from `now`; nothing takes no time.
-local function time_to_pay(weight, at, now, pay)
-  if weight == 0 then return 0 end
-  return at - now + math.ceil(weight / pay)
+-- The time in which so many parts are paid off, in us from `now`; no parts take no time.
+local function time_to_pay(parts, at, now, pay)
+  if parts == 0 then return 0 end
+  return at - now + math.ceil(parts / pay)
 end
 
 -- Writes a debt, which expires when it is paid off.

@@ -71,6 +71,7 @@ local function decide(key, last_key, told, word)
     local own, limit_key = terms_at(word), KEYS[key]
     word, key = own.behind, key + 1
     local held_key, verdict
+    -- Nobody holds units under this key.
     if own.lease == 0 then
       verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     else
@@ -81,7 +82,7 @@ local function decide(key, last_key, told, word)
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
     local charge = { key = limit_key, held_key = held_key, terms = own, verdict = verdict }
-    -- Without holds.
+    -- How long the key itself matters, without holds.
     charge.matters = verdict.matters or verdict.reset
     if own.span ~= 0 then
       charge.block_key = KEYS[key]

@@ -1,4 +1,5 @@
--- Renews what a running request holds, or ends it, for limits whose keys share a slot. README.md beside it has the calling contract.
+-- Renews what a running request holds, or ends it, for limits whose keys share a slot. An end has an empty deadline, and one real cost
+-- for each limit. README.md beside it has the calling contract.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -9,6 +10,7 @@ while key <= #KEYS do
   for i = 1, algorithm.numbers do quota[i] = tonumber(ARGV[word + 4 + i]) end
   -- The windows that were sent do not contain this time.
   if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
+  -- What has no charges has holds alone, under its own key.
   local held_key = algorithm.frees and key or key + 1
   limits[#limits + 1] = {
     key = KEYS[key],

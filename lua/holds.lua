@@ -1,7 +1,8 @@
 -- Holds: units that requests set aside until they end. The other writing of crates/core/src/holds.rs.
 -- Kept as a sorted set, with one member per hold by when it lapses: "ID/lease*units". The score of the member "held" is the sum of
--- their units, below 0. So the first two members have the sum and the first lapse. A request's member stays the same, so every
--- command may be repeated.
+-- their units, below 0. So the first two members have the sum and the first lapse. A request's member stays the same, so
+-- renewals and ends may be repeated.
+-- `own.lease` is how long a hold lasts, in us. Below 0 the request is charged at once, but held units count.
 
 local holds = {}
 

@@ -5,7 +5,7 @@ local LONGEST = 140
 
 -- What is known of each key; false if there is nothing under it.
 local known = {}
--- For how long the keys that are to be written in the end are to be kept; nil if each is written at once.
+-- For how long the keys are to be kept that are written at the end of the call; nil if each is written at once.
 local unwritten
 
 local function write(key, numbers, period)

@@ -1,13 +1,14 @@
 //! A debt that is paid off continuously: the arithmetic that both buckets share.
 //!
-//! A unit of cost weighs `weight`, and `pay` of it is paid off each microsecond. So a rate of n per P is exact in integers:
-//! `weight / pay = P / n`.
+//! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
+//! rate of n per P is exact in integers: `weight / pay = P / n`.
 //!
-//! A cost that is known afterwards may bring the debt above the capacity: then nothing is admitted until enough of it is
-//! paid off. A debt is bounded by what is still exact in integers. [`Meter::new`] chooses weights that leave room for a thousand
+//! A cost that is known afterwards may bring the debt above the capacity. Then no request is admitted until enough of it is
+//! paid off. A debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand
 //! times the capacity, where the rate allows that.
 //!
-//! A quota may change under a key that has a debt. The debt then stands for the same units, and is paid off at the new rate.
+//! A quota may change under a key that has a debt. The debt then stands for the same units. It is paid off at the new rate
+//! from the time when it was last written.
 //!
 //! The other writing of this file is `lua/debt.lua`.
 
@@ -22,11 +23,11 @@ use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, 
 /// The debt of one key, as of a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
-    /// What is owed, in weights of the time when it was written.
+    /// The parts that were owed when this was written.
     pub owed: u64,
-    /// When that was, in us.
+    /// When this was written, in us.
     pub at: Micros,
-    /// What one unit of cost weighed then; 0 only in a fresh state.
+    /// The parts of a unit of cost; 0 only in a fresh state.
     pub weight: u64,
 }
 
@@ -67,7 +68,7 @@ impl Meter {
         })
     }
 
-    /// The largest debt at which a request can be admitted, in units of cost.
+    /// The largest debt after an admission, in units of cost.
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -102,16 +103,17 @@ impl Meter {
 
     /// Decides whether `cost` fits, as [`crate::Algorithm::check`].
     pub(crate) fn check(&self, debt: &mut Debt, cost: u64, now: Micros) -> Verdict {
+        // The clock stepped back by more than a period: the stamp is moved, and the debt is kept.
         if debt.at > now + self.full {
             debt.at = now;
         }
         let (owed, at) = self.owed(debt, now);
-        let full = self.capacity * self.weight;
-        let missing = (owed + cost * self.weight).saturating_sub(full);
+        let most = self.capacity * self.weight;
+        let missing = (owed + cost * self.weight).saturating_sub(most);
         Verdict {
             allowed: missing == 0,
             settling: false,
-            remaining: full.saturating_sub(owed) / self.weight,
+            remaining: most.saturating_sub(owed) / self.weight,
             reset: self.time_to_pay(owed, at, now),
             retry_after: self.time_to_pay(missing, at, now),
             delay: 0,
@@ -133,7 +135,7 @@ impl Meter {
     }
 
     /// Takes `cost` back, as [`crate::Algorithm::give_back`]. The earliest charges are paid off first. So much of this charge is
-    /// still owed as will be paid off until `receipt`. The rest was paid off in place of later charges.
+    /// still owed as will be paid off until `receipt`, when the debt of that time ends. The rest was paid off in place of later charges.
     pub(crate) fn give_back(&self, debt: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
         self.check(debt, cost, now);
         let (owed, at) = self.owed(debt, now);
@@ -157,8 +159,8 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// The largest debt that stays exact, in this meter's weights: also with one payment more, and no longer than
-    /// [`MAX_SPAN`]. What is charged beyond it is not noted.
+    /// The largest debt that stays exact, in parts: also with one payment more, and no longer than [`MAX_SPAN`]. More is
+    /// not counted.
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);
@@ -173,17 +175,17 @@ impl Meter {
         (owed.saturating_sub(paid), debt.at.max(now))
     }
 
-    /// Returns the whole debt as it was written, in this meter's weights, rounded up.
+    /// Returns the debt as it was written, in parts of this meter, rounded up.
     fn weighed(&self, debt: &Debt) -> u64 {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }
 
-    /// How long until `weight` of what is owed is paid off, which begins at `at`, in us from `now`; nothing takes no time.
-    const fn time_to_pay(&self, weight: u64, at: Micros, now: Micros) -> Micros {
-        if weight == 0 {
+    /// Returns the time in which so many parts are paid off, from `at` on, in us from `now`; no parts take no time.
+    const fn time_to_pay(&self, parts: u64, at: Micros, now: Micros) -> Micros {
+        if parts == 0 {
             return 0;
         }
-        at - now + weight.div_ceil(self.pay)
+        at - now + parts.div_ceil(self.pay)
     }
 
     const fn debt(&self, owed: u64, at: Micros) -> Debt {

@@ -26,7 +26,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// A limit that is enforced and does not block. Its requests hold units if the quota has a lease.
+    /// A limit that is enforced and does not block. Its requests hold units if the quota has a lease, as only `concurrency` does.
     pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
@@ -63,6 +63,7 @@ impl<'a> Slot<'a> {
         }
         let left = verdict.remaining.saturating_sub(held);
         verdict.allowed = cost <= left;
+        // Refused for the sake of holds alone. The holds of `concurrency` leave no unit behind for anybody who waits.
         verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
         verdict.remaining = left;
         // As if all that is held were charged now.
@@ -106,7 +107,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts.
+    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts. They are charged now, so that no
+    /// stamp is older than what is charged already.
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
@@ -126,7 +128,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Ends the hold with this ID: it is dropped, and `used` is charged, whether or not it fits. Returns false
-    /// if there is no such hold: it ended before, has lapsed, or was lost.
+    /// if there is no such hold: it ended before, was lost, or has lapsed and was charged by a check.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
         if is_held {

@@ -1,15 +1,19 @@
 //! Holds: units that requests set aside under a key until they end.
 //!
-//! A decision takes a hold in place of a charge. The gateway renews it while the request runs, and takes it again if it is gone. A
-//! hold ends once, by its ID: it is dropped, and the real cost is charged. If it lapses, it is charged as it was reserved. A limit
-//! of `concurrency` has no charges. Every command names the ID, and may be repeated. The other writing of this
-//! file is `lua/holds.lua`.
+//! A decision takes a hold in place of a charge, under an ID that no request had before. The gateway renews the hold while the
+//! request runs, and takes it again if it is gone. A hold ends once, by its ID: it is dropped, and the real cost is charged. The end
+//! of a hold that is gone changes nothing. Renewals and ends may be repeated.
+//!
+//! A hold that lapses is dropped by the next check of its key, and charged as it was reserved. If its request runs nevertheless, the hold
+//! is taken again, and its end charges, too: a request costs more then, and never less. A limit of `concurrency` has no charges.
+//!
+//! The other writing of this file is `lua/holds.lua`.
 
 use std::fmt;
 
 use crate::Micros;
 
-/// Names what one request holds, under every key. No two requests of any gateways have the same; 0 is none.
+/// Names what one request holds, under every key. No two requests of any gateways have the same. A request has none with 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId(pub u64);
 
@@ -37,7 +41,7 @@ pub struct KeyHolds(Option<Box<Held>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Held {
-    /// The holds by ID, ascending: a process counts its requests, so a new hold is the last.
+    /// The holds by ID, ascending: a process counts its requests, so a new hold is the last as a rule.
     entries: Vec<Entry>,
     /// The units of all entries.
     units: u64,

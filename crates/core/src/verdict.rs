@@ -10,7 +10,7 @@ use crate::Micros;
 pub struct Verdict {
     /// Whether this limit lets the request through.
     pub allowed: bool,
-    /// Whether it is refused only because of reservations that are not settled yet: it may fit once they are.
+    /// Whether it is refused only because of units that running requests hold: it may fit when they end.
     pub settling: bool,
     /// How much more could be admitted now, in units of cost.
     pub remaining: u64,

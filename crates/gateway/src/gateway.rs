@@ -31,7 +31,7 @@ use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory}
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// How long it may take to give back what requests held.
+/// The longest that a stop waits for the ends of holds.
 const LAST_PLACES: Duration = Duration::from_secs(2);
 /// How long the last lines of the access log may take to be formatted.
 const LAST_LINES: Duration = Duration::from_secs(3);
@@ -240,10 +240,10 @@ impl Gateway {
             self.stopping.send_replace(true);
         };
         tokio::join!(server.ended(), stop);
-        // Other gateways wait for what this one's requests held.
+        // Other gateways count the holds of this gateway's requests until they end.
         if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(
-                "some reservations and concurrency slots were not returned to Redis; they expire by themselves"
+                "Redis has not answered the ends of some holds; they lapse, and reserved costs are charged"
             );
         }
         renewing.abort();

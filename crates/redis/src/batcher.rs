@@ -54,7 +54,7 @@ pub struct Question {
     pub words: Arc<[Word]>,
     /// When it is too late, by Redis's clock.
     pub deadline: Option<Micros>,
-    /// The ID of what it reserves; 0: nothing.
+    /// The ID of the holds that it takes; 0: it takes none.
     pub hold: u64,
 }
 

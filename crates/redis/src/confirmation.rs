@@ -1,9 +1,9 @@
-//! Whether a server has all slots that requests of this process hold there.
+//! Whether a server has all `concurrency` holds of this process.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How long all slots that requests of this process hold on a server are sure to be there.
+/// The time until which a server surely has all `concurrency` holds of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Confirmed {
     /// There is none.
@@ -16,7 +16,7 @@ pub enum Confirmed {
 }
 
 impl Confirmed {
-    /// With a slot more, which does not lapse before `lapse`, if it is known to be there.
+    /// Adds a hold that does not lapse before `lapse`; none: the server may not have it.
     pub fn add(&mut self, lapse: Option<Instant>) {
         *self = match (*self, lapse) {
             (Self::Never, _) | (_, None) => Self::Never,
@@ -30,7 +30,7 @@ impl Confirmed {
 #[derive(Debug)]
 pub struct Confirmation {
     start: Instant,
-    // In us since the start; the greatest number: there is no slot.
+    // In us since the start; the greatest number: there is no hold.
     until: AtomicU64,
     // The connection over which all of them were taken or renewed.
     connection: AtomicU64,
@@ -47,7 +47,7 @@ impl Default for Confirmation {
 }
 
 impl Confirmation {
-    /// Whether no slot is missing now, as far as can be known.
+    /// Whether the server surely has all holds now.
     pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
         let is_known = || self.connection.load(SeqCst) == connection;
@@ -60,8 +60,7 @@ impl Confirmation {
         })
     }
 
-    /// Notes a slot that was taken over this connection, and does not lapse before `lapse`; none: it is not known to be
-    /// there.
+    /// Notes a hold that was taken over this connection and does not lapse before `lapse`; none: the server may not have it.
     pub fn add(&self, lapse: Option<Instant>, connection: u64) {
         if self.until.load(SeqCst) == u64::MAX {
             self.connection.store(connection, SeqCst);
@@ -69,7 +68,7 @@ impl Confirmation {
         self.until.fetch_min(self.until(lapse), SeqCst);
     }
 
-    /// Notes all slots, which were confirmed over this connection.
+    /// Notes all holds, which were confirmed over this connection.
     pub fn set(&self, confirmed: Confirmed, connection: u64) {
         let until = match confirmed {
             Confirmed::None => u64::MAX,

@@ -4,7 +4,7 @@ use tidegate_core::{MAX_EXACT, Micros};
 
 use super::word::Word;
 
-/// What a script is told that decides, and may not after the deadline. What it reserves has this ID, if it does.
+/// Adds the deadline of a decision to its words. If `hold` is not 0, the decision takes holds under this ID.
 pub fn with_deadline(until: Option<Micros>, hold: u64, words: &[Word]) -> Vec<Word> {
     let mut all = Vec::with_capacity(1 + words.len());
     all.push(deadline_of(until, hold));
@@ -12,7 +12,7 @@ pub fn with_deadline(until: Option<Micros>, hold: u64, words: &[Word]) -> Vec<Wo
     all
 }
 
-/// A deadline, and the ID of what a decision reserves, if it does.
+/// Formats a deadline, and behind it the ID of the holds that the decision takes, if it is not 0.
 pub(crate) fn deadline_of(until: Option<Micros>, hold: u64) -> Word {
     match hold {
         0 => deadline(until),

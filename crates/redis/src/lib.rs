@@ -9,7 +9,7 @@
 //! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`], [`ErrorReply`]: why one failed;
 //!   [`Complaints`]: errors are logged once; [`Scripts`]: their texts and names
 //! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
-//!   [`Confirmation`]: whether it has all slots of this process
+//!   [`Confirmation`]: whether it has all holds of this process
 //! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
 //! - [`Batcher`]: several questions in one call
 //! - [`Gateways`], [`Secret`]: who else uses this Redis; [`RedisInfo`]: what it says of itself

@@ -23,7 +23,7 @@ pub struct Shard {
     pub client: Client,
     /// Whether decisions may ask it.
     pub in_flight: InFlightLimit,
-    /// Whether it has all slots of this process.
+    /// Whether it has all holds of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
     // Per script, by its number.

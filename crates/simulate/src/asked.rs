@@ -29,7 +29,7 @@ pub(crate) struct Asked<'p> {
 }
 
 impl Asked<'_> {
-    /// What a reservation of this charge has come to; none: what was reserved.
+    /// Returns the units to charge when the hold of this charge ends; none: the reserved units.
     pub(crate) fn used(&self, charge: &RuleCharge<'_>) -> Option<u64> {
         if charge.rule.count.is_some() {
             let status = self.status?;

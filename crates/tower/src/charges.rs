@@ -9,7 +9,7 @@ use tidegate_store::{Charge, Key, Limit, Origin, PerCharge};
 use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
 
-/// The longest that a request waits for others to settle, in all.
+/// The longest that a request waits for holds of others to end, in all.
 pub const SETTLING: Duration = Duration::from_secs(1);
 
 /// A limit that a request is to be charged to.
@@ -117,7 +117,7 @@ impl<'a> RuleCharge<'a> {
 /// What a refused request waits for; what takes longer is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Until {
-    /// Somebody's reservation is settled.
+    /// A hold of another request ends.
     Settled,
     /// So much time is over.
     Over(Duration),

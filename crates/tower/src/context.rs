@@ -27,8 +27,8 @@ pub struct RequestContext {
     /// Records whether the request was forwarded, if the request holds something.
     ///
     /// A service that forwards requests records that it sends the request, and that the request was not sent after all. It also records that
-    /// its answer stands in the place of an upstream's. If the client leaves before anything was forwarded, the charge is returned. So is the reservation of
-    /// a cost that answers have, if the service answers without a record that it sent the request.
+    /// its answer replaces an upstream's. If the client leaves before anything was forwarded, its holds end without a charge. A hold of a
+    /// cost that answers have ends so, too, if the service answers without a record that it sent the request.
     pub transmission: Option<Transmission>,
 }
 

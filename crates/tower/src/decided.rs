@@ -148,7 +148,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Takes what a reservation has come to: the headers tell what is left after that.
+    /// Takes the real cost of a hold that has ended: the headers count it as used.
     pub(crate) fn settle(&mut self, settled: Settled<'_>) {
         if settled.used == settled.reserved {
             return;
@@ -172,7 +172,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Settles what the head of the answer settles. The rest is in flight while the body passes.
+    /// Ends the holds whose cost is in the head of the answer. The others are in flight while the body passes.
     pub(crate) fn settle_head<B>(
         &mut self,
         reservation: Reservation,
@@ -194,8 +194,8 @@ impl Decided {
         Some(InFlight::new(holds?, body))
     }
 
-    /// Settles what the body of the answer settles: it has ended, or nobody takes more of it. `decided` takes what is left after that.
-    /// None if there is nothing to settle any more.
+    /// Ends the holds whose cost is in the body of the answer: the body has ended, or is not read any more. `decided` takes the
+    /// costs. None if there are no such holds any more.
     pub fn settle_body(decided: Option<&mut Self>, in_flight: &InFlight) -> Option<BodySettled> {
         let Some(decided) = decided else {
             return in_flight.settle(|_| {});

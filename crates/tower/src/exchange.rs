@@ -1,8 +1,8 @@
 //! The exchange with the upstream of a request that holds something. It outlives the request's client.
 //!
-//! When a client leaves, its connection drops the request's future. If nothing was forwarded, that ends the request, and what
-//! it holds is given back. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the answer
-//! settles what the request holds, as if the client were still there. The answer's body is read if a limit asks it, and dropped
+//! When a client leaves, its connection drops the request's future. If the request was not forwarded, it ends, and its
+//! holds end without a charge. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the
+//! answer ends the holds, as if the client were still there. The answer's body is read if a limit asks it, and dropped
 //! otherwise. The number of such exchanges is bounded, and so is their time.
 
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ pub trait AnswerBody: From<Bytes> + Send + 'static {
     /// The facts of an exchange that the service behind the limits adds to [`Answered`](crate::Answered).
     type Forwarded: Clone + Default + Send + Sync + 'static;
 
-    /// Reads on after the client has left, within bounds, and settles the reservations in flight.
+    /// Reads on after the client has left, within bounds, and ends the holds in flight.
     fn read_on(self, in_flight: InFlight) -> impl Future<Output = ()> + Send;
 }
 
@@ -42,7 +42,7 @@ impl AnswerBody for Bytes {
 /// An answer of the inner service that is on its way.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
 
-/// The exchange. It ends with the head of the answer, and with what is to be settled by it.
+/// The exchange. It ends with the head of the answer, and with the holds that this head ends.
 pub(crate) struct Exchange<R: AnswerBody> {
     // None once it has ended.
     running: Option<Running<R>>,
@@ -56,7 +56,7 @@ struct Running<R> {
 }
 
 impl<R: AnswerBody> Exchange<R> {
-    /// The exchange of a request from `address`, which holds `reservation`.
+    /// The exchange of a request from `address`, with the holds in `reservation`.
     pub(crate) fn new(
         answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
         reservation: Reservation,
@@ -114,7 +114,7 @@ impl<R: AnswerBody> Running<R> {
         };
         let (address, wait_queues) = (self.address, self.wait_queues);
         runtime.spawn(async move {
-            // Without an answer in time, dropping it settles it.
+            // Without an answer in time, the drop ends the holds.
             if let Ok(Ok(answer)) = timeout(longest, answering).await
                 && let (Some(holds), Ok(costs)) = reservation.settle(&answer, |_| {})
             {

@@ -1,4 +1,4 @@
-//! What an admitted request holds until it has ended, and how it is settled: by its answer, if it comes to that.
+//! The holds of an admitted request until it has ended. Its answer has the cost, if there is one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use crate::shares::Permit;
 use crate::{Rule, WaitQueues};
 use tidegate_identity::Client;
 
-/// The holds of a request while the body of its answer passes: places, and reservations that the body settles.
+/// The holds of a request while the body of its answer passes: holds of `concurrency`, and holds whose cost is in the body.
 ///
-/// The server of the answer keeps this until the body has ended. When the last clone is dropped, places are free again, and
-/// reservations are settled by the parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) does the
-/// same and returns the costs.
+/// The server of the answer keeps this until the body has ended. When the last clone is dropped, the holds end. The cost comes from the
+/// parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) does the same and returns the costs.
 #[derive(Clone, Debug)]
 pub struct InFlight {
     held: Arc<Mutex<Held>>,
@@ -31,7 +30,7 @@ struct Held {
     body: Option<Box<Body>>,
 }
 
-/// The body that says what some of the reservations have come to.
+/// The body that has the cost under some of the limits.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) costs: BodyCosts,
@@ -56,7 +55,7 @@ pub struct BodySettled {
     pub client: Option<Client>,
     /// What the body told.
     pub told: BodyCost,
-    /// The highest of what the limits charged that the body settled.
+    /// The highest cost of a limit in the body.
     pub cost: u64,
 }
 
@@ -74,7 +73,7 @@ impl InFlight {
     }
 
     /// Notes that the client has left before the end of the body. None if the rest of the body is not to be read: the
-    /// client's address has left too many, or the body settles no reservation.
+    /// client's address has left too many, or the body ends no hold.
     pub fn client_left(&self) -> Option<ReadOn> {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
@@ -92,7 +91,7 @@ impl InFlight {
         }
     }
 
-    /// Settles what the body settles; `noted` is told of each reservation. None if there is nothing to settle any more.
+    /// Ends the holds whose cost is in the body, and calls `noted` for each. None if there are none any more.
     pub(crate) fn settle(&self, noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
         match self.reads_body {
             true => self.held.lock().settle(noted),
@@ -138,17 +137,17 @@ impl Drop for Held {
     }
 }
 
-/// A settled reservation.
+/// The end of a hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled<'a> {
     pub(crate) limit: &'a Limit,
-    /// The units that were charged until now.
+    /// The units that were held until now.
     pub(crate) reserved: u64,
-    /// The units that stay charged.
+    /// The units that are charged.
     pub(crate) used: u64,
 }
 
-/// What a request holds of which nobody knows yet how it ends.
+/// The holds of a request before the head of its answer.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     holds: Option<Holds>,
@@ -177,8 +176,8 @@ impl Reservation {
         &self.transmission
     }
 
-    /// Settles it by the answer's head, but for what the answer's body settles; `noted` is told of each reservation. Returns what is still
-    /// held, and what reads the body, or what is known without that.
+    /// Ends holds by the answer's head, except holds whose cost is in the answer's body. Calls `noted` for each that ends. Returns the
+    /// other holds, and the costs to read in the body, or why there are none.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,
@@ -230,7 +229,7 @@ impl Reservation {
         }
     }
 
-    /// Ends without the answer. Reservations are charged as for an answer without its cost, and places are held for `time`.
+    /// Ends without the answer. Limits with a cost are charged as for an answer without it. Holds of `concurrency` last for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
         if let Some(mut holds) = self.holds.take() {
             // A client that leaves very often must not hide a cost by that.
@@ -244,7 +243,7 @@ impl Reservation {
 }
 
 impl Drop for Reservation {
-    /// The request has ended without an answer. What it reserved stays charged if it was forwarded.
+    /// The request has ended without an answer. Only if it was forwarded, the reserved units are charged.
     fn drop(&mut self) {
         if let Some(mut holds) = self.holds.take() {
             let forwarded = self.transmission.is_sent();
@@ -264,7 +263,7 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
     rules.iter().find(|rule| rule.limit.name() == limit.name())
 }
 
-/// What a request has come to under the limit of this rule; none: what was reserved.
+/// Returns the cost of a request under the limit of this rule; none: the reserved units.
 fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
     let rule = rule?;
     match &rule.count {

@@ -170,8 +170,8 @@ impl<S> Layer<S> for RateLimitLayer {
 /// [`Answered::in_flight`] until the body has ended, and gives it each part of the body to read. If [`Decided::action`] is
 /// [`Action::Drop`](crate::Action::Drop), the server closes the connection in place of an answer.
 ///
-/// A client that leaves while the store is asked may have been charged: the script cannot be called back. What it was given to
-/// hold is given back. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
+/// A client that leaves while the store decides may have been charged: the script cannot be called back. The holds of its
+/// request end without a charge. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -300,7 +300,7 @@ impl Enforced {
         Exchange::new(answering, reservation, &self.wait_queues, address)
     }
 
-    /// Settles what the request was given, and tells of its limits in the answer.
+    /// Ends the holds whose cost is in the answer's head, and writes the headers of the limits.
     fn tell<R: AnswerBody>(
         &self,
         mut response: Response<R>,

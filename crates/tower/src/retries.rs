@@ -1,7 +1,7 @@
-//! When a request that waits for a settlement asks the store again without having heard of one.
+//! When a request that waits for holds of others asks the store again without having heard that one ended.
 //!
-//! Settlements in this process wake the head of a line by name. Two things do not: the limit's own refill, whose time is
-//! known, and settlements by other gateways. For those the head asks again after 50, 150, 350 and 750 ms, and when its second
+//! Ends of holds in this process wake the head of a line by name. Two things do not: the limit's own refill, at a time
+//! that can be computed, and ends of holds in other gateways. For those the head asks again after 50, 150, 350 and 750 ms, and when its second
 //! is over. All heads of a gateway together make [`PER_SECOND`] such calls at most: who gets none asks at the end alone.
 
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_core::Verdict;
 
-/// The most calls in a second that all heads make to hear of other gateways' settlements.
+/// The most calls in a second that all heads make to learn of ends of holds in other gateways.
 pub(crate) const PER_SECOND: u32 = 400;
 
 /// The first pause, which doubles with each call.
@@ -36,9 +36,9 @@ impl Retries {
         may
     }
 
-    /// How long a head waits for a settlement before it asks again. `left` is what is left of its time, `calls` how often it
-    /// asked before. `others` says whether other gateways may settle, and `spread` (0 to 255) moves its calls apart from
-    /// those of other heads.
+    /// Returns how long a head waits for the end of a hold before it asks again. `left` is the rest of its time, `calls` the number of
+    /// its calls before. `others` is true if other gateways may end holds. `spread` (0 to 255) moves its calls apart from the calls
+    /// of other heads.
     pub(crate) fn pause(
         &self,
         verdict: &Verdict,

@@ -130,8 +130,8 @@ pub struct Rule {
     pub cost: Cost,
     /// What becomes of a request that is refused.
     pub action: Action,
-    /// The statuses of answers that stay charged, as ranges with both ends included; none: every request does. Its limit then
-    /// [reserves](Limit::reserving), as it does where the [cost](Cost) is told by answers.
+    /// The statuses of answers that are charged, as ranges with both ends included; none: every request is. Requests of such a limit
+    /// [hold units](Limit::reserving), as they do where answers have the [cost](Cost).
     pub count: Option<Arc<[(u16, u16)]>>,
     /// Whether what a leaky bucket admits goes on at once, and not when its turn comes.
     pub nodelay: bool,

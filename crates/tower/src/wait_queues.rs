@@ -25,7 +25,7 @@ use crate::shares::{Permit, Shares};
 /// The most requests in one wait queue of a limit. (A `queue` bounds itself.)
 pub const MAX_IN_QUEUE: usize = 1_000;
 
-/// The most requests in one wait queue that wait for unsettled reservations: most of them would wait in vain.
+/// The most requests in one wait queue that wait for holds of others to end: most of them would wait in vain.
 pub const MAX_SETTLING: usize = 32;
 
 /// The most permits of one gateway for requests that wait. A request takes one, and one more for each 2 KiB of its head.

@@ -1,9 +1,9 @@
 //! Requests that wait: for a limit to let them through, and for their turn in a `queue`.
 //!
 //! A request over a limit that delays enters a wait queue ([`crate::wait_queues`]), sleeps until its retry-after, and asks again. A
-//! request that only unsettled reservations of others exceed does the same, for a second at most, until one of them is settled. A
+//! request that only the holds of others exceed does the same, for a second at most, until a hold ends. A
 //! request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue charges nothing. A client that leaves leaves
-//! the wait queue at once, and what its request was given meanwhile is given back.
+//! the wait queue at once, and the holds that its request took meanwhile end.
 
 mod reply;
 
@@ -72,7 +72,7 @@ impl Admission<'_> {
             {
                 watched = Some(self.watch(*nth, &rule_charges[*nth]));
             }
-            // A settlement from here on is noticed.
+            // An end of a hold from here on is noticed.
             let settled = watched.as_ref().map(|watched| watched.settlements.next());
             let reply = self.ask(rule_charges).await;
             let decision = &reply.decision;
@@ -116,7 +116,7 @@ impl Admission<'_> {
                         watched.calls += 1;
                         drop(timeout(pause.max(SHORTEST), settled).await);
                     }
-                    // A settlement before now is missed, so the store is asked once more, at once.
+                    // The end of a hold before now is missed, so the request asks the store again at once.
                     (Until::Settled, ..) => watched = Some(self.watch(nth, rule_charge)),
                 }
             }
@@ -124,7 +124,7 @@ impl Admission<'_> {
         }
     }
 
-    /// Watches settlements under the key of this charge, from now on.
+    /// Watches the ends of holds under the key of this charge, from now on.
     fn watch(&self, nth: usize, rule_charge: &RuleCharge<'_>) -> Watched {
         Watched {
             nth,
@@ -238,7 +238,7 @@ impl Admission<'_> {
 /// A permit for a request that may have to wait for its turn in a `queue`.
 pub(crate) struct Room(Option<Permit>);
 
-/// The settlements that the head of a wait queue waits for.
+/// The ends of holds that the head of a wait queue waits for.
 struct Watched {
     /// The number of the limit among the demands.
     nth: usize,

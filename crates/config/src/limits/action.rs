@@ -107,7 +107,7 @@ pub(crate) struct LimitAction {
     pub(crate) observes: bool,
 }
 
-/// What makes a limit's charges reservations, and where that stands: which answers count, or what an answer says.
+/// Returns the key that makes requests of a limit hold units, and its place: `count`, or a cost from the answer. None if there is none.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));
@@ -200,7 +200,7 @@ pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[
     Some(statuses.into())
 }
 
-/// Refuses reservations where there can be none.
+/// Refuses `count` and costs from the answer for limits that cannot have them.
 pub(crate) fn reserves_fit(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

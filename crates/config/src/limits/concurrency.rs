@@ -12,7 +12,7 @@ use crate::limits::numbers::{Numbers, fit};
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// How long a place outlives a gateway that dies, unless that is said.
+/// The default time for which a hold outlives a gateway that dies.
 const LEASE: Duration = Duration::from_secs(10);
 /// The shortest lease: it is renewed a few times before it lapses.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 pub(crate) struct WrittenConcurrency {
     /// How many at a time.
     pub(crate) limit: Scalar<Count>,
-    /// How long a place outlives a gateway that dies, at least 1s. Default: 10s.
+    /// The time for which a hold outlives a gateway that dies, at least 1s. Default: 10s.
     pub(crate) lease: Option<Scalar<Duration>>,
 }
 

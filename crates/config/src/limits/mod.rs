@@ -90,8 +90,7 @@ macro_rules! limit {
 
 algorithms!(limit);
 
-/// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
-/// under way.
+/// The lease of a hold of reserved units, in us. The holds of a gateway that died lapse after this time.
 const RESERVED: Micros = 10_000_000;
 
 /// The limits by name; none where the limit itself was refused.

@@ -17,7 +17,7 @@ const HASTE: Duration = Duration::from_millis(100);
 /// The largest capacity that is small, in units. Larger ones are bounds of a whole service.
 const SMALL: u64 = 10;
 
-/// The longest lease of a place that is no mistake. It is the default of `timeouts.upstream`.
+/// The longest `lease` of `concurrency` that is no mistake. It is the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
 /// Warns of slips in a limit. `sync_every` is the time between exchanges of `synced` counts.
@@ -85,7 +85,7 @@ pub(crate) fn slips(
     {
         warn(
             lease.place,
-            format!("a gateway that dies keeps its places for {}", lease.raw),
+            format!("a gateway that dies keeps its holds for {}", lease.raw),
             "`lease` is no time limit of requests, because gateways renew it: leave it out. `timeouts` end requests",
         );
     }

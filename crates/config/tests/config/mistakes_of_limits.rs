@@ -94,7 +94,7 @@ fn numbers_that_admit_less_or_later_than_they_seem_to() {
             ("sliding_window_counter: { limit: 9, window: 30d }", ""),
             (
                 "concurrency: { limit: 4, lease: 10m }",
-                ":1:48: a gateway that dies keeps its places for 10m\n",
+                ":1:48: a gateway that dies keeps its holds for 10m\n",
             ),
             ("concurrency: { limit: 4, lease: 1m }", ""),
         ],

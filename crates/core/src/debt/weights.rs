@@ -1,4 +1,4 @@
-//! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
+//! The parts of a unit of cost, so that rates are exact in integers, and debts from one number of parts to another.
 
 use super::Meter;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
@@ -6,7 +6,7 @@ use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
 
-/// A part of a debt whose units weighed `from`, in weights of `to`: rounded up, and `most` at most.
+/// Returns a debt whose units had `from` parts, with `to` parts to a unit: rounded up, and `most` at most.
 pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
     if owed == 0 || from == to {
         return owed.min(most);

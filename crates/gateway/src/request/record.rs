@@ -34,7 +34,7 @@ pub(crate) struct RequestEnd {
     status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    // What the request holds is free again at its end, or settled by the body of the answer.
+    // The holds of the request. They end with it, and the body of the answer may have its cost.
     in_flight: Option<InFlight>,
     unread: Unread,
     // The time until the client left, if that was before the end.
@@ -237,7 +237,7 @@ impl Drop for RequestEnd {
                 self.metrics.settled_by_body(&settled);
             }
         }
-        // Before the line has its time: a replay of the log frees slots then.
+        // Before the line has its time: a replay of the log ends holds at that time.
         drop(self.in_flight.take());
         let took = self.took.unwrap_or_else(|| self.started.elapsed());
         self.metrics.ended(self.outcome, self.status, took);

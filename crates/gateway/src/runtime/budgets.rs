@@ -251,7 +251,7 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: &own.limit,
             key: own.key,
-            // A reservation must fit, or the cost of each request.
+            // The reserved units must fit, or the cost of each request.
             cost: own
                 .rule
                 .cost

@@ -58,7 +58,7 @@ impl Steps {
         let together = if block.is_some() || quotas.iter().any(holds) {
             Together::No
         } else if !quotas.windows(2).all(grow) {
-            // A pace that was rounded.
+            // A rate was rounded.
             Together::No
         } else if quotas.iter().any(Quota::is_paced) {
             // What is owed is written in weights of the quota.

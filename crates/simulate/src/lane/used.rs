@@ -1,7 +1,7 @@
 //! What keys have used, by the numbers of the keys, where requests hold nothing while they run.
 //!
 //! The memory store does the same for threads that meet, and for keys that it has to find. It does so here where a limit of the configuration
-//! holds places or reservations.
+//! holds units.
 
 #[cfg(test)]
 mod tests;

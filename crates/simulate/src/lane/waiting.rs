@@ -273,7 +273,7 @@ fn longest(
     longest
 }
 
-/// When a head asks again: a settlement that it waits for asks at once, but not later than it may be waited for.
+/// When a head asks again: at once when a hold ends that it waits for, but not later than it may wait.
 fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     match until {
         Until::Settled => (came + micros(SETTLING)).max(now + SHORTEST),

@@ -100,7 +100,7 @@ impl Unanswered {
             tracing::warn!(
                 dropped,
                 %cause,
-                "settlements are dropped; their requests stay charged as reserved"
+                "ends of holds are dropped; the holds lapse, and are charged as reserved"
             );
         }
     }

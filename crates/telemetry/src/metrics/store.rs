@@ -1,4 +1,4 @@
-//! What is counted of the store: calls of Redis, settlements, and the keys of this process.
+//! Metrics of the store: calls of Redis, ends of holds, and the keys of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,12 +71,12 @@ impl StoreMetrics {
         );
         registry.register(
             "settlements_waiting",
-            "Settlements that Redis has not answered, and that are sent again",
+            "Ends of holds that Redis has not answered, and that are sent again",
             self.settlements_waiting.clone(),
         );
         registry.register(
             "settlements_dropped",
-            "Settlements that were dropped because too many waited for Redis",
+            "Ends of holds that were dropped: too many waited for Redis, or the key cannot be read",
             self.settlements_dropped.clone(),
         );
         registry.register(

@@ -50,8 +50,8 @@ pub(crate) fn tightest<'a>(
     tightest.map(|(said, _)| said.index)
 }
 
-/// Writes the three headers, unless the upstream wrote three of its own that leave less. There is no time at which places
-/// are free again.
+/// Writes the three headers, unless the upstream wrote three of its own that leave less. Holds of `concurrency` have no known
+/// end, so such a limit has no reset.
 pub(crate) fn write(
     headers: &mut HeaderMap,
     limit: &Limit,

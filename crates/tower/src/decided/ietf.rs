@@ -34,8 +34,8 @@ pub(crate) fn write<'a>(
     add(headers, RATELIMIT, text);
 }
 
-/// Writes one item: the limit's name, its quota, and the window in whole seconds. A window shorter than a second is left out. A limit
-/// on places says that places are counted instead.
+/// Writes one item: the limit's name, its quota, and the window in whole seconds. A window shorter than a second is left out. For
+/// `concurrency` the unit is running requests.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     item(text, limit.name());

@@ -30,7 +30,7 @@ fn clients() -> Clients {
     }
 }
 
-/// A service behind a reservation and a place, of which each request takes one.
+/// A service behind two limits, under each of which a request holds units: one with `count`, and one of `concurrency`.
 struct Bench {
     rules: [Rule; 2],
     store: Store,

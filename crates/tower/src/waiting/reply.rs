@@ -1,4 +1,4 @@
-//! Asking the store, and taking what it gives: places, reservations, and turns in queues.
+//! Asks the store, and takes the holds and turns in queues that it gives.
 
 use std::sync::Arc;
 
@@ -16,21 +16,22 @@ use crate::in_flight::Reservation;
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) decision: Decision,
-    /// What the request holds.
+    /// The holds of the request.
     pub(crate) reservation: Option<Reservation>,
     /// Its places in queues.
     pub(crate) queued: Option<Queued>,
 }
 
 impl Admission<'_> {
-    /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
+    /// Asks the store, and takes the holds and turns that it gives. The call goes on if the client leaves: holds must end, and turns
+    /// be given back.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
             // Without a moment in which to leave.
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
-            // Without anything to give back.
+            // Without holds or turns.
             let charges: PerCharge<Charge<'_>> =
                 rule_charges.iter().map(RuleCharge::charge).collect();
             let decision = self.store.decide(&charges).await;
