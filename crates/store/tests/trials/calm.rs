@@ -1,5 +1,6 @@
 //! Before and after the trouble: gateways that know of each other, and what is left when all has settled.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
@@ -65,7 +66,7 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
         Some(url) => {
             let store = trial.fleet.connect(url, true).await;
             until_it_decides(&store).await;
-            Store::Redis(std::sync::Arc::new(store))
+            Store::Redis(Arc::new(store))
         }
     };
     look(trial, &auditor).await;
@@ -275,7 +276,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
         if case.kind == Kind::Concurrency || case.mode != Mode::Exact {
             continue;
         }
-        let (_, own) = most_generous(trial, limit, 0);
+        let own = Arc::new(most_generous(trial, limit, 0).1);
         let charge = Charge {
             limit: &own,
             key: key_of(0),
@@ -289,6 +290,9 @@ async fn come_back(trial: &Trial, auditor: &Store) {
             if decision.outcome != Outcome::Admitted {
                 break Some(decision);
             }
+            // What it holds is charged before the next one asks.
+            drop(auditor.holds([(&own, charge.key, charge.cost)].into_iter(), &decision));
+            let _ = tokio::time::timeout(PATIENCE, auditor.let_go()).await;
             if asked > own.quota().capacity() + 10 {
                 break None;
             }

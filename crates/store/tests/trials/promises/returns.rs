@@ -3,6 +3,7 @@
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Via};
 
+use super::arrival::latest;
 use super::known::{SECOND, known, refused};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Return, Span};
@@ -25,6 +26,7 @@ fn came_back(history: &History) -> Vec<Breach> {
     let returns = history.returns.iter();
     let returns = returns.filter(|again| !again.admitted && history.judges_gateways());
     let returns = returns.filter(|again| !is_outdated(history, again) && !is_early(history, again));
+    let returns = returns.filter(|again| !was_held(history, again));
     let breach = returns.map(|again| Breach {
         promise: RETRY_AFTER.name,
         limit: again.limit,
@@ -44,6 +46,20 @@ fn is_early(history: &History, again: &Return) -> bool {
     let begin = again.refused.saturating_sub(SECOND);
     let mut troubles = history.troubles.iter();
     is_synced && troubles.any(|trouble| trouble.span.meets(begin, again.refused))
+}
+
+/// Whether requests may have held units of the key at the time of the refusal: the real cost was charged later.
+fn was_held(history: &History, again: &Return) -> bool {
+    let mut charges = history.of(again.limit, again.key);
+    history.limits[again.limit].reserves
+        && charges.any(|(request, charge)| {
+            let may_hold = charge.verdict.is_none_or(|told| told.allowed);
+            let ended = request
+                .settled
+                .map(|at| latest(history, request.gateway, at));
+            let is_later = ended.is_none_or(|ended| ended >= again.refused);
+            may_hold && charge.at.begin <= again.refused && is_later
+        })
 }
 
 /// Whether another gateway charged the key, or extended its block, after the answer that its gateway remembered. A charge by other
