@@ -248,6 +248,10 @@ async fn come_back_whole(trial: &Trial) {
     let (Some(retry_after), Some((limit, key))) = (refused.retry_after, refused.by) else {
         return;
     };
+    // Its gateway may not know yet that a leased limit refuses, too.
+    if is_leased && trial.mode(place, limit) != Mode::Leased {
+        return;
+    }
     let soon = if is_leased { SOON_LENT } else { SOON };
     if refused.has_error || !refused.is_of_all || retry_after > soon {
         return;
