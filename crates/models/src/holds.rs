@@ -5,7 +5,8 @@
 //! `crates/store/src/redis/script/caller/cross_slot.rs`.
 //!
 //! A slot has a limit of one unit, in a window that never turns: so each unit that is charged is seen. A request holds one unit in each of
-//! its slots, and comes to none, one or two. Times are ticks from now; a lease is two ticks.
+//! its slots, and comes to none, one or two. Times are ticks from now; a lease is two ticks. The requests of `concurrency` are of one
+//! gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
 
 mod promises;
 
@@ -26,6 +27,8 @@ enum Protocol {
     NoDeadline,
     /// A hold that lapses is free, also where the limit has a cost.
     Freed,
+    /// A gateway asks for decisions while one of its own holds may be missing.
+    Unconfirmed,
     Now,
 }
 
@@ -72,6 +75,10 @@ struct Held {
     is_doubtful: bool,
     /// Whether an end has arrived, in each slot.
     is_ended: [bool; 2],
+    /// How long it lasts as its gateway knows: since it sent the last call that was answered. 0 also if the connection was lost since.
+    known: u8,
+    /// The same, of the renewal that is not answered yet.
+    renewed: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +121,13 @@ impl Held {
         charged: [0; 2],
         is_doubtful: false,
         is_ended: [false; 2],
+        known: 0,
+        renewed: 0,
     };
+
+    const fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Held | Phase::Renewing)
+    }
 }
 
 impl Message {
@@ -191,6 +204,10 @@ impl Holds {
             Message::Taken(_) | Message::Refused(_) => {
                 let slots = self.requests[request].len() as u8;
                 let held = &mut state.held[request];
+                if held.phase != Phase::Asking {
+                    // Its gateway has crashed.
+                    return;
+                }
                 held.admitted += 1;
                 held.is_refused |= matches!(message, Message::Refused(_));
                 if held.admitted < slots {
@@ -200,10 +217,14 @@ impl Holds {
                     self.send_ends(state, request, 0);
                     state.held[request].phase = Phase::Over;
                 } else {
-                    held.phase = Phase::Held;
+                    (held.phase, held.known) = (Phase::Held, self.known());
                 }
             }
-            Message::Renewed(_) => self.renewal_is_over(state, request),
+            Message::Renewed(_) => {
+                let held = &mut state.held[request];
+                held.known = held.renewed;
+                self.renewal_is_over(state, request);
+            }
             Message::Ended(_) => state.held[request].phase = Phase::Over,
         }
     }
@@ -217,6 +238,19 @@ impl Holds {
     fn end(&self, state: &mut State, request: Request, used: u8) {
         state.held[request].phase = Phase::Ended(used);
         self.send_ends(state, request, used);
+    }
+
+    /// How long a gateway knows of a hold. Costs are not asked about.
+    const fn known(&self) -> u8 {
+        if self.charges { 0 } else { LEASE }
+    }
+
+    /// Whether a hold of a running request may be missing. Its gateway asks for no decision then.
+    fn is_unconfirmed(&self, state: &State) -> bool {
+        let mut held = state.held.iter();
+        !self.charges
+            && self.protocol != Protocol::Unconfirmed
+            && held.any(|held| held.is_running() && held.known == 0)
     }
 
     fn renewal_is_over(&self, state: &mut State, request: Request) {
@@ -257,6 +291,7 @@ impl Model for Holds {
         }
         for (request, held) in state.held.iter().enumerate() {
             match held.phase {
+                Phase::New if self.is_unconfirmed(state) => {}
                 Phase::New => actions.push(Action::Begin(request)),
                 Phase::Held => {
                     // A request over two slots is charged at once.
@@ -304,7 +339,8 @@ impl Model for Holds {
                 }
             }
             Action::Renew(request) => {
-                next.held[request].phase = Phase::Renewing;
+                let held = &mut next.held[request];
+                (held.phase, held.renewed) = (Phase::Renewing, self.known());
                 let slot = self.requests[request][0];
                 next.network.send(Message::Renew(request, slot));
             }
@@ -352,10 +388,16 @@ impl Model for Holds {
                 }
             }
             Action::LoseData => {
+                // With its connections: what was under way is not run, and not answered. Ends are sent again.
+                if !self.charges {
+                    next.network
+                        .drop_all(|message| !matches!(message, Message::End(..)));
+                }
                 for held in &mut next.held {
                     let is_lost = held.charged != [0; 2] || held.lapse != [None; 2];
                     held.is_doubtful |= is_lost;
                     (held.lapse, held.charged) = ([None; 2], [0; 2]);
+                    (held.known, held.renewed) = (0, 0);
                 }
             }
             Action::Tick => {
@@ -366,8 +408,9 @@ impl Model for Holds {
                     _ => false,
                 });
                 for held in &mut next.held {
-                    for lapse in held.lapse.iter_mut().flatten() {
-                        *lapse = lapse.saturating_sub(1);
+                    let known = [&mut held.known, &mut held.renewed];
+                    for ticks in held.lapse.iter_mut().flatten().chain(known) {
+                        *ticks = ticks.saturating_sub(1);
                     }
                 }
             }

@@ -9,6 +9,7 @@ const LIMITED: &str = "no more requests run, whose holds were not lost, than the
 const ONCE: &str = "a request whose hold was not lost is charged what it came to, once";
 const NOT_LESS: &str = "a request that has ended is charged, or held, unless its data was lost";
 const GONE: &str = "what has ended is not held again";
+const OWN: &str = "a gateway never takes the place of its own request";
 
 pub(super) fn properties() -> Vec<Property<Holds>> {
     vec![
@@ -16,8 +17,7 @@ pub(super) fn properties() -> Vec<Property<Holds>> {
             (0..2).all(|slot| {
                 let held = state.held.iter().zip(model.requests);
                 let running = held.filter(|(held, slots)| {
-                    let runs = matches!(held.phase, Phase::Held | Phase::Renewing);
-                    runs && !held.is_doubtful && slots.contains(&slot)
+                    held.is_running() && !held.is_doubtful && slots.contains(&slot)
                 });
                 running.count() <= usize::from(LIMIT)
             })
@@ -53,6 +53,10 @@ pub(super) fn properties() -> Vec<Property<Holds>> {
                 matches!(held.phase, Phase::Ended(_) | Phase::Over)
                     && slots.any(|slot| held.is_ended[*slot] && held.lapse[*slot].is_some())
             })
+        }),
+        Property::always(OWN, |model: &Holds, state: &State| {
+            let running = state.held.iter().filter(|held| held.is_running());
+            model.charges || running.count() <= usize::from(LIMIT)
         }),
         Property::sometimes("a request is refused", |_, state: &State| {
             let is_refusal = |message: &Message| matches!(message, Message::Refused(_));
@@ -108,15 +112,29 @@ fn each_request_is_charged_once_and_never_more_than_the_limit() {
     );
 }
 
+/// As `concurrency` counts them.
+const RUNNING: Holds = Holds {
+    charges: false,
+    losses: true,
+    crashes: true,
+    ..TWO
+};
+
 #[test]
 fn running_requests_are_counted() {
-    let model = Holds {
-        charges: false,
-        losses: true,
-        crashes: true,
-        ..TWO
-    };
-    holds(model, 1_000);
+    holds(RUNNING, 1_000);
+}
+
+#[test]
+fn a_gateway_that_does_not_confirm_takes_the_place_of_its_own_request() {
+    let protocol = Protocol::Unconfirmed;
+    fails(
+        Holds {
+            protocol,
+            ..RUNNING
+        },
+        OWN,
+    );
 }
 
 #[test]
