@@ -72,10 +72,15 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
+    /// Whether a refusal is worth to wait for the ends of holds. In a cluster each exact limit has holds. A limit without reserved costs
+    /// has them for a round trip, and refuses at once.
+    pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
+        verdict.settling && self.limit.reserves().is_some()
+    }
+
     /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
-        // In a cluster other limits have holds, too. Their requests end within a round trip.
-        if verdict.settling && self.limit.reserves().is_some() && waited < SETTLING {
+        if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);
         }
         let Action::Delay { max } = self.rule.action else {

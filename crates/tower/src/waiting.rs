@@ -80,12 +80,15 @@ impl Admission<'_> {
             else {
                 return (reply, waited);
             };
+            let rule_charge = &rule_charges[nth];
             let last_refusal = LastRefusal {
-                verdict: *verdict,
+                verdict: Verdict {
+                    settling: rule_charge.is_settling(verdict),
+                    ..*verdict
+                },
                 now: decision.now,
                 came: Instant::now(),
             };
-            let rule_charge = &rule_charges[nth];
             let stays = waiter
                 .take()
                 .filter(|(_, waiter)| *waiter.key() == rule_charge.wait_key());

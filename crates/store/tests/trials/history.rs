@@ -296,7 +296,7 @@ impl History {
         charge.changed.unwrap_or(self.limits[charge.limit].mode)
     }
 
-    /// Whether the keys of a request are at several slots: they are checked first, then charged one after the other.
+    /// Whether the keys of a request are at several slots, in which one round takes holds.
     pub(crate) fn is_split(&self, request: &Request) -> bool {
         let mut keys = request.charges.iter().map(|charge| charge.key % PLAN);
         let first = keys.next();

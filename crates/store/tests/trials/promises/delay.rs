@@ -2,6 +2,7 @@
 
 use tidegate_core::Micros;
 
+use super::arrival::GRACE;
 use super::budget::{Budget, budget, most_generous};
 use super::{Breach, Promise};
 use crate::history::{History, Span};
@@ -45,6 +46,16 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
         released.sort_unstable();
     }
     let forgotten = history.forgotten(limit, key);
+    // A turn that was held for a request that another slot refused.
+    let split = history
+        .of(limit, key)
+        .filter(|(request, _)| history.is_split(request) && !request.is_admitted());
+    let dropped: Vec<Span> = split
+        .map(|(request, _)| Span {
+            begin: request.asked.begin,
+            end: request.asked.end + GRACE,
+        })
+        .collect();
     released.windows(2).find_map(|pair| {
         let [(before, first, cost), (at, second, _)] = *pair else {
             return None;
@@ -52,6 +63,7 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
         let steps = history.steps.iter().map(|step| &step.span);
         if forgotten
             .iter()
+            .chain(&dropped)
             .chain(steps)
             .any(|span| span.meets(before.min(at), at.max(before)))
         {
