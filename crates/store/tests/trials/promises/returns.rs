@@ -110,10 +110,13 @@ fn is_charged_elsewhere(
     let block = history.limits[refused.limit].block;
     let is_extended = block.is_some_and(|block| block.extend);
     let mut others = all().filter(|(other, charge)| !is_own(other, charge));
-    others.any(|(_, charge)| {
-        let is_charged = charge
-            .verdict
-            .is_some_and(|told| told.allowed || is_extended);
+    others.any(|(other, charge)| {
+        // A call about a slice tells what its gateway has charged before.
+        let is_told = is_leased && other.called && other.gateway != request.gateway;
+        let is_charged = is_told
+            || charge
+                .verdict
+                .is_some_and(|told| told.allowed || is_extended);
         is_charged && Some(charge.at.end) >= oldest && charge.at.begin <= until
     })
 }
