@@ -9,10 +9,12 @@
 //! gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
 
 mod promises;
+mod state;
 
 use stateright::{Model, Property};
 
 use crate::network::Network;
+use state::{Held, Message, Phase, Request, State};
 
 const LIMIT: u8 = 1;
 const LEASE: u8 = 2;
@@ -45,59 +47,6 @@ struct Holds {
     crashes: bool,
 }
 
-type Request = usize;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Phase {
-    New,
-    Asking,
-    Held,
-    Renewing,
-    /// It ended with this cost while it was being renewed.
-    EndedRenewing(u8),
-    /// Its end with this cost is sent until Redis answers.
-    Ended(u8),
-    Over,
-}
-
-/// A request, and its records in each slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held {
-    phase: Phase,
-    /// Its answers so far: slots that admitted it, and whether one refused.
-    admitted: u8,
-    is_refused: bool,
-    /// The lapse of its unit in each slot.
-    lapse: [Option<u8>; 2],
-    /// The units that each slot has charged for it.
-    charged: [u8; 2],
-    /// Whether each slot may charge it again: it has lapsed while it ran, or its data was lost.
-    is_doubtful: bool,
-    /// Whether an end has arrived, in each slot.
-    is_ended: [bool; 2],
-    /// How long it lasts as its gateway knows: since it sent the last call that was answered. 0 also if the connection was lost since.
-    known: u8,
-    /// The same, of the renewal that is not answered yet.
-    renewed: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Message {
-    Take(Request, usize),
-    Taken(Request),
-    Refused(Request),
-    Renew(Request, usize),
-    Renewed(Request),
-    End(Request, usize, u8),
-    Ended(Request),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    held: Vec<Held>,
-    network: Network<Message>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Begin(Request),
@@ -110,47 +59,6 @@ enum Action {
     Crash,
     LoseData,
     Tick,
-}
-
-impl Held {
-    const NEW: Self = Self {
-        phase: Phase::New,
-        admitted: 0,
-        is_refused: false,
-        lapse: [None; 2],
-        charged: [0; 2],
-        is_doubtful: false,
-        is_ended: [false; 2],
-        known: 0,
-        renewed: 0,
-    };
-
-    const fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Held | Phase::Renewing)
-    }
-}
-
-impl Message {
-    const fn request(&self) -> Request {
-        match self {
-            Self::Take(of, _) | Self::Taken(of) | Self::Refused(of) | Self::Renew(of, _) => *of,
-            Self::Renewed(of) | Self::End(of, ..) | Self::Ended(of) => *of,
-        }
-    }
-}
-
-impl State {
-    /// Returns the units that a script counts in a slot.
-    fn used_and_held(&self, slot: usize) -> u8 {
-        let units = |held: &Held| held.charged[slot] + u8::from(held.lapse[slot].is_some());
-        self.held.iter().map(units).sum()
-    }
-
-    fn answer(&mut self, message: Message) {
-        if !self.network.has(|known| *known == message) {
-            self.network.send(message);
-        }
-    }
 }
 
 impl Holds {
@@ -196,8 +104,8 @@ impl Holds {
                     held.charged[slot] += used;
                 }
                 held.is_ended[slot] = true;
-                if matches!(held.phase, Phase::Ended(_)) && held.is_ended_everywhere(self, request)
-                {
+                let mut slots = self.requests[request].iter();
+                if matches!(held.phase, Phase::Ended(_)) && slots.all(|slot| held.is_ended[*slot]) {
                     state.answer(Message::Ended(request));
                 }
             }
@@ -258,13 +166,6 @@ impl Holds {
             Phase::EndedRenewing(used) => self.end(state, request, used),
             _ => state.held[request].phase = Phase::Held,
         }
-    }
-}
-
-impl Held {
-    fn is_ended_everywhere(&self, model: &Holds, request: Request) -> bool {
-        let mut slots = model.requests[request].iter();
-        slots.all(|slot| self.is_ended[*slot])
     }
 }
 

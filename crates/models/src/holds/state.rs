@@ -1,0 +1,97 @@
+//! What gateways and Redis know of holds, and what they say to each other.
+
+use crate::network::Network;
+
+pub(super) type Request = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    New,
+    Asking,
+    Held,
+    Renewing,
+    /// It ended with this cost while it was being renewed.
+    EndedRenewing(u8),
+    /// Its end with this cost is sent until Redis answers.
+    Ended(u8),
+    Over,
+}
+
+/// A request, and its records in each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) phase: Phase,
+    /// Its answers so far: slots that admitted it, and whether one refused.
+    pub(super) admitted: u8,
+    pub(super) is_refused: bool,
+    /// The lapse of its unit in each slot.
+    pub(super) lapse: [Option<u8>; 2],
+    /// The units that each slot has charged for it.
+    pub(super) charged: [u8; 2],
+    /// Whether each slot may charge it again: it has lapsed while it ran, or its data was lost.
+    pub(super) is_doubtful: bool,
+    /// Whether an end has arrived, in each slot.
+    pub(super) is_ended: [bool; 2],
+    /// How long it lasts as its gateway knows: since it sent the last call that was answered. 0 also if the connection was lost since.
+    pub(super) known: u8,
+    /// The same, of the renewal that is not answered yet.
+    pub(super) renewed: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Message {
+    Take(Request, usize),
+    Taken(Request),
+    Refused(Request),
+    Renew(Request, usize),
+    Renewed(Request),
+    End(Request, usize, u8),
+    Ended(Request),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) held: Vec<Held>,
+    pub(super) network: Network<Message>,
+}
+
+impl Held {
+    pub(super) const NEW: Self = Self {
+        phase: Phase::New,
+        admitted: 0,
+        is_refused: false,
+        lapse: [None; 2],
+        charged: [0; 2],
+        is_doubtful: false,
+        is_ended: [false; 2],
+        known: 0,
+        renewed: 0,
+    };
+
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Held | Phase::Renewing)
+    }
+}
+
+impl Message {
+    pub(super) const fn request(&self) -> Request {
+        match self {
+            Self::Take(of, _) | Self::Taken(of) | Self::Refused(of) | Self::Renew(of, _) => *of,
+            Self::Renewed(of) | Self::End(of, ..) | Self::Ended(of) => *of,
+        }
+    }
+}
+
+impl State {
+    /// Returns the units that a script counts in a slot.
+    pub(super) fn used_and_held(&self, slot: usize) -> u8 {
+        let units = |held: &Held| held.charged[slot] + u8::from(held.lapse[slot].is_some());
+        self.held.iter().map(units).sum()
+    }
+
+    pub(super) fn answer(&mut self, message: Message) {
+        if !self.network.has(|known| *known == message) {
+            self.network.send(message);
+        }
+    }
+}
