@@ -86,6 +86,9 @@ pub(super) const SYNCED: Promise = Promise {
     },
 };
 
+/// The longest time for which a slice is lent.
+const SLICE: Micros = 2_600_000;
+
 /// All of these.
 pub(super) const ALL: &[Promise] = &[
     TOKEN_BUCKET,
@@ -149,7 +152,11 @@ fn in_mode(
         let Some(numbers) = most_generous(history, limit, key) else {
             continue;
         };
-        let forgotten = history.forgotten(limit, key);
+        let mut forgotten = history.forgotten(limit, key);
+        if mode == Mode::Leased {
+            // Slices that were lent before are spent until they lapse.
+            forgotten.iter_mut().for_each(|span| span.end += SLICE);
+        }
         let law = Law {
             kind: known.kind,
             numbers,

@@ -240,8 +240,11 @@ fn may_be_charged(
             ..
         }
     );
-    // Over several slots it may hold units at one while another refuses.
-    let is_back = question.is_over || request.asked.end + GRACE < question.at.begin;
+    // Over several slots it may hold units at one while another refuses. An end that is lost, as while a slot moves, is not sent again.
+    let mut troubles = history.troubles_of(request.gateway);
+    let is_sure = !troubles.any(|it| it.meets(request.asked.begin, request.asked.end + GRACE));
+    let is_past = question.is_over || request.asked.end + GRACE < question.at.begin;
+    let is_back = is_sure && is_past;
     if is_refused && history.is_split(request) && !is_back {
         return true;
     }
