@@ -72,12 +72,12 @@ end
 -- The periods for which keys are kept by this call.
 local kept = {}
 
--- Bounds a key that is not written, also if its time to live was shorter: a faster rate may have written it.
+-- Bounds a key that is not written, and lets it last for as long as the debt needs at this rate: a faster rate may have written it.
 function debt.keep(key, period)
-  if period == 0 then return bound(key, period) end
+  bound(key, period)
   if period <= (kept[key] or 0) or unwritten and unwritten[key] then return end
   kept[key] = period
-  redis.call('PEXPIRE', key, longest(period))
+  redis.call('PEXPIRE', key, math.ceil(period / 1000) + 1, 'GT')
 end
 
 -- Who came first is paid off first: so much of the charge is still owed as will be paid off until the receipt, which was

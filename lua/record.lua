@@ -50,18 +50,15 @@ local function record(key, period, first, second, third)
   end
 end
 
--- Returns the longest time to live of a key that is not written, in ms: twice the period for which it matters, in us, or a minute.
-local function longest(period) return math.max(60000, math.ceil(2 * period / 1000) + 2) end
-
 -- The keys that were bounded in this call.
 local bounded = {}
 
 -- Sees to it that a key which is not written has a time to live, since that may have been taken away or be that of another
--- clock.
+-- clock: twice the period for which it matters, in us, or a minute.
 local function bound(key, period)
   if bounded[key] or unwritten and unwritten[key] then return end
   bounded[key] = true
-  redis.call('PEXPIRE', key, longest(period), 'LT')
+  redis.call('PEXPIRE', key, math.max(60000, math.ceil(2 * period / 1000) + 2), 'LT')
 end
 
 -- Returns a number for a key whose value no script wrote: -1 for another type, -2 for other content. An error of the server, such as
