@@ -256,6 +256,17 @@ async fn an_outage_goes_on_from_it(cluster: &RedisCluster, store: &RedisStore) {
     })
     .await;
     let full_again = Instant::now() + Duration::from_millis(500);
+    // Requests that were refused hold units until their ends have arrived.
+    wait_for("the ends", async || {
+        for node in 0..6 {
+            let held = cluster.node(node).command(&["KEYS", "*:held"]).await;
+            if !held.as_array().is_empty() {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .await;
     let left = store
         .peek(&[charge(&generous, ALL, 1)])
         .await
