@@ -87,7 +87,7 @@ pub(super) const SYNCED: Promise = Promise {
 };
 
 /// The longest time for which a slice is lent.
-const SLICE: Micros = 2_600_000;
+pub(super) const SLICE: Micros = 2_600_000;
 
 /// All of these.
 pub(super) const ALL: &[Promise] = &[

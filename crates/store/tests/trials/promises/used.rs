@@ -4,6 +4,7 @@ use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome};
 
 use super::arrival::{GRACE, crash, latest, surely_done};
+use super::at_most::SLICE;
 use super::budget::{Budget, budget};
 use crate::history::{Charge, History, Request, Said, Span};
 use crate::law::{Kind, Numbers};
@@ -184,7 +185,7 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         let crashed = crash(history, request.gateway).is_some();
         let loses = match known.mode {
             Mode::Synced => crashed || is_gone,
-            Mode::Leased => crashed && !question.is_lent_known,
+            Mode::Leased => crashed && !(question.is_lent_known && has_record(history, charge)),
             _ => false,
         };
         // What Redis charged without an answer nobody settles.
@@ -220,6 +221,16 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         })
     });
     parts.collect()
+}
+
+/// Whether Redis has a record of the slice that a charge was spent from. A slice that was lent before a loss has none until its
+/// gateway calls.
+fn has_record(history: &History, charge: &Charge) -> bool {
+    let mut losses = history.losses.iter();
+    !losses.any(|loss| {
+        loss.span
+            .meets(charge.at.begin.saturating_sub(SLICE), charge.at.end)
+    })
 }
 
 /// Whether Redis may have charged it though nobody was let through.
