@@ -25,7 +25,7 @@ local function weighed(owed, from, to, most)
   return units * to + part
 end
 
--- The time in which so many parts are paid off, in us from `now`; no parts take no time.
+-- Returns the time in which `parts` are paid off, in us from `now`; 0 if there are no parts.
 local function time_to_pay(parts, at, now, pay)
   if parts == 0 then return 0 end
   return at - now + math.ceil(parts / pay)

@@ -180,7 +180,7 @@ impl Meter {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }
 
-    /// Returns the time in which so many parts are paid off, from `at` on, in us from `now`; no parts take no time.
+    /// Returns the time in which `parts` are paid off, from `at` on, in us from `now`; 0 if there are no parts.
     const fn time_to_pay(&self, parts: u64, at: Micros, now: Micros) -> Micros {
         if parts == 0 {
             return 0;

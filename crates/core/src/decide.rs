@@ -63,7 +63,7 @@ impl<'a> Slot<'a> {
         }
         let left = verdict.remaining.saturating_sub(held);
         verdict.allowed = cost <= left;
-        // Refused for the sake of holds alone. The holds of `concurrency` leave no unit behind for anybody who waits.
+        // Only held units refuse it. Holds of `concurrency` do not settle: their request runs for an unknown time.
         verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
         verdict.remaining = left;
         // As if all that is held were charged now.
@@ -107,8 +107,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts. They are charged now, so that no
-    /// stamp is older than what is charged already.
+    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts. The charge has
+    /// the time `now`, because stamps never decrease.
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);

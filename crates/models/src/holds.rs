@@ -148,7 +148,7 @@ impl Holds {
         self.send_ends(state, request, used);
     }
 
-    /// How long a gateway knows of a hold. Costs are not asked about.
+    /// Returns the ticks for which a gateway counts on a hold after a call. Limits with a cost need no such time.
     const fn known(&self) -> u8 {
         if self.charges { 0 } else { LEASE }
     }

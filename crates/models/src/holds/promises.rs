@@ -112,7 +112,7 @@ fn each_request_is_charged_once_and_never_more_than_the_limit() {
     );
 }
 
-/// As `concurrency` counts them.
+/// Two running requests under `concurrency`.
 const RUNNING: Holds = Holds {
     charges: false,
     losses: true,
