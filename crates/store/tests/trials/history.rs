@@ -374,7 +374,16 @@ impl History {
             (Span { begin, end }, is_sure)
         });
         let losses = self.losses.iter();
-        resets.chain(losses.map(|loss| (loss.span, loss.is_whole)))
+        let losses = losses.map(|loss| (loss.span, loss.is_whole));
+        // Redis 7.0 keeps one time for a script, and reckons expiry by another. What a script writes while the clock is set back has
+        // expired by the script's time, with all that was used.
+        let asked = move |at: &Span| {
+            let mut of = self.of(limit, key);
+            of.any(|(request, _)| request.asked.meets(at.begin, at.end))
+        };
+        let steps = self.steps.iter().map(|step| step.span).filter(asked);
+        let steps = steps.map(|span| (span, false));
+        resets.chain(losses).chain(steps)
     }
 
     /// Whether what was written then may be missing from the replica that took over.

@@ -70,13 +70,7 @@ pub(super) fn admitted(
     key: u64,
     belongs: impl Fn(Budget) -> bool,
 ) -> Vec<Weighed> {
-    // A script that runs while the clock is set back drops what it writes: it has expired by the time that the script sees.
-    let is_at_step = |request: &Request| {
-        let mut steps = history.steps.iter();
-        steps.any(|step| request.asked.meets(step.span.begin, step.span.end))
-    };
     let charges = history.of(limit, key);
-    let charges = charges.filter(|(request, charge)| charge.here || !is_at_step(request));
     let weighed = charges.filter_map(|(request, charge)| {
         let budget = budget(history, request, charge).filter(|budget| belongs(*budget))?;
         let settled = || Some((request.settled?, charge.used.unwrap_or(charge.cost)));

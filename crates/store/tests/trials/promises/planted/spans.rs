@@ -73,6 +73,17 @@ fn a_replica_that_was_behind_may_have_forgotten_some() {
 }
 
 #[test]
+fn a_script_at_a_step_may_have_forgotten_its_key() {
+    let mut history = ten(exact(Kind::FixedWindow));
+    let span = Span::at(START + 5 * MS);
+    history.steps.push(Step { span, ahead: 0 });
+    breaks(history.clone(), admitted(20 * MS), "fixed_window");
+    history.requests.push(refused(5 * MS, Via::Store));
+    history.requests.extend((0..10).map(|_| admitted(20 * MS)));
+    breaks(history, admitted(20 * MS), "fixed_window");
+}
+
+#[test]
 fn settlements() {
     let mut history = ten(exact(Kind::FixedWindow));
     for request in &mut history.requests[..3] {
