@@ -12,12 +12,12 @@ local function most_owed(full_debt, pay)
   local most = 9007199254740991 - pay
   -- Twice 2^52 is more than that already.
   if pay == 1 then most = 4503599627370496 end
-  return math.max(most, full_debt)
+  return most > full_debt and most or full_debt
 end
 
 -- A debt whose units had `from` parts, with `to` parts to a unit: rounded up, and `most` at most.
 local function weighed(owed, from, to, most)
-  if owed == 0 or from == to then return math.min(owed, most) end
+  if owed == 0 or from == to then return owed < most and owed or most end
   local units = math.floor(owed / from)
   if units >= math.floor(most / to) then return most end
   local rest, part = owed % from, to
@@ -53,14 +53,22 @@ function debt.check(key, now, cost, quota)
       old_at = now
       record(key, time_to_pay(owed, now, now, pay), old_owed, now, old_weight)
     end
-    local elapsed = math.min(math.max(0, now - old_at), math.ceil(owed / pay))
-    owed, at = math.max(0, owed - elapsed * pay), math.max(old_at, now)
+    local elapsed = now - old_at
+    if elapsed < 0 then
+      at = old_at
+    elseif elapsed > owed / pay then
+      owed = 0
+    else
+      owed = owed - elapsed * pay
+      if owed < 0 then owed = 0 end
+    end
   end
   local room = full_debt - owed
-  local missing = math.max(0, cost * weight - room)
+  local missing = cost * weight - room
+  if missing < 0 then missing = 0 end
   return {
     allowed = missing == 0,
-    remaining = math.floor(math.max(0, room) / weight),
+    remaining = room > 0 and math.floor(room / weight) or 0,
     reset = time_to_pay(owed, at, now, pay),
     retry_after = time_to_pay(missing, at, now, pay),
     delay = 0,
@@ -103,8 +111,9 @@ end
 function debt.commit(key, now, cost, quota, verdict)
   local weight, pay = quota[2], quota[3]
   -- A sum that is not exact is beyond the most as well.
-  local owed = math.min(verdict.owed + cost * weight, most_owed(quota[1] * weight, pay))
-  save(key, now, quota, owed, verdict.at)
-  verdict.remaining = verdict.remaining - cost
-  verdict.reset = time_to_pay(owed, verdict.at, now, pay)
+  local owed, most = verdict.owed + cost * weight, most_owed(quota[1] * weight, pay)
+  if owed > most then owed = most end
+  local reset = time_to_pay(owed, verdict.at, now, pay)
+  record(key, reset, owed, verdict.at, weight)
+  verdict.remaining, verdict.reset = verdict.remaining - cost, reset
 end

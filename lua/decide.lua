@@ -81,9 +81,9 @@ local function decide(key, last_key, told, word)
     end
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
-    local charge = { key = limit_key, held_key = held_key, terms = own, verdict = verdict }
-    -- How long the key itself matters, without holds.
-    charge.matters = verdict.matters or verdict.reset
+    -- `matters` is how long the key itself matters, without holds.
+    local matters = verdict.matters or verdict.reset
+    local charge = { key = limit_key, held_key = held_key, terms = own, verdict = verdict, matters = matters }
     if own.span ~= 0 then
       charge.block_key = KEYS[key]
       key = key + 1

@@ -1,7 +1,7 @@
 -- State that is a string of up to three whole numbers. A call reads the string of a key once.
 
--- So long is any such text at most. What is longer is none, and is not read whole.
-local LONGEST = 140
+-- So long is any such text at most. What is longer is none, and is not read whole. The end is text: Redis writes numbers slowly.
+local LONGEST, END = 140, '140'
 
 -- What is known of each key; false if there is nothing under it.
 local known = {}
@@ -19,14 +19,14 @@ local function write(key, numbers, period)
     text = string.format('%d', first)
   end
   -- Redis counts from the start of its own millisecond, and drops at once what would end before its clock ticks again.
-  redis.call('SET', key, text, 'PX', math.ceil(period / 1000) + 1)
+  redis.call('SET', key, text, 'PX', string.format('%d', math.ceil(period / 1000) + 1))
 end
 
 -- Returns the numbers that the pattern captures under a key, or none if the key is missing.
 local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
-    local value = redis.call('GETRANGE', key, 0, LONGEST)
+    local value = redis.call('GETRANGE', key, '0', END)
     numbers = false
     if value ~= '' then
       if #value > LONGEST then error('too long') end
