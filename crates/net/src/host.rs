@@ -10,16 +10,19 @@ use std::net::Ipv6Addr;
 /// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot. None if the authority is not a
 /// host and perhaps a port: empty, with a user, with a path.
 pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
-    // The colons inside of [::1] are not a port's.
-    let colon = authority.bytes().rposition(|byte| byte == b':');
-    let (name, port) = match colon {
-        Some(colon) if !authority.ends_with(']') => (&authority[..colon], &authority[colon + 1..]),
-        _ => (authority, ""),
-    };
-    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+    let (name, port) = split_port(authority);
+    if !port.is_none_or(|port| port.bytes().all(|byte| byte.is_ascii_digit())) {
         return None;
     }
     host(name)
+}
+
+/// The host of an authority, and its port if it has one. The colons inside of `[::1]` are not a port's.
+pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.bytes().rposition(|byte| byte == b':') {
+        Some(at) if !authority.ends_with(']') => (&authority[..at], Some(&authority[at + 1..])),
+        _ => (authority, None),
+    }
 }
 
 /// A route's host: exactly one, or with `*.example.com` every host below `example.com`, at any
@@ -89,20 +92,11 @@ impl fmt::Display for HostPattern {
 }
 
 /// Why a host of the configuration is refused, and what is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not allowed: a host is `api.example.com`, `*.example.com` or an address, without a port"
+)]
 pub struct HostError(String);
-
-impl fmt::Display for HostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        write!(
-            f,
-            "`{text}` is not allowed: a host is `api.example.com`, `*.example.com` or an address, without a port"
-        )
-    }
-}
-
-impl std::error::Error for HostError {}
 
 /// Returns the labels of a host, the last one first. The search of `str::rsplit` costs more in texts as short as labels.
 pub fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::host::HostPattern;
+use crate::host::{HostPattern, split_port};
 
 /// Exactly one origin, or with `https://*.example.com` those of every host below `example.com`, at any depth, but not
 /// that of `example.com` itself.
@@ -50,15 +50,10 @@ impl OriginPattern {
             return Err(NoOrigin::Form);
         }
         let scheme = scheme.to_ascii_lowercase();
-        // The colons inside of [::1] are not a port's.
-        let (host, port) = match authority.rfind(':') {
-            Some(colon) if !authority.ends_with(']') => {
-                let port = authority[colon + 1..].parse().ok();
-                let port: u16 = port.filter(|port| *port > 0).ok_or(NoOrigin::Form)?;
-                (&authority[..colon], Some(port))
-            }
-            _ => (authority, None),
-        };
+        let (host, port) = split_port(authority);
+        let number = |port: &str| port.parse().ok().filter(|port: &u16| *port > 0);
+        let port = port.map(|port| number(port).ok_or(NoOrigin::Form));
+        let port = port.transpose()?;
         if matches!((&*scheme, port), ("http", Some(80)) | ("https", Some(443))) {
             return Err(NoOrigin::UsualPort);
         }

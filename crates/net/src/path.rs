@@ -6,7 +6,6 @@
 //! know routes, queries, or anything of HTTP but the path.
 
 use std::borrow::Cow;
-use std::fmt;
 
 /// Spells a path in the one normal way; a path that is normal already is given back as it is.
 ///
@@ -48,48 +47,39 @@ pub enum EncodedSlashes {
 }
 
 /// Why a path is refused, in words that can be sent to the client: nothing of the path is in them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It does not start with `/`.
+    #[error("the path does not start with a slash")]
     Relative,
     /// `\`, which some servers read as `/`.
+    #[error("the path has a backslash")]
     Backslash,
     /// A character outside ASCII, bare.
+    #[error("the path has a character outside ASCII that is not percent-encoded")]
     NotAscii,
     /// A control character, a space, `?` or `#`, bare.
+    #[error("the path has a character that must be percent-encoded")]
     Character,
     /// `%zz`, or `%2` at the end.
+    #[error("the path has a percent sign without two hexadecimal digits")]
     BrokenEscape,
     /// `%2F` or `%5C`, where they are not kept.
+    #[error("the path has a percent-encoded slash or backslash")]
     EncodedSlash,
     /// `%00` to `%1F`, `%7F`.
+    #[error("the path has a percent-encoded control character")]
     EncodedControl,
     /// An escape that UTF-8 never has, such as the start of a long spelling of `/`.
+    #[error("the path has a percent-encoded byte that is not UTF-8")]
     NotUtf8,
     /// `..;a`, which some servers read as `..`.
+    #[error("the path has a dot segment with parameters")]
     DotParameters,
     /// `..%2F`, `..%3B` or `%252e%252e`, which some servers read as `..` after they decoded it.
+    #[error("the path has a dot segment that appears when it is decoded")]
     HiddenDots,
 }
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Relative => "the path does not start with a slash",
-            Self::Backslash => "the path has a backslash",
-            Self::NotAscii => "the path has a character outside ASCII that is not percent-encoded",
-            Self::Character => "the path has a character that must be percent-encoded",
-            Self::BrokenEscape => "the path has a percent sign without two hexadecimal digits",
-            Self::EncodedSlash => "the path has a percent-encoded slash or backslash",
-            Self::EncodedControl => "the path has a percent-encoded control character",
-            Self::NotUtf8 => "the path has a percent-encoded byte that is not UTF-8",
-            Self::DotParameters => "the path has a dot segment with parameters",
-            Self::HiddenDots => "the path has a dot segment that appears when it is decoded",
-        })
-    }
-}
-
-impl std::error::Error for PathError {}
 
 /// The last freedom of spelling taken out of a part of a normal path.
 ///
@@ -117,12 +107,18 @@ fn has_escape(part: &str) -> bool {
 }
 
 fn plain_bytes(part: &str) -> impl Iterator<Item = u8> {
-    let mut rest = part.as_bytes();
+    let is_letter = |byte| Kind::of(byte) == Kind::Plain && byte != b';';
+    unescaped(part.as_bytes(), is_letter)
+}
+
+/// The bytes of a text in which the escapes of some bytes are decoded, once.
+fn unescaped(text: &[u8], is_decoded: impl Fn(u8) -> bool) -> impl Iterator<Item = u8> {
+    let mut rest = text;
     std::iter::from_fn(move || {
         let (&first, after) = rest.split_first()?;
-        let letter = decode(rest).filter(|&byte| Kind::of(byte) == Kind::Plain && byte != b';');
-        rest = if letter.is_some() { &rest[3..] } else { after };
-        Some(letter.unwrap_or(first))
+        let byte = decode(rest).filter(|&byte| is_decoded(byte));
+        rest = if byte.is_some() { &rest[3..] } else { after };
+        Some(byte.unwrap_or(first))
     })
 }
 
@@ -183,14 +179,7 @@ const fn may_hide(byte: u8) -> bool {
 
 /// Whether a segment that was respelled holds a dot segment once its escapes are decoded, or those that appear then.
 fn hides_dots(segment: &str) -> bool {
-    let mut rest = segment;
-    let mut escapes = std::iter::from_fn(|| {
-        let at = rest.find('%')?;
-        let byte = decode(&rest.as_bytes()[at..]);
-        rest = &rest[at + 1..];
-        Some(byte)
-    });
-    if !escapes.any(|byte| byte.is_some_and(may_hide)) {
+    if !escapes(segment).any(|byte| byte.is_some_and(may_hide)) {
         return false;
     }
     let mut text = segment.as_bytes().to_vec();
@@ -212,18 +201,6 @@ fn hides_dots(segment: &str) -> bool {
 fn is_dot_segment(piece: &[u8]) -> bool {
     let name = piece.split(|byte| *byte == b';').next();
     matches!(name, Some(b"." | b".."))
-}
-
-/// Every escape decoded, once.
-fn decoded(text: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
-        let byte = decode(rest);
-        decoded.push(byte.unwrap_or(first));
-        rest = if byte.is_some() { &rest[3..] } else { after };
-    }
-    decoded
 }
 
 fn respell_segment(
@@ -285,17 +262,23 @@ pub fn decode(rest: &[u8]) -> Option<u8> {
 
 /// A part of a path without its escapes; none if they are broken or no text.
 pub fn decoded_part(part: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, ..] = rest {
-        let (byte, length) = match first {
-            b'%' => (decode(rest)?, 3),
-            byte => (*byte, 1),
-        };
-        bytes.push(byte);
-        rest = &rest[length..];
+    if escapes(part).any(|byte| byte.is_none()) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(decoded(part.as_bytes())).ok()
+}
+
+/// The byte that stands behind each `%`; none if it begins no escape.
+fn escapes(part: &str) -> impl Iterator<Item = Option<u8>> {
+    let signs = part.match_indices('%');
+    signs.map(|(at, _)| decode(&part.as_bytes()[at..]))
+}
+
+/// Every escape decoded, once.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    decoded.extend(unescaped(text, |_| true));
+    decoded
 }
 
 /// What a bare byte is in a path (RFC 3986, section 3.3).

@@ -107,9 +107,10 @@ impl PathPattern {
         }
     }
 
-    /// Whether a segment of this pattern takes all names that one of another pattern takes.
-    fn takes_all(&self, mine: &Segment, other: &Self, theirs: &Segment) -> bool {
-        match (mine, theirs) {
+    /// Whether the segments of this pattern take all names that those of another pattern take, as far as both go.
+    fn takes_all(&self, other: &Self) -> bool {
+        let mut pairs = self.segments.iter().zip(&other.segments);
+        pairs.all(|pair| match pair {
             (Segment::Named(_), _) => true,
             (Segment::Literal(_), Segment::Named(_)) => false,
             (Segment::Literal(mine), Segment::Literal(theirs)) => match self.ignores_case {
@@ -117,7 +118,13 @@ impl PathPattern {
                 // The other takes more than one spelling.
                 false => !other.ignores_case && mine == theirs,
             },
-        }
+        })
+    }
+
+    /// The place of `{name}` among its segments.
+    fn position(&self, name: &str) -> Option<usize> {
+        let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
+        self.segments.iter().position(is_it)
     }
 
     /// Its segments, without the rest: a literal, or none, where any one name may stand.
@@ -136,29 +143,21 @@ impl PathPattern {
     /// How many segments it has, if every path that `other` matches begins with them.
     pub fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
-        let pairs = self.segments.iter().zip(&other.segments);
-        let mut same = pairs.map(|(mine, theirs)| self.takes_all(mine, other, theirs));
-        let begins = !self.rest && other.segments.len() >= count && same.all(|same| same);
+        let begins = !self.rest && other.segments.len() >= count && self.takes_all(other);
         begins.then_some(count)
     }
 
     /// Whether `{name}` is one of its segments.
     pub fn names(&self, name: &str) -> bool {
-        let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
-        self.segments.iter().any(is_it)
+        self.position(name).is_some()
     }
 
     /// What stands for `{name}` in a normalised path that matches, spelled in one way.
     pub fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
-        let at = self
-            .segments
-            .iter()
-            .position(|segment| matches!(segment, Segment::Named(named) if named == name))?;
-        let value = path::plain(names(path).nth(at)?);
-        Some(match value {
-            value if !self.ignores_case => value,
-            Cow::Borrowed(value) => caseless(value),
-            Cow::Owned(value) => Cow::Owned(caseless(&value).into_owned()),
+        let value = path::plain(names(path).nth(self.position(name)?)?);
+        Some(match self.ignores_case {
+            true => caseless_cow(value),
+            false => value,
         })
     }
 
@@ -169,12 +168,7 @@ impl PathPattern {
         } else {
             other.segments.len() == self.segments.len() && !other.rest
         };
-        long_enough
-            && self
-                .segments
-                .iter()
-                .zip(&other.segments)
-                .all(|(mine, theirs)| self.takes_all(mine, other, theirs))
+        long_enough && self.takes_all(other)
     }
 }
 
@@ -224,6 +218,14 @@ pub fn caseless(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
+/// As [`caseless`], of a segment that may be owned.
+pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
+    match name {
+        Cow::Borrowed(name) => caseless(name),
+        Cow::Owned(name) => Cow::Owned(caseless(&name).into_owned()),
+    }
+}
+
 /// The segments of a normalised path without their parameters, the empty ones left out. So the trailing slash goes, and `/;a/b`,
 /// which some servers read as `/b`, is matched as `/b`.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
@@ -255,65 +257,40 @@ fn is_expression(text: &str) -> bool {
 }
 
 /// Why a path of the configuration is refused, and what is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// A path that does not start with `/`.
+    #[error("a path starts with `/`")]
     Relative,
     /// A character that no path holds when it is compared.
+    #[error("`{0}` cannot be part of a path: queries, fragments and `;parameters` are not matched")]
     NotPath(char),
     /// A `*` that is not the final `/**`.
+    #[error("`*` is allowed only in a final `/**`, which is any rest")]
     Star,
     /// A brace that is not around a whole segment, or a name of other characters.
+    #[error(
+        "`{0}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
+    )]
     Name(String),
     /// A name that the path has already.
+    #[error("`{{{0}}}` is in the path twice: each name must differ")]
     NameTwice(String),
     /// A segment that normalising takes away.
+    #[error("a path has no empty, `.` or `..` segments: the gateway removes them from requests")]
     EmptySegment,
     /// A segment that is compared in another spelling, which is given.
+    #[error("requests are compared in normal form: write `{0}` here")]
     Spelling(String),
     /// A regular expression.
+    #[error(
+        "a path is no regular expression: write one route per path, with `{{name}}` for a segment and a final `/**` for any rest"
+    )]
     Expression,
     /// A segment that no request can have.
+    #[error("no request can match: {0}")]
     Path(PathError),
 }
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Relative => f.write_str("a path starts with `/`"),
-            Self::NotPath(found) => write!(
-                f,
-                "`{found}` cannot be part of a path: queries, fragments and `;parameters` are not matched"
-            ),
-            Self::Star => f.write_str("`*` is allowed only in a final `/**`, which is any rest"),
-            Self::Name(segment) => write!(
-                f,
-                "`{segment}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
-            ),
-            Self::NameTwice(name) => {
-                write!(
-                    f,
-                    "`{{{name}}}` is in the path twice: each name must differ"
-                )
-            }
-            Self::EmptySegment => f.write_str(
-                "a path has no empty, `.` or `..` segments: the gateway removes them from requests",
-            ),
-            Self::Spelling(plain) => {
-                write!(
-                    f,
-                    "requests are compared in normal form: write `{plain}` here"
-                )
-            }
-            Self::Expression => f.write_str(
-                "a path is no regular expression: write one route per path, with `{name}` for a segment and a final `/**` for any rest",
-            ),
-            Self::Path(error) => write!(f, "no request can match: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for PatternError {}
 
 #[cfg(test)]
 mod tests;

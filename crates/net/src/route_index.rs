@@ -3,8 +3,6 @@
 //! What is found is what [`HostPattern::matches`] and [`PathPattern::matches`] say of each route by itself. This module must
 //! not know methods, or what becomes of several routes that fit: it gives all of them.
 
-use std::borrow::Cow;
-
 use crate::host::{self, HostPattern};
 use crate::path;
 use crate::pattern::{self, PathPattern};
@@ -40,7 +38,7 @@ impl RouteIndex {
     /// Calls `found` with all routes that apply to a host and a normalised path, in slices that rise.
     pub fn at(&self, host: &str, path: &str, mut found: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
-        let caseless = names.clone().map(|name| name.map(caseless));
+        let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
         self.0.matching(host::labels(host).map(Some), |paths| {
             paths.exact.matching(names.clone(), |routes| found(routes));
             if let Some(tree) = &paths.caseless {
@@ -62,12 +60,5 @@ impl RouteIndex {
             }
         });
         near
-    }
-}
-
-fn caseless(name: Cow<'_, str>) -> Cow<'_, str> {
-    match name {
-        Cow::Borrowed(name) => pattern::caseless(name),
-        Cow::Owned(name) => Cow::Owned(pattern::caseless(&name).into_owned()),
     }
 }
