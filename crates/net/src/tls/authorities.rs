@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
@@ -31,14 +32,10 @@ impl Authorities {
         let mut roots = RootCertStore::empty();
         // A few of a system's authorities may be too old to be understood.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        (!roots.is_empty()).then(|| Self::of_roots(roots))
-    }
-
-    fn of_roots(roots: RootCertStore) -> Self {
-        Self {
+        (!roots.is_empty()).then(|| Self {
             roots: Arc::new(roots),
             listed: Arc::default(),
-        }
+        })
     }
 
     /// Trusts these certificates. Returns none if one is broken.
@@ -51,15 +48,6 @@ impl Authorities {
             roots: Arc::new(roots),
             listed: listed.into(),
         })
-    }
-
-    /// Verifies the certificates of servers.
-    pub(super) fn of_servers(&self) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
-        let verifier = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider());
-        Ok(Arc::new(Listed {
-            verifier: verifier.build()?,
-            listed: self.listed.clone(),
-        }))
     }
 
     /// Verifies the certificates of clients, who must show one if it is `required`.
@@ -77,6 +65,33 @@ impl Authorities {
             listed: self.listed.clone(),
         }))
     }
+}
+
+/// Verifies the certificates of servers. Without authorities any certificate is accepted, and only its key is verified.
+pub(super) fn server_verifier(
+    authorities: Option<&Authorities>,
+) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+    let trusted = match authorities {
+        None => None,
+        Some(Authorities { roots, listed }) => {
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider());
+            Some(Listed {
+                verifier: verifier.build()?,
+                listed: listed.clone(),
+            })
+        }
+    };
+    Ok(Arc::new(ServerVerifier {
+        trusted,
+        algorithms: provider().signature_verification_algorithms,
+    }))
+}
+
+/// A verifier of the certificates of servers.
+#[derive(Debug)]
+struct ServerVerifier {
+    trusted: Option<Listed<WebPkiServerVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 /// A verifier that also accepts a certificate that is listed itself. It checks no extended key usage of such a certificate.
@@ -106,7 +121,7 @@ pub(super) fn webpki_error(error: &Error) -> Option<&webpki::Error> {
     }
 }
 
-impl ServerCertVerifier for Listed<WebPkiServerVerifier> {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -115,11 +130,12 @@ impl ServerCertVerifier for Listed<WebPkiServerVerifier> {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self
-            .verifier
-            .verify_server_cert(shown, between, name, ocsp, now);
-        match verified {
-            Err(error) if self.accepts(shown, &error) => {
+        let Some(trusted) = &self.trusted else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verifier = &trusted.verifier;
+        match verifier.verify_server_cert(shown, between, name, ocsp, now) {
+            Err(error) if trusted.accepts(shown, &error) => {
                 verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -133,8 +149,7 @@ impl ServerCertVerifier for Listed<WebPkiServerVerifier> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier
-            .verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -143,12 +158,11 @@ impl ServerCertVerifier for Listed<WebPkiServerVerifier> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier
-            .verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 

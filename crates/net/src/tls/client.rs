@@ -1,18 +1,16 @@
 //! TLS towards upstreams: whom to believe, and who we are. Nothing falls back to plain.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, Error, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::authorities::{Authorities, webpki_error};
+use super::authorities::{Authorities, server_verifier, webpki_error};
 use super::failure::cause;
 use super::pem::{self, CertificateFiles, FileError, PemError};
 use super::{HTTP1, HTTP2, provider};
@@ -112,23 +110,21 @@ pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result
             "no native root CA certificates found",
         )
     };
-    let builder = ClientConfig::builder_with_provider(provider())
+    // Without authorities it accepts no server.
+    let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
+        .map_err(io::Error::other)?
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
     let authorities = match authorities {
-        Some(authorities) => authorities,
-        None if https => Authorities::of_the_system().ok_or_else(none)?,
-        // A verifier cannot be made without authorities. This one refuses every server.
-        None => {
-            let builder = builder.with_root_certificates(RootCertStore::empty());
-            return Ok(builder.with_no_client_auth());
-        }
+        None if https => Some(Authorities::of_the_system().ok_or_else(none)?),
+        authorities => authorities,
     };
-    let verifier = authorities.of_servers().map_err(io::Error::other)?;
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth())
+    if let Some(authorities) = authorities {
+        let verifier = server_verifier(Some(&authorities)).map_err(io::Error::other)?;
+        config.dangerous().set_certificate_verifier(verifier);
+    }
+    Ok(config)
 }
 
 /// Makes the TLS settings of a client with this trust, and perhaps a certificate of its own.
@@ -140,17 +136,17 @@ pub fn client_config(
     trust: Trust,
     identity: Option<&CertificateFiles>,
 ) -> Result<ClientConfig, FileError> {
-    let provider = provider();
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Authorities(authorities) => verifier(&authorities, &PathBuf::new())?,
-        Trust::File(path) => verifier(&pem::authorities(&path)?, &path)?,
-        Trust::Anybody => Arc::new(Credulous(provider.clone())),
+    let (authorities, path) = match trust {
+        Trust::Authorities(authorities) => (Some(authorities), PathBuf::new()),
+        Trust::File(path) => (Some(pem::authorities(&path)?), path),
+        Trust::Anybody => (None, PathBuf::new()),
     };
-    let builder =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    // The provider is our own choice and has all versions, so this never says no.
-    let builder = builder.map_err(|_| PemError::Authority.of(&PathBuf::new()))?;
-    let builder = builder
+    let verifier = server_verifier(authorities.as_ref());
+    let verifier = verifier.map_err(|_| PemError::Authority.of(&path))?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        // The provider is our own choice and has all versions, so this never says no.
+        .map_err(|_| PemError::Authority.of(&path))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     Ok(match identity {
@@ -160,14 +156,6 @@ pub fn client_config(
             builder.with_client_cert_resolver(Arc::new(shown))
         }
     })
-}
-
-fn verifier(
-    authorities: &Authorities,
-    path: &Path,
-) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
-    let verifier = authorities.of_servers();
-    verifier.map_err(|_| PemError::Authority.of(path))
 }
 
 /// What a log says of a handshake that failed.
@@ -195,55 +183,8 @@ fn explained(error: &Error) -> String {
 }
 
 /// What TLS has to do with a connection that broke, if anything.
-pub fn reason_in(error: &dyn std::error::Error) -> Option<String> {
-    let mut next = error.source();
-    while let Some(error) = next {
-        let broken = error.downcast_ref::<io::Error>();
-        if let Some(error) = broken.and_then(cause) {
-            return Some(explained(error));
-        }
-        next = error.source();
-    }
-    None
-}
-
-/// Believes any certificate, and only sees to it that the server has its key.
-#[derive(Debug)]
-struct Credulous(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Credulous {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+pub fn reason_in(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let sources = std::iter::successors(error.source(), |&error| error.source());
+    let mut broken = sources.filter_map(|error| error.downcast_ref());
+    broken.find_map(cause).map(explained)
 }

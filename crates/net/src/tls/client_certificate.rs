@@ -132,18 +132,24 @@ mod tests {
         [&[tag][..], &length, value].concat()
     }
 
-    /// A set of one pair.
+    /// A pair of a type and a value.
     fn pair(kind: &[u8], tag: u8, text: &[u8]) -> Vec<u8> {
         let pair = [element(0x06, kind), element(tag, text)].concat();
-        element(0x31, &element(0x30, &pair))
+        element(0x30, &pair)
+    }
+
+    /// A set of one common name.
+    fn named(tag: u8, text: &[u8]) -> Vec<u8> {
+        element(0x31, &pair(COMMON_NAME, tag, text))
     }
 
     #[test]
     fn a_common_name_is_found_among_others() {
-        let country = pair(&[0x55, 0x04, 0x06], 0x13, b"ID");
+        let id = pair(&[0x55, 0x04, 0x06], 0x13, b"ID");
+        let country = element(0x31, &id);
         let long = "n".repeat(200);
         for (tag, text) in [(0x0c, "acme"), (0x13, "acme"), (0x16, "a"), (0x0c, &*long)] {
-            let own = pair(COMMON_NAME, tag, text.as_bytes());
+            let own = named(tag, text.as_bytes());
             for subject in [
                 own.clone(),
                 [country.clone(), own.clone()].concat(),
@@ -152,31 +158,18 @@ mod tests {
                 assert_eq!(common_name(&subject), Some(text));
             }
         }
-        // Two pairs in one set.
-        let pairs = [
-            element(
-                0x30,
-                &[element(0x06, &[0x55, 0x04, 0x06]), element(0x13, b"ID")].concat(),
-            ),
-            element(
-                0x30,
-                &[element(0x06, COMMON_NAME), element(0x13, b"acme")].concat(),
-            ),
-        ];
-        assert_eq!(common_name(&element(0x31, &pairs.concat())), Some("acme"));
+        let pairs = [id, pair(COMMON_NAME, 0x13, b"acme")].concat();
+        let in_one_set = element(0x31, &pairs);
+        assert_eq!(common_name(&in_one_set), Some("acme"));
     }
 
     #[test]
     fn what_is_no_one_common_name_is_none() {
-        let acme = pair(COMMON_NAME, 0x0c, b"acme");
-        let two = [acme.clone(), pair(COMMON_NAME, 0x0c, b"umbrella")].concat();
+        let acme = named(0x0c, b"acme");
+        let two = [acme.clone(), named(0x0c, b"umbrella")].concat();
         assert_eq!(common_name(&two), None, "nobody knows which");
-        assert_eq!(
-            common_name(&pair(COMMON_NAME, 0x1e, b"\0a")),
-            None,
-            "UTF-16"
-        );
-        assert_eq!(common_name(&pair(COMMON_NAME, 0x0c, b"\xff")), None);
+        assert_eq!(common_name(&named(0x1e, b"\0a")), None, "UTF-16");
+        assert_eq!(common_name(&named(0x0c, b"\xff")), None);
         for cut in 0..acme.len() {
             assert_eq!(common_name(&acme[..cut]), None, "{cut}");
         }
