@@ -91,12 +91,9 @@ pub fn shares_at_start() -> Shares {
 
 /// Raises the process's soft limit to the hard one. A system that does not let it keeps the one that it has.
 pub fn raise_limit() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, raised);
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }
 
 /// The descriptor of a connection to an upstream, counted until this is dropped.

@@ -25,29 +25,19 @@ const LOST_IN_A_ROW: u8 = 2;
 /// Sets the options of a connection, or of all connections that a listener accepts later: they inherit them.
 ///
 /// The system probes a silent peer, and ends the connection if the peer is gone.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn set_options<'a, S>(socket: &'a S)
 where
     SockRef<'a>: From<&'a S>,
 {
     let socket = SockRef::from(socket);
-    let probes = TcpKeepalive::new()
-        .with_time(SILENCE)
-        .with_interval(PROBE_EVERY)
-        .with_retries(PROBES);
-    // An error leaves the system's default.
-    let _ = socket.set_tcp_notsent_lowat(MOST_UNSENT);
-    let _ = socket.set_tcp_keepalive(&probes);
-}
-
-/// Sets the options of a connection or listener. Other systems keep fewer bytes by themselves, or have no such option.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub fn set_options<'a, S>(socket: &'a S)
-where
-    SockRef<'a>: From<&'a S>,
-{
     let probes = TcpKeepalive::new().with_time(SILENCE);
-    let _ = SockRef::from(socket).set_tcp_keepalive(&probes);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let probes = probes.with_interval(PROBE_EVERY).with_retries(PROBES);
+    // An error leaves the system's default.
+    let _ = socket.set_tcp_keepalive(&probes);
+    // Other systems keep fewer bytes by themselves, or have no such option.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = socket.set_tcp_notsent_lowat(MOST_UNSENT);
 }
 
 /// The sending side of a connection.

@@ -1,4 +1,4 @@
-//! Texts of bounded length, for logs.
+//! Texts of bounded length, and causes of errors, for logs.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -7,13 +7,18 @@ use std::fmt::{self, Write as _};
 /// Returns an error with its causes, separated by colons.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
+    for cause in sources(error) {
         // Writing to a String cannot fail.
-        let _: fmt::Result = write!(text, ": {error}");
-        cause = error.source();
+        let _: fmt::Result = write!(text, ": {cause}");
     }
     text
+}
+
+/// Returns the causes of an error, the nearest first.
+pub fn sources<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
 }
 
 /// A text for a log, of `longest` bytes at most; a mark at its end says that it was cut.
