@@ -149,16 +149,17 @@ mod tests {
     use super::*;
     use std::future::pending;
 
-    /// Opens a connection that is served for ever.
+    /// Serves a connection for ever.
+    fn serve(connection: AdminConnection) -> AbortHandle {
+        let served = async move {
+            let _connection = connection;
+            pending::<()>().await;
+        };
+        tokio::spawn(served).abort_handle()
+    }
+
     fn open(connections: &Arc<AdminConnections>, ip: &str) {
-        let ip = ip.parse().unwrap();
-        connections.open(ip, |connection| {
-            let served = async move {
-                let _connection = connection;
-                pending::<()>().await;
-            };
-            tokio::spawn(served).abort_handle()
-        });
+        connections.open(ip.parse().unwrap(), serve);
     }
 
     fn count(connections: &Arc<AdminConnections>, ip: &str) -> usize {
@@ -192,11 +193,7 @@ mod tests {
                 connection.busy();
                 sender.send(connection.stream()).unwrap();
                 connection.idle();
-                let served = async move {
-                    let _connection = connection;
-                    pending::<()>().await;
-                };
-                tokio::spawn(served).abort_handle()
+                serve(connection)
             });
         };
         let streams_of = |ip: &str| {
@@ -234,11 +231,7 @@ mod tests {
         let mut streams = Vec::new();
         connections.open("192.0.2.1".parse().unwrap(), |connection| {
             streams.extend([connection.stream(), connection.stream()]);
-            let served = async move {
-                let _connection = connection;
-                pending::<()>().await;
-            };
-            tokio::spawn(served).abort_handle()
+            serve(connection)
         });
         let has_stream = || connections.open.lock()[0].has_stream();
         drop(streams.remove(0));

@@ -1,6 +1,7 @@
 //! How many connections are open at once, in total and of one address, and when all are closed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,22 +87,17 @@ impl ConnectionLimit {
             notified.await;
         }
     }
-
-    fn close(&self, ip: IpAddr) {
-        let mut by_ip = self.by_ip.lock();
-        if let Some(open) = by_ip.get_mut(&ip) {
-            *open -= 1;
-            if *open == 0 {
-                by_ip.remove(&ip);
-            }
-        }
-    }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        if let Some(ip) = self.ip {
-            self.limit.close(ip);
+        if let Some(ip) = self.ip
+            && let Entry::Occupied(mut open) = self.limit.by_ip.lock().entry(ip)
+        {
+            *open.get_mut() -= 1;
+            if *open.get() == 0 {
+                open.remove();
+            }
         }
         if self.limit.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.limit.all_closed.notify_waiters();

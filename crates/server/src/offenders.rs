@@ -3,6 +3,7 @@
 //! Usually there is none. Then a check costs one load.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -55,14 +56,13 @@ impl Offenders {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let ip = network(ip);
         let mut until = self.until.lock();
-        let is_one = match until.get(&ip) {
-            Some(until) => *until > Instant::now(),
-            None => return false,
+        let Entry::Occupied(entry) = until.entry(network(ip)) else {
+            return false;
         };
+        let is_one = *entry.get() > Instant::now();
         if !is_one {
-            until.remove(&ip);
+            entry.remove();
             self.count.store(until.len(), Ordering::Relaxed);
         }
         is_one

@@ -13,15 +13,10 @@ use tokio::time::MissedTickBehavior;
 /// How often memory is checked.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Shares of the bound, in percent, at which a state is entered and left.
-const NEAR: Mark = Mark {
-    entered: 90,
-    left: 85,
-};
-const FULL: Mark = Mark {
-    entered: 100,
-    left: 95,
-};
+/// Shares of the bound, in percent, at which a state is entered, and how far below them it is left.
+const NEAR: u64 = 90;
+const FULL: u64 = 100;
+const LEFT_BELOW: u64 = 5;
 
 /// Large enough that an allocator gets it from the system, or from what it holds back, and not from its small change.
 const LARGE: usize = 8 << 20;
@@ -37,12 +32,6 @@ pub enum Pressure {
     Near,
     /// Requests are refused as well.
     Full,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    entered: u64,
-    left: u64,
 }
 
 /// The memory of the process as it was last checked.
@@ -112,11 +101,11 @@ impl Pressure {
         let Some(max) = max else {
             return Self::None;
         };
-        let reaches = |state, mark: Mark| {
+        let reaches = |state, entered: u64| {
             let percent = if self >= state {
-                mark.left
+                entered - LEFT_BELOW
             } else {
-                mark.entered
+                entered
             };
             u128::from(resident) * 100 >= u128::from(max) * u128::from(percent)
         };
