@@ -3,54 +3,45 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use tidegate_net::descriptors;
 use tidegate_net::peer::Peer;
 use tidegate_net::tls::HandshakeFailure;
+use tidegate_net::{descriptors, headers};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::activity::Activity;
 use crate::client_stream::ClientStream;
+use crate::common::Common;
 use crate::connection::Connection;
 use crate::connection_info::Facts;
-use crate::connection_limit::{Bounds, ConnectionLimit, ConnectionPermit, LimitReached};
-use crate::drain::{last_call, last_call_memory, stop_asked};
-use crate::handshake::{Handshake, HandshakeError, HandshakeLimit};
-use crate::metrics::{ConnectionRefusal, ServerMetrics};
-use crate::offenders::Offenders;
-use crate::overload::{Overload, Pressure};
+use crate::connection_limit::{Bounds, ConnectionPermit, LimitReached};
+use crate::drain::{last_call, memory_short, stop_asked};
+use crate::handshake::{Handshake, HandshakeError};
+use crate::metrics::ConnectionRefusal;
+use crate::overload::Pressure;
 use crate::refusal;
 use crate::service::Service;
 use crate::settings::ListenerName;
 
+/// How many handshakes one address may have open: more than a browser has, or a company behind one address.
+const MAX_HANDSHAKES: usize = 256;
 /// How long to wait when the system has no file descriptor left for another connection.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 /// Accepts and serves the connections of one listener.
 pub(crate) struct Acceptor<S> {
-    pub(crate) service: Arc<ArcSwap<S>>,
-    pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) overload: Arc<Overload>,
-    /// The bytes that a connection without TLS gets that is not accepted.
-    pub(crate) refusal: Arc<[u8]>,
+    pub(crate) common: Arc<Common<S>>,
     pub(crate) listener: ListenerName,
-    pub(crate) pressure: watch::Receiver<Pressure>,
-    /// Becomes true when requests in flight are the last.
-    pub(crate) drain: watch::Receiver<bool>,
-    /// Addresses from which nothing is read for a moment.
-    pub(crate) offenders: Arc<Offenders>,
-    pub(crate) connections: Arc<ConnectionLimit>,
-    pub(crate) handshakes: Arc<ConnectionLimit>,
 }
 
 impl<S: Service> Acceptor<S> {
     /// Accepts connections until a stop is asked for.
     pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener) {
-        let mut drain = self.drain.clone();
+        let common = &*self.common;
+        let mut drain = common.stop.clone();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -67,18 +58,18 @@ impl<S: Service> Acceptor<S> {
                     continue;
                 }
             };
-            if self.offenders.contain(peer.ip()) {
-                self.metrics.refused(ConnectionRefusal::UsedUp);
+            if common.offenders.contain(peer.ip()) {
+                common.metrics.refused(ConnectionRefusal::UsedUp);
                 continue;
             }
             let permit = match self.permit(peer.ip()) {
                 Ok(permit) => permit,
                 Err(reason) => {
-                    self.metrics.refused(reason);
+                    common.metrics.refused(reason);
                     // A client that speaks TLS would not understand.
-                    let service = self.service.load();
+                    let service = common.service.load();
                     if let Some(None) = service.settings().protection(self.listener) {
-                        refusal::send(socket, &self.refusal);
+                        refusal::send(socket, &common.refusal);
                     }
                     continue;
                 }
@@ -93,10 +84,10 @@ impl<S: Service> Acceptor<S> {
 
     /// A permit for a connection from this address, if it may have one. A denied address has none where TLS is spoken.
     fn permit(&self, ip: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
-        if self.overload.pressure() != Pressure::None {
+        if self.common.overload.pressure() != Pressure::None {
             return Err(ConnectionRefusal::Memory);
         }
-        let service = self.service.load();
+        let service = self.common.service.load();
         let settings = service.settings();
         // Without TLS the client is told why, by the answer to its request.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
@@ -112,15 +103,29 @@ impl<S: Service> Acceptor<S> {
                 .filter(|_| !service.is_proxy(ip))
                 .map(|most| (ip, most)),
         };
-        self.connections
-            .take(bounds)
-            .map_err(|reached| match reached {
-                LimitReached::Total if fits < settings.max_connections => {
-                    ConnectionRefusal::Descriptors
-                }
-                LimitReached::Total => ConnectionRefusal::Total,
-                LimitReached::Address => ConnectionRefusal::Address,
-            })
+        let permit = self.common.connections.take(bounds);
+        permit.map_err(|reached| match reached {
+            LimitReached::Total if fits < settings.max_connections => {
+                ConnectionRefusal::Descriptors
+            }
+            LimitReached::Total => ConnectionRefusal::Total,
+            LimitReached::Address => ConnectionRefusal::Address,
+        })
+    }
+
+    /// A permit for one handshake. Each costs a signature, or waits for its client.
+    fn begin_handshake(&self, service: &S, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
+        let ip = peer.address.ip();
+        // The connection's own address was looked at when it was accepted.
+        if peer.is_named && is_denied(service, ip) {
+            return Err(HandshakeError::Denied);
+        }
+        let bounds = Bounds {
+            total: usize::MAX,
+            of_ip: (!service.is_proxy(ip)).then_some((ip, MAX_HANDSHAKES)),
+        };
+        let permit = self.common.handshakes.take(bounds);
+        permit.map_err(|_| HandshakeError::Failed(HandshakeFailure::TooMany))
     }
 
     /// Serves a connection until it ends, or, once the server drains, until its requests are done.
@@ -128,7 +133,8 @@ impl<S: Service> Acceptor<S> {
         // The requests of the connection end with it, or before.
         let _permit = permit.clone();
         // Timeouts and TLS are those of the beginning; each request asks anew for the service.
-        let service = self.service.load_full();
+        let common = &*self.common;
+        let service = common.service.load_full();
         let settings = service.settings();
         let Some(tls) = settings.protection(self.listener) else {
             // The listener was closed since, so nothing says how to speak here.
@@ -139,55 +145,49 @@ impl<S: Service> Acceptor<S> {
         let stream = ClientStream::new(socket, activity.clone(), permit);
         // The first bytes say who the peer is and what is spoken. They have a deadline.
         let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
-        let limit = HandshakeLimit {
-            begun: &self.handshakes,
-            is_proxy: |ip| service.is_proxy(ip),
-            is_denied: |ip| is_denied(&*service, ip),
-        };
-        let untrusted = &self.metrics.untrusted_proxies;
+        let begin = |peer| self.begin_handshake(&service, peer);
+        let untrusted = &common.metrics.untrusted_proxies;
         let tls_settings = tls.as_deref();
         let handshake =
-            Handshake::read(stream, peer, expects_header, tls_settings, limit, untrusted);
-        let (mut drain, mut pressure) = (self.drain.clone(), self.pressure.clone());
+            Handshake::read(stream, peer, expects_header, tls_settings, begin, untrusted);
+        let (mut drain, mut pressure) = (common.stop.clone(), common.overload.watch());
         let ended = tokio::select! {
             biased;
             ended = timeout(timeouts.header, handshake) => ended,
             // A connection that has asked nothing yet is as good as idle.
-            () = last_call(&mut drain) => return,
-            () = last_call_memory(&mut pressure) => {
-                self.metrics.idle_closed.inc();
+            () = last_call(stop_asked(&mut drain)) => return,
+            () = last_call(memory_short(&mut pressure)) => {
+                common.metrics.idle_closed.inc();
                 return;
             }
         };
         let failure = match ended {
-            Ok(Ok(handshake)) if self.offenders.contain(handshake.peer.address.ip()) => {
-                self.metrics.refused(ConnectionRefusal::UsedUp);
+            Ok(Ok(handshake)) if common.offenders.contain(handshake.peer.address.ip()) => {
+                common.metrics.refused(ConnectionRefusal::UsedUp);
                 return;
             }
             Ok(Ok(handshake)) => {
                 // Parts of a configuration that is replaced would live on with this connection.
                 drop((service, tls));
                 let connection = Connection {
-                    facts: Facts::new(
-                        handshake.peer,
-                        handshake.stream.is_tls(),
-                        handshake.certificate,
+                    facts: Arc::new(Facts {
+                        peer: handshake.peer,
+                        hop: headers::address(handshake.peer.address.ip()),
+                        is_tls: handshake.stream.is_tls(),
+                        certificate: handshake.certificate.map(Arc::new),
                         drain,
-                    ),
-                    service: self.service.clone(),
-                    metrics: self.metrics.clone(),
+                        is_reported: AtomicBool::new(false),
+                    }),
+                    common: self.common.clone(),
                     activity,
-                    idle: timeouts.idle,
-                    slow: timeouts.slow,
-                    pressure,
-                    offenders: self.offenders.clone(),
+                    timeouts,
                 };
                 drop(self);
                 let connection = Arc::new(connection);
                 return connection.serve(handshake.stream, handshake.is_http2).await;
             }
             Ok(Err(HandshakeError::Denied)) => {
-                self.metrics.refused(ConnectionRefusal::Denied);
+                common.metrics.refused(ConnectionRefusal::Denied);
                 return;
             }
             Ok(Err(HandshakeError::Gone)) => None,
@@ -195,7 +195,7 @@ impl<S: Service> Acceptor<S> {
             Err(_) => tls.as_ref().map(|_| HandshakeFailure::Timeout),
         };
         if let Some(failure) = failure {
-            self.metrics.handshake_failed(failure);
+            common.metrics.failed_handshakes[failure as usize].inc();
             tracing::debug!(peer = %peer.address, reason = failure.label(), "a TLS handshake failed");
         }
     }

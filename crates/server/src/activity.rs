@@ -4,12 +4,13 @@ mod progress;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_net::pace::LeastRate;
 use tokio::time::Instant;
 
+use crate::flag::Flag;
 use crate::frames::Allowance;
 use crate::heads::Heads;
 
@@ -29,26 +30,33 @@ pub(crate) struct Activity {
     pub(crate) heads: Heads,
     /// The control frames that its answers allow; of HTTP/2.
     pub(crate) allowance: Allowance,
+    /// A write waits for the client to take something.
+    pub(crate) write_stalls: Flag,
+    /// The connection ends because the client takes its answers too slowly.
+    pub(crate) is_cut: Flag,
+    /// The gateway has closed its side: nothing that still comes is a request.
+    pub(crate) is_closed: Flag,
+    /// The connection is a tunnel, in which each side closes when it wants to.
+    pub(crate) is_tunnel: Flag,
+    /// The next answer is the last one.
+    pub(crate) drains: Flag,
+    /// The client has had its time to learn that the connection ends. It is waited for no longer, except for requests under way.
+    pub(crate) is_last_call_over: Flag,
+    // In HTTP/1 all that comes between requests is a head; in HTTP/2 other frames come as well.
+    is_http2: Flag,
     opened: Instant,
     // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
-    write_stalls: AtomicBool,
     // Of HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
     in_body: AtomicU64,
     // The least rate of the answer, or of all answers together, as bytes per second and milliseconds.
     least_rate: AtomicU64,
     least_after: AtomicU64,
     // Whether a look at the socket is due, and the bytes that the client had acknowledged at the last one.
-    asks: AtomicBool,
+    asks: Flag,
     acknowledged: AtomicU64,
-    too_slow: AtomicBool,
-    closed: AtomicBool,
-    watches_heads: AtomicBool,
-    tunnels: AtomicBool,
-    drains: AtomicBool,
-    last_call_is_over: AtomicBool,
     header: Duration,
     idle: Duration,
 }
@@ -82,38 +90,37 @@ impl Activity {
         Arc::new(Self {
             heads: Heads::default(),
             allowance: Allowance::default(),
+            write_stalls: Flag::default(),
+            is_cut: Flag::default(),
+            is_closed: Flag::default(),
+            is_tunnel: Flag::default(),
+            drains: Flag::default(),
+            is_last_call_over: Flag::default(),
+            is_http2: Flag::default(),
             opened: Instant::now(),
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
-            write_stalls: AtomicBool::new(false),
             in_body: AtomicU64::new(NO_BODY),
             least_rate: AtomicU64::new(NO_ANSWER),
             least_after: AtomicU64::new(0),
-            asks: AtomicBool::new(false),
+            asks: Flag::default(),
             acknowledged: AtomicU64::new(0),
-            too_slow: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            watches_heads: AtomicBool::new(true),
-            tunnels: AtomicBool::new(false),
-            drains: AtomicBool::new(false),
-            last_call_is_over: AtomicBool::new(false),
             header,
             idle,
         })
     }
 
-    /// HTTP/2 is spoken. In HTTP/1 all that comes between requests is a head; here other frames come as well.
+    /// Notes that HTTP/2 is spoken.
     pub(crate) fn multiplexes(&self) {
-        self.watches_heads.store(false, Ordering::Relaxed);
+        self.is_http2.set();
         self.head_since.store(0, Ordering::Relaxed);
     }
 
     /// Bytes came from the client.
     pub(crate) fn read(&self) {
-        let between = !self.is_busy();
-        if self.watches_heads.load(Ordering::Relaxed)
-            && between
+        if !self.is_http2.is_set()
+            && !self.is_busy()
             && self.head_since.load(Ordering::Relaxed) == 0
         {
             self.head_since.store(self.elapsed(), Ordering::Relaxed);
@@ -142,44 +149,9 @@ impl Activity {
         Duration::from_millis(self.elapsed().saturating_sub(since))
     }
 
-    /// No more than one request is to come.
-    pub(crate) fn drain(&self) {
-        self.drains.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the next answer is the last one.
-    pub(crate) fn drains(&self) -> bool {
-        self.drains.load(Ordering::Relaxed)
-    }
-
-    /// The client has had its time to learn that the connection ends.
-    pub(crate) fn end_last_call(&self) {
-        self.last_call_is_over.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the connection waits for its client no longer, except for requests under way.
-    pub(crate) fn is_last_call_over(&self) -> bool {
-        self.last_call_is_over.load(Ordering::Relaxed)
-    }
-
     /// Whether the connection has no request, no tunnel and no write that waits.
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.is_busy() && !self.is_write_stalled() && !self.is_tunnel()
-    }
-
-    /// Whether it is a tunnel, in which each side closes when it wants to.
-    pub(crate) fn is_tunnel(&self) -> bool {
-        self.tunnels.load(Ordering::Relaxed)
-    }
-
-    /// The gateway has closed its side: nothing that still comes is a request.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
-    }
-
-    /// A write has to wait for the client to take something, or need not wait any more.
-    pub(crate) fn write_stalls(&self, stalls: bool) {
-        self.write_stalls.store(stalls, Ordering::Relaxed);
+        !self.is_busy() && !self.write_stalls.is_set() && !self.is_tunnel.is_set()
     }
 
     /// Whether a request is under way.
@@ -189,19 +161,13 @@ impl Activity {
 
     /// Whether the next byte from an HTTP/1 client belongs to a head: no request is under way, and no rest of a body.
     pub(crate) fn awaits_head(&self) -> bool {
-        let has_body = self.in_body.load(Ordering::Relaxed) & BODY_STATE != NO_BODY;
-        !has_body && !self.has_requests() && !self.is_tunnel()
-    }
-
-    /// Whether a write waits for the client to take something.
-    pub(crate) fn is_write_stalled(&self) -> bool {
-        self.write_stalls.load(Ordering::Relaxed)
+        self.body_state() == NO_BODY && !self.has_requests() && !self.is_tunnel.is_set()
     }
 
     /// Whether a deadline has passed, and if not, when one could.
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
-        let may_rest = self.watches_heads.load(Ordering::Relaxed);
+        let may_rest = !self.is_http2.is_set();
         let soon = now + self.header.min(REST);
         if self.is_busy() {
             return Watch::Until(self.opened + soon.min(now + self.idle));
@@ -233,9 +199,12 @@ impl Activity {
 
     /// Whether there is a request, or the rest of the body of one that was answered.
     fn is_busy(&self) -> bool {
-        let in_body = self.watches_heads.load(Ordering::Relaxed)
-            && self.in_body.load(Ordering::Relaxed) & BODY_STATE == BODY_IS_READ;
-        in_body || self.requests.load(Ordering::Relaxed) > 0
+        let in_body = !self.is_http2.is_set() && self.body_state() == BODY_IS_READ;
+        in_body || self.has_requests()
+    }
+
+    fn body_state(&self) -> u64 {
+        self.in_body.load(Ordering::Relaxed) & BODY_STATE
     }
 
     /// The least rate at which the client must take the answer that comes next. In HTTP/2 it holds for the connection, and the lowest
@@ -244,12 +213,12 @@ impl Activity {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
         let rate = least.map_or(NO_RATE, |least| least.rate.get());
-        if self.watches_heads.load(Ordering::Relaxed) {
-            self.least_after.store(after, Ordering::Relaxed);
-            self.least_rate.store(rate, Ordering::Relaxed);
-        } else {
+        if self.is_http2.is_set() {
             self.least_after.fetch_max(after, Ordering::Relaxed);
             self.least_rate.fetch_min(rate, Ordering::Relaxed);
+        } else {
+            self.least_after.store(after, Ordering::Relaxed);
+            self.least_rate.store(rate, Ordering::Relaxed);
         }
     }
 
@@ -258,17 +227,7 @@ impl Activity {
         let rate = self.least_rate.load(Ordering::Relaxed);
         let rate = NonZeroU64::new(rate).filter(|rate| rate.get() != NO_ANSWER)?;
         let after = Duration::from_millis(self.least_after.load(Ordering::Relaxed));
-        (!self.is_tunnel()).then_some(LeastRate { rate, after })
-    }
-
-    /// The connection ends because the client takes its answers too slowly.
-    pub(crate) fn cut(&self) {
-        self.too_slow.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the connection ends because of that.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.too_slow.load(Ordering::Relaxed)
+        (!self.is_tunnel.is_set()).then_some(LeastRate { rate, after })
     }
 
     /// From now on nothing is under way.
@@ -280,16 +239,13 @@ impl Activity {
     /// Whether the next byte is the first of a head, all that was answered is sent, and more may come. If this were true in the
     /// middle of anything, the rest of it would be read as a request.
     fn is_done(&self) -> bool {
-        if self.in_body.load(Ordering::Relaxed) & BODY_STATE != NO_BODY {
-            return false;
-        }
         let not = [
-            &self.closed,
+            &self.is_closed,
             &self.write_stalls,
-            &self.tunnels,
+            &self.is_tunnel,
             &self.drains,
         ];
-        !not.iter().any(|not| not.load(Ordering::Relaxed))
+        self.body_state() == NO_BODY && !not.iter().any(|not| not.is_set())
     }
 
     // Never 0, which stands for "no head".
@@ -323,7 +279,7 @@ impl InBody {
         let in_body = &self.activity.in_body;
         let changed =
             in_body.compare_exchange(self.state, after, Ordering::Relaxed, Ordering::Relaxed);
-        if changed.is_ok() && self.activity.requests.load(Ordering::Relaxed) == 0 {
+        if changed.is_ok() && !self.activity.has_requests() {
             self.activity.note_idle();
         }
     }
@@ -346,12 +302,12 @@ impl RequestGuard {
 
     /// Whether the connection ends because the client takes its answers too slowly.
     pub fn is_cut(&self) -> bool {
-        self.0.is_cut()
+        self.0.is_cut.is_set()
     }
 
     /// The connection becomes a tunnel.
     pub fn tunnels(&self) {
-        self.0.tunnels.store(true, Ordering::Relaxed);
+        self.0.is_tunnel.set();
     }
 }
 

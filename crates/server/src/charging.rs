@@ -15,28 +15,19 @@ pin_project! {
     /// A connection of HTTP/2. It ends when the sender of refused heads has used up a limit.
     pub(crate) struct Charging<C, F> {
         #[pin]
-        connection: C,
-        activity: Arc<Activity>,
-        charge: F,
-        charging: Option<Charge>,
+        pub(crate) connection: C,
+        pub(crate) activity: Arc<Activity>,
+        // Charges the heads that `connection` refuses.
+        pub(crate) charge: F,
+        pub(crate) charging: Option<Charge>,
     }
 }
 
 impl<C, F> Charging<C, F> {
-    /// Charges the heads that `connection` refuses by `charge`.
-    pub(crate) const fn new(connection: C, activity: Arc<Activity>, charge: F) -> Self {
-        Self {
-            connection,
-            activity,
-            charge,
-            charging: None,
-        }
-    }
-
     /// The connection, to be told to shut down. From now on nothing is charged.
     pub(crate) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
         let this = self.project();
-        this.activity.heads.leave();
+        this.activity.heads.leaves.set();
         this.connection
     }
 }
@@ -63,7 +54,7 @@ where
                 }
             }
             // While a write waits, some of what was read may not have been looked at.
-            if this.activity.is_write_stalled() {
+            if this.activity.write_stalls.is_set() {
                 return Poll::Pending;
             }
             match this.activity.heads.take_refused() {

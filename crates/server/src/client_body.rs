@@ -23,26 +23,14 @@ const LINGER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ClientBody {
     // None when it was dropped.
-    incoming: Option<Incoming>,
-    // None when the end was seen.
-    in_body: Option<InBody>,
-    unread: Option<Arc<Unread>>,
+    pub(crate) incoming: Option<Incoming>,
+    // Notes the end; none when it was seen.
+    pub(crate) in_body: Option<InBody>,
+    // An unread rest is left here.
+    pub(crate) unread: Option<Arc<Unread>>,
 }
 
 impl ClientBody {
-    /// A body whose end is noted in `in_body`. An unread rest is left to `unread`.
-    pub(crate) const fn new(
-        incoming: Incoming,
-        in_body: Option<InBody>,
-        unread: Option<Arc<Unread>>,
-    ) -> Self {
-        Self {
-            incoming: Some(incoming),
-            in_body,
-            unread,
-        }
-    }
-
     fn note_end(&mut self) {
         self.unread = None;
         self.in_body.take().into_iter().for_each(InBody::ended);

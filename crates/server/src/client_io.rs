@@ -14,20 +14,21 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
 use crate::activity::Activity;
-use crate::client_stream::{ClientStream, put_before, read_first};
+use crate::client_stream::{put_before, read_first};
 use crate::drain::LAST_CALL;
 use crate::frames::FrameReader;
 use crate::request_lines::RequestLines;
-use transport::Transport;
+pub(crate) use transport::Transport;
 
 /// Where requests come from and answers go to.
 #[derive(Debug)]
 pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
+    // To be read before all others.
+    first: Bytes,
 }
 
 /// What is noted of the bytes that pass.
@@ -46,28 +47,21 @@ struct Http1Watch {
     answered: usize,
     withholds: bool,
     lines: RequestLines,
-    // Bytes behind `lines`, to be read before all others.
-    passed: Bytes,
 }
 
 impl Http1Watch {
     /// Whether what is written now answers no request. All answers are sent, and none has begun since.
     fn withholds(&mut self) -> bool {
-        let is_answer = self.activity.has_requests() || self.activity.is_tunnel();
+        let is_answer = self.activity.has_requests() || self.activity.is_tunnel.is_set();
         self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
         self.withholds
     }
 
-    /// Escapes the target of a head that begins in the bytes from `start` on. Bytes of bodies and tunnels are not changed.
-    fn escape(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
-        if !self.activity.awaits_head() {
-            return;
-        }
-        let bytes = &buffer.filled()[start..];
-        if let Some(escaped) = self.lines.read(bytes, self.activity.heads.begun()) {
-            buffer.set_filled(start);
-            self.passed = escaped.into();
-            read_first(&mut self.passed, buffer);
+    /// Returns other bytes if a head begins in these whose target has to be escaped. Bytes of bodies and tunnels are not changed.
+    fn escaped(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        match self.activity.awaits_head() {
+            true => self.lines.read(bytes, self.activity.heads.begun()),
+            false => None,
         }
     }
 
@@ -86,24 +80,15 @@ struct Http2Watch {
     activity: Arc<Activity>,
     // A write has come after the last flush. Otherwise the last frame is whole.
     unflushed: bool,
-    // The rest of an acknowledgement, to be read before all others.
-    ack: Bytes,
 }
 
 impl ClientIo {
-    /// A connection without TLS.
-    pub(crate) const fn plain(stream: ClientStream) -> Self {
-        Self::new(Transport::Plain(stream))
-    }
-
-    /// A connection under TLS.
-    pub(crate) fn tls(tls: TlsStream<ClientStream>) -> Self {
-        Self::new(Transport::tls(tls))
-    }
-
-    const fn new(transport: Transport) -> Self {
-        let watch = Watch::Nothing;
-        Self { transport, watch }
+    pub(crate) const fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            watch: Watch::Nothing,
+            first: Bytes::new(),
+        }
     }
 
     /// HTTP/1 is spoken. hyper answers a head that it cannot read with a bare status and closes. Its answer is recognised, as it
@@ -114,7 +99,6 @@ impl ClientIo {
             answered: 0,
             withholds: false,
             lines: RequestLines::default(),
-            passed: Bytes::new(),
         });
     }
 
@@ -124,7 +108,6 @@ impl ClientIo {
             frames: FrameReader::default(),
             activity,
             unflushed: false,
-            ack: Bytes::new(),
         });
     }
 
@@ -146,7 +129,7 @@ impl ClientIo {
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
             (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {
-                http2.activity.heads.left();
+                http2.activity.heads.is_gone.set();
                 Poll::Ready(Ok(all))
             }
             _ => written,
@@ -174,7 +157,7 @@ impl ClientIo {
             Watch::Http1(http1) => &http1.activity,
             Watch::Http2(http2) => &http2.activity,
         };
-        if !activity.is_last_call_over() {
+        if !activity.is_last_call_over.is_set() {
             return Poll::Pending;
         }
         let (is_quiet, quiet_for) = (activity.is_quiet(), activity.quiet_for());
@@ -183,8 +166,8 @@ impl ClientIo {
                 let Some(ack) = http2.frames.shutdown_ack() else {
                     return Poll::Pending;
                 };
-                http2.ack = Bytes::from_static(ack);
-                read_first(&mut http2.ack, buffer);
+                self.first = Bytes::from_static(ack);
+                read_first(&mut self.first, buffer);
                 Poll::Ready(Ok(()))
             }
             // The last answer may still be on its way to the transport.
@@ -197,7 +180,7 @@ impl ClientIo {
     /// frame before it is whole, and if there is room for it.
     fn end_flood(&mut self, context: &mut Context<'_>) -> io::Error {
         if let Watch::Http2(http2) = &self.watch {
-            http2.activity.heads.flooded();
+            http2.activity.heads.is_flooded.set();
             if !http2.unflushed {
                 let goaway = http2.frames.goaway();
                 let transport = &mut self.transport;
@@ -216,15 +199,14 @@ impl ClientIo {
         matches!(self.transport, Transport::Tls(_))
     }
 
-    /// The socket below.
     pub(crate) fn socket(&self) -> &TcpStream {
         self.transport.socket()
     }
 
     /// Whether bytes that were put back wait to be read.
     pub(crate) fn has_more(&self) -> bool {
-        let is_passed = matches!(&self.watch, Watch::Http1(http1) if !http1.passed.is_empty());
-        is_passed || self.transport.has_more()
+        let is_unread = matches!(&self.transport, Transport::Plain(stream) if stream.has_more());
+        is_unread || !self.first.is_empty()
     }
 
     /// The connection rests: what only writes need is dropped.
@@ -234,10 +216,7 @@ impl ClientIo {
 
     /// Puts bytes back that were read last. They are read again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
-        match &mut self.watch {
-            Watch::Http1(http1) => put_before(&mut http1.passed, read),
-            _ => self.transport.put_back(read),
-        }
+        put_before(&mut self.first, read);
     }
 }
 
@@ -259,25 +238,22 @@ impl AsyncRead for ClientIo {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        if let Watch::Http1(http1) = &mut this.watch
-            && read_first(&mut http1.passed, buffer)
-        {
-            return Poll::Ready(Ok(()));
-        }
-        if let Watch::Http2(http2) = &mut this.watch
-            && read_first(&mut http2.ack, buffer)
-        {
+        if read_first(&mut this.first, buffer) {
             return Poll::Ready(Ok(()));
         }
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
-        if let Watch::Http1(http1) = &mut this.watch {
-            http1.escape(buffer, before);
+        if let Watch::Http1(http1) = &mut this.watch
+            && let Some(escaped) = http1.escaped(&buffer.filled()[before..])
+        {
+            buffer.set_filled(before);
+            this.first = escaped.into();
+            read_first(&mut this.first, buffer);
         }
         if let Watch::Http2(http2) = &mut this.watch {
             let heads = &http2.activity.heads;
             let bytes = &buffer.filled()[before..];
             heads.came(http2.frames.read(bytes));
-            if !http2.activity.drains() {
+            if !http2.activity.drains.is_set() {
                 http2.frames.forget_shutdown_ack();
             }
             if http2.frames.is_flooded(&http2.activity.allowance) {
@@ -287,7 +263,7 @@ impl AsyncRead for ClientIo {
                 Poll::Ready(Ok(())) => bytes.is_empty() && buffer.remaining() > 0,
                 Poll::Ready(Err(_)) => true,
                 // A write has failed before.
-                Poll::Pending => heads.is_gone(),
+                Poll::Pending => heads.is_gone.is_set(),
             };
             if is_end && heads.holds_end() {
                 // The same end is read again when the connection is polled again.

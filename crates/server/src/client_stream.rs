@@ -31,7 +31,7 @@ const MOST_DROPPED: usize = 64 * 1024 * 1024;
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct ClientStream {
-    inner: TcpStream,
+    pub(crate) socket: TcpStream,
     first: Bytes,
     activity: Arc<Activity>,
     // Counts the connection until the socket is closed.
@@ -73,20 +73,20 @@ impl Lingering {
 }
 
 impl ClientStream {
-    /// A stream over `inner` that fails when the client takes too little of an answer.
-    pub(crate) const fn new(
-        inner: TcpStream,
+    /// A stream over `socket` that fails when the client takes too little of an answer.
+    pub(crate) fn new(
+        socket: TcpStream,
         activity: Arc<Activity>,
         permit: Arc<ConnectionPermit>,
     ) -> Self {
         Self {
-            inner,
+            socket,
             first: Bytes::new(),
             activity,
             _permit: permit,
             stalled: None,
-            timer: Timer::new(),
-            pace: Pace::new(),
+            timer: Timer::default(),
+            pace: Pace::default(),
             closed: false,
             lingering: None,
         }
@@ -94,7 +94,7 @@ impl ClientStream {
 
     /// The connection rests: what only writes need is dropped.
     pub(crate) fn rest(&mut self) {
-        self.timer = Timer::new();
+        self.timer = Timer::default();
     }
 
     /// Puts bytes back that were read last. They are read again.
@@ -107,11 +107,6 @@ impl ClientStream {
         self.first.has_remaining()
     }
 
-    /// The socket below.
-    pub(crate) const fn socket(&self) -> &TcpStream {
-        &self.inner
-    }
-
     fn watch_write(
         &mut self,
         context: &mut Context<'_>,
@@ -120,7 +115,7 @@ impl ClientStream {
         if let Poll::Ready(written) = written {
             let stalled = self.stalled.take();
             if stalled.is_some() {
-                self.activity.write_stalls(false);
+                self.activity.write_stalls.put(false);
             }
             if let (Ok(bytes), Some(least)) = (&written, self.activity.least_rate()) {
                 if let Some(wait) = stalled {
@@ -130,9 +125,9 @@ impl ClientStream {
             }
             return Poll::Ready(written);
         }
-        self.activity.write_stalls(true);
+        self.activity.write_stalls.set();
         ready!(self.poll_late(context));
-        self.activity.cut();
+        self.activity.is_cut.set();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -158,7 +153,7 @@ impl ClientStream {
 
     /// Reads the state of the socket, and notes how many bytes the client has acknowledged.
     fn look(&self) -> Option<Sent> {
-        let sent = tcp::sent(&self.inner)?;
+        let sent = tcp::sent(&self.socket)?;
         self.activity.sent(sent);
         Some(sent)
     }
@@ -180,7 +175,7 @@ impl ClientStream {
             let mut buffer = ReadBuf::uninit(&mut scratch);
             let read = match lingering.left {
                 0 => Poll::Pending,
-                _ => Pin::new(&mut self.inner).poll_read(context, &mut buffer),
+                _ => Pin::new(&mut self.socket).poll_read(context, &mut buffer),
             };
             if read.is_ready() {
                 if buffer.filled().is_empty() {
@@ -190,7 +185,7 @@ impl ClientStream {
                 lingering.heard = Instant::now();
                 lingering.left = lingering.left.saturating_sub(buffer.filled().len());
             }
-            let ends = match self.activity.drains() {
+            let ends = match self.activity.drains.is_set() {
                 true => lingering.ends.min(lingering.heard + LAST_CALL),
                 false => lingering.ends,
             };
@@ -239,7 +234,7 @@ impl AsyncRead for ClientStream {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        let read = Pin::new(&mut self.socket).poll_read(context, buffer);
         if buffer.filled().len() > before {
             self.activity.read();
         }
@@ -253,7 +248,7 @@ impl AsyncWrite for ClientStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.watch_write(context, written)
     }
 
@@ -262,25 +257,25 @@ impl AsyncWrite for ClientStream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
         self.watch_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
+        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        Pin::new(&mut self.socket).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.activity.close();
+        self.activity.is_closed.set();
         if !self.closed {
-            ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+            ready!(Pin::new(&mut self.socket).poll_shutdown(context))?;
             self.closed = true;
         }
-        if self.activity.is_tunnel() {
+        if self.activity.is_tunnel.is_set() {
             // What still comes is for the other side.
             return Poll::Ready(Ok(()));
         }

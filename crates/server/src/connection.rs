@@ -8,36 +8,28 @@ mod http2;
 mod unparsed;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tidegate_net::pace::LeastRate;
-use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::activity::Activity;
 use crate::client_body::{ClientBody, Unread};
 use crate::client_io::ClientIo;
+use crate::common::Common;
 use crate::connection_info::{ConnectionInfo, Facts};
-use crate::drain::{LAST_CALL, last_call, memory_short};
-use crate::metrics::ServerMetrics;
-use crate::offenders::Offenders;
+use crate::drain::{LAST_CALL, last_call, memory_short, stop_asked};
 use crate::overload::Pressure;
 use crate::service::{Dropped, Service};
+use crate::settings::Timeouts;
 
 /// What the requests of a connection have in common.
 pub(crate) struct Connection<S> {
     pub(crate) facts: Arc<Facts>,
-    pub(crate) service: Arc<ArcSwap<S>>,
-    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) common: Arc<Common<S>>,
     pub(crate) activity: Arc<Activity>,
-    pub(crate) idle: Duration,
-    pub(crate) slow: Option<LeastRate>,
-    pub(crate) pressure: watch::Receiver<Pressure>,
-    pub(crate) offenders: Arc<Offenders>,
+    pub(crate) timeouts: Timeouts,
 }
 
 impl<S: Service> Connection<S> {
@@ -62,15 +54,16 @@ impl<S: Service> Connection<S> {
         if io.has_more() {
             return true;
         }
-        let _resting = self.metrics.rest();
-        let (mut drain, mut pressure) = (self.facts.drain().clone(), self.pressure.clone());
+        let _resting = self.common.metrics.rest();
+        let mut drain = self.facts.drain.clone();
+        let mut pressure = self.common.overload.watch();
         tokio::select! {
             biased;
             ready = io.socket().readable() => ready.is_ok(),
             () = sleep_until(self.activity.idle_until()) => false,
-            () = last_call(&mut drain) => false,
+            () = last_call(stop_asked(&mut drain)) => false,
             () = memory_short(&mut pressure) => {
-                self.metrics.idle_closed.inc();
+                self.common.metrics.idle_closed.inc();
                 false
             }
         }
@@ -78,18 +71,18 @@ impl<S: Service> Connection<S> {
 
     /// Whether the connection is to end because it has no request, and memory is short.
     fn sheds(&self) -> bool {
-        let sheds =
-            self.activity.quiet_for() >= LAST_CALL && *self.pressure.borrow() != Pressure::None;
+        let is_short = self.common.overload.pressure() != Pressure::None;
+        let sheds = is_short && self.activity.quiet_for() >= LAST_CALL;
         if sheds {
-            self.metrics.idle_closed.inc();
+            self.common.metrics.idle_closed.inc();
         }
         sheds
     }
 
     /// Counts the connection if it ended because its client took its answers too slowly.
     fn count_cut(&self) {
-        if self.activity.is_cut() {
-            self.metrics.slow_answers.inc();
+        if self.activity.is_cut.is_set() {
+            self.common.metrics.slow_answers.inc();
         }
     }
 
@@ -103,20 +96,25 @@ impl<S: Service> Connection<S> {
         self.activity.heads.begin();
         let has_body = !request.body().is_end_stream();
         let guard = self.activity.request(has_body);
-        let in_body = has_body.then(|| guard.body());
-        let request = request.map(|body| ClientBody::new(body, in_body, unread));
-        let service = self.service.load_full();
-        let connection = self.info(&*service);
+        let request = request.map(|body| ClientBody {
+            incoming: Some(body),
+            in_body: has_body.then(|| guard.body()),
+            unread,
+        });
+        let service = self.common.service.load_full();
+        let connection = self.info(&service);
         service.call(request, connection, guard)
     }
 
     /// What a request that meets this service knows of the connection. A reload may change which peers are trusted.
     fn info(&self, service: &S) -> ConnectionInfo {
-        let peer = self.facts.peer();
+        let peer = self.facts.peer;
         // Where proxies send a PROXY protocol header, only the address that it names is judged. A connection whose header names no
         // client may carry anybody's bytes, so the proxy's own address vouches for nothing.
         let speaks_for_itself = !service.settings().proxy_protocol || peer.is_named;
-        let is_trusted = speaks_for_itself && service.is_proxy(peer.address.ip());
-        self.facts.of_request(is_trusted)
+        ConnectionInfo {
+            connection: self.facts.clone(),
+            is_trusted: speaks_for_itself && service.is_proxy(peer.address.ip()),
+        }
     }
 }

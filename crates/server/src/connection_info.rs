@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use http::HeaderValue;
-use tidegate_net::headers;
 use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tokio::sync::watch;
@@ -13,54 +12,21 @@ use tokio::sync::watch;
 /// The connection of a request. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    connection: Arc<Facts>,
-    is_trusted: bool,
+    pub(crate) connection: Arc<Facts>,
+    pub(crate) is_trusted: bool,
 }
 
 /// What is the same for all requests of a connection.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    peer: Peer,
-    hop: HeaderValue,
-    is_tls: bool,
-    certificate: Option<Arc<ClientCertificate>>,
-    drain: watch::Receiver<bool>,
+    pub(crate) peer: Peer,
+    /// The IP address of the peer.
+    pub(crate) hop: HeaderValue,
+    pub(crate) is_tls: bool,
+    pub(crate) certificate: Option<Arc<ClientCertificate>>,
+    pub(crate) drain: watch::Receiver<bool>,
     // Whether the peer was counted as an untrusted proxy.
-    is_reported: AtomicBool,
-}
-
-impl Facts {
-    pub(crate) fn new(
-        peer: Peer,
-        is_tls: bool,
-        certificate: Option<ClientCertificate>,
-        drain: watch::Receiver<bool>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            peer,
-            hop: headers::address(peer.address.ip()),
-            is_tls,
-            certificate: certificate.map(Arc::new),
-            drain,
-            is_reported: AtomicBool::new(false),
-        })
-    }
-
-    /// These facts, for a request whose headers are believed if `is_trusted`.
-    pub(crate) fn of_request(self: &Arc<Self>, is_trusted: bool) -> ConnectionInfo {
-        ConnectionInfo {
-            connection: self.clone(),
-            is_trusted,
-        }
-    }
-
-    pub(crate) const fn peer(&self) -> Peer {
-        self.peer
-    }
-
-    pub(crate) const fn drain(&self) -> &watch::Receiver<bool> {
-        &self.drain
-    }
+    pub(crate) is_reported: AtomicBool,
 }
 
 impl ConnectionInfo {

@@ -16,9 +16,9 @@ pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
     let _ = drain.wait_for(|stop| *stop).await;
 }
 
-/// Ready [`LAST_CALL`] after a stop was asked for.
-pub(crate) async fn last_call(drain: &mut watch::Receiver<bool>) {
-    stop_asked(drain).await;
+/// Ready [`LAST_CALL`] after `end`.
+pub(crate) async fn last_call(end: impl Future<Output = ()>) {
+    end.await;
     sleep(LAST_CALL).await;
 }
 
@@ -27,10 +27,4 @@ pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
     // The sender lives as long as the server.
     let short = |pressure: &Pressure| *pressure != Pressure::None;
     let _ = pressure.wait_for(short).await;
-}
-
-/// Ready [`LAST_CALL`] after the process became short of memory.
-pub(crate) async fn last_call_memory(pressure: &mut watch::Receiver<Pressure>) {
-    memory_short(pressure).await;
-    sleep(LAST_CALL).await;
 }

@@ -72,7 +72,7 @@ where
                 && (is_new || drain.has_changed().unwrap_or(true))
                 && pin!(unconstrained(stop.as_mut())).poll(context).is_ready()
             {
-                activity.drain();
+                activity.drains.set();
                 ending = Some(Box::pin(sleep(end.quiet_for)));
             }
             if is_new || watchdog.is_elapsed() {
@@ -90,7 +90,7 @@ where
                         Watch::Until(next) => {
                             watchdog.as_mut().reset(next);
                             if ending.is_none() && (end.sheds)() {
-                                activity.drain();
+                                activity.drains.set();
                                 // It has been quiet for long enough.
                                 ending = Some(Box::pin(sleep(Duration::ZERO)));
                             }
@@ -118,7 +118,7 @@ where
                         LAST_CALL
                     }
                     true => {
-                        activity.end_last_call();
+                        activity.is_last_call_over.set();
                         progress = true;
                         LAST_CALL
                     }

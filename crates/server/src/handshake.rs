@@ -3,8 +3,7 @@
 //! All of it is part of the first request's head, and must come before that head's deadline.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tidegate_net::peer::Peer;
@@ -12,16 +11,13 @@ use tidegate_net::proxy_protocol::{self, Start};
 use tidegate_net::tls::{self, ClientCertificate, HandshakeFailure, ServerTls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::client_io::ClientIo;
+use crate::client_io::{ClientIo, Transport};
 use crate::client_stream::ClientStream;
-use crate::connection_limit::{Bounds, ConnectionLimit, ConnectionPermit};
+use crate::connection_limit::ConnectionPermit;
 use crate::untrusted::{ProxyHeader, UntrustedProxies};
 
 /// What an HTTP/2 client sends first if it knows that the server speaks HTTP/2 (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// How many handshakes one address may have open: more than a browser has, or a company behind one address.
-const MAX_HANDSHAKES: usize = 256;
 
 /// A connection on which the first request may come.
 pub(crate) struct Handshake {
@@ -30,32 +26,6 @@ pub(crate) struct Handshake {
     pub(crate) is_http2: bool,
     /// The client's certificate; none: it showed none.
     pub(crate) certificate: Option<ClientCertificate>,
-}
-
-/// Bounds the open handshakes of one address. Each costs a signature, or waits for its client.
-pub(crate) struct HandshakeLimit<'a, F, D> {
-    pub(crate) begun: &'a Arc<ConnectionLimit>,
-    /// Proxies speak for many clients, and are not bounded.
-    pub(crate) is_proxy: F,
-    /// Clients that are denied get no handshake.
-    pub(crate) is_denied: D,
-}
-
-impl<F: Fn(IpAddr) -> bool, D: Fn(IpAddr) -> bool> HandshakeLimit<'_, F, D> {
-    /// A permit for one handshake.
-    fn begin(self, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
-        let ip = peer.address.ip();
-        // The connection's own address was looked at when it was accepted.
-        if peer.is_named && (self.is_denied)(ip) {
-            return Err(HandshakeError::Denied);
-        }
-        let bounds = Bounds {
-            total: usize::MAX,
-            of_ip: Some((ip, MAX_HANDSHAKES)).filter(|_| !(self.is_proxy)(ip)),
-        };
-        let permit = self.begun.take(bounds);
-        permit.map_err(|_| HandshakeError::Failed(HandshakeFailure::TooMany))
-    }
 }
 
 /// Why a connection ended before its first request.
@@ -76,13 +46,13 @@ impl From<io::Error> for HandshakeError {
 
 impl Handshake {
     /// Reads as few bytes as it takes. If `expects_header`, a PROXY protocol header from this peer is believed. Otherwise the peer is
-    /// added to `untrusted` if it sends one.
+    /// added to `untrusted` if it sends one. The TLS handshake needs a permit of `begin`.
     pub(crate) async fn read(
         mut stream: ClientStream,
         mut peer: Peer,
         expects_header: bool,
         tls: Option<&ServerTls>,
-        limit: HandshakeLimit<'_, impl Fn(IpAddr) -> bool, impl Fn(IpAddr) -> bool>,
+        begin: impl FnOnce(Peer) -> Result<ConnectionPermit, HandshakeError>,
         untrusted: &UntrustedProxies,
     ) -> Result<Self, HandshakeError> {
         if expects_header {
@@ -96,19 +66,19 @@ impl Handshake {
             }
         };
         let mut certificate = None;
-        let (stream, is_http2) = match tls {
+        let (transport, is_http2) = match tls {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
                 look(&first);
                 stream.put_back(first);
-                (ClientIo::plain(stream), is_http2)
+                (Transport::Plain(stream), is_http2)
             }
             Some(tls) => {
-                let _permit = limit.begin(peer)?;
+                let _permit = begin(peer)?;
                 if !expects_header {
                     // The error of TLS does not hold the bytes that came in its place.
                     let mut first = [0; 16];
-                    if let Ok(length) = stream.socket().peek(&mut first).await {
+                    if let Ok(length) = stream.socket.peek(&mut first).await {
                         look(&first[..length]);
                     }
                 }
@@ -118,12 +88,12 @@ impl Handshake {
                 let (_, connection) = stream.get_ref();
                 let is_http2 = tls::is_http2(connection);
                 certificate = ClientCertificate::of(connection);
-                (ClientIo::tls(stream), is_http2)
+                (Transport::Tls(Box::new(stream)), is_http2)
             }
         };
         Ok(Self {
             peer,
-            stream,
+            stream: ClientIo::new(transport),
             is_http2,
             certificate,
         })
@@ -152,11 +122,9 @@ async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool
     let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {
         let length = first.len().min(HTTP2_PREFACE.len());
-        if first[..length] != HTTP2_PREFACE[..length] {
-            return Ok((first.freeze(), false));
-        }
-        if length == HTTP2_PREFACE.len() {
-            return Ok((first.freeze(), true));
+        let is_http2 = first[..length] == HTTP2_PREFACE[..length];
+        if !is_http2 || length == HTTP2_PREFACE.len() {
+            return Ok((first.freeze(), is_http2));
         }
         more(socket, &mut first, HTTP2_PREFACE.len() - length).await?;
     }

@@ -1,18 +1,23 @@
 //! Heads of requests on one connection: how many the client sent, and how many became requests. The others were refused by hyper,
 //! which answers or resets them by itself.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::flag::Flag;
 
 /// The heads of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
+    /// The connection shuts down: heads that still come get no answer, and are not charged.
+    pub(crate) leaves: Flag,
+    /// The client has left, so no answer is waited for; of HTTP/2.
+    pub(crate) is_gone: Flag,
+    /// The connection ends because the client has sent too many control frames; of HTTP/2.
+    pub(crate) is_flooded: Flag,
     read: AtomicUsize,
     begun: AtomicUsize,
     charged: AtomicUsize,
-    leaves: AtomicBool,
-    gone: AtomicBool,
-    flooded: AtomicBool,
-    end_is_due: AtomicBool,
+    end_is_due: Flag,
 }
 
 impl Heads {
@@ -31,42 +36,17 @@ impl Heads {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The client has left; of HTTP/2.
-    pub(crate) fn left(&self) {
-        self.gone.store(true, Ordering::Relaxed);
-    }
-
-    /// The connection shuts down: heads that still come get no answer, and are not charged.
-    pub(crate) fn leave(&self) {
-        self.leaves.store(true, Ordering::Relaxed);
-    }
-
     /// The end of an HTTP/2 connection was read. Returns whether the protocol has to wait for it until the connection is polled
     /// again. At the end, the protocol forgets the heads that it has read and not handed over.
     pub(crate) fn holds_end(&self) -> bool {
-        self.left();
-        !self.end_is_due.load(Ordering::Relaxed) && self.unknown() > 0
-    }
-
-    /// The client has sent too many control frames; of HTTP/2.
-    pub(crate) fn flooded(&self) {
-        self.flooded.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the connection ends because of its control frames.
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.flooded.load(Ordering::Relaxed)
-    }
-
-    /// The client has left, so nobody waits for an answer; of HTTP/2.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+        self.is_gone.set();
+        !self.end_is_due.is_set() && self.unknown() > 0
     }
 
     /// The connection is polled. An end that was read before has waited long enough.
     pub(crate) fn poll(&self) {
-        if self.is_gone() {
-            self.end_is_due.store(true, Ordering::Relaxed);
+        if self.is_gone.is_set() {
+            self.end_is_due.set();
         }
     }
 
@@ -83,7 +63,7 @@ impl Heads {
 
     /// How many became no request, and were not taken here before.
     pub(crate) fn take_refused(&self) -> usize {
-        if self.leaves.load(Ordering::Relaxed) {
+        if self.leaves.is_set() {
             return 0;
         }
         let refused = self.unknown();
@@ -105,7 +85,7 @@ mod tests {
         heads.begin();
         assert_eq!([heads.take_refused(), heads.take_refused()], [2, 0]);
         heads.came(1);
-        heads.leave();
+        heads.leaves.set();
         assert_eq!(heads.take_refused(), 0);
     }
 }

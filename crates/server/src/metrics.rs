@@ -71,10 +71,6 @@ impl ServerMetrics {
         self.refused[reason as usize].inc();
     }
 
-    pub(crate) fn handshake_failed(&self, failure: HandshakeFailure) {
-        self.failed_handshakes[failure as usize].inc();
-    }
-
     /// Counts a connection as resting until the return value is dropped.
     pub(crate) fn rest(&self) -> Resting<'_> {
         self.resting.inc();

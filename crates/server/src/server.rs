@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::acceptor::Acceptor;
-use crate::connection_limit::ConnectionLimit;
+use crate::common::Common;
 use crate::drain::stop_asked;
 use crate::metrics::ServerMetrics;
 use crate::offenders::Offenders;
@@ -52,24 +52,26 @@ pub struct ServerParts<S> {
 
 /// All listeners and their connections.
 pub struct Server<S> {
-    parts: ServerParts<S>,
-    refusal: Arc<[u8]>,
-    connections: Arc<ConnectionLimit>,
-    handshakes: Arc<ConnectionLimit>,
-    offenders: Arc<Offenders>,
+    common: Arc<Common<S>>,
     accepting: Mutex<Vec<(ListenerName, JoinHandle<()>)>>,
 }
 
 impl<S: Service> Server<S> {
     /// A server that has no listener yet.
     pub fn new(parts: ServerParts<S>) -> Self {
-        let (head, body) = parts.refusal.clone().into_parts();
-        Self {
-            refusal: refusal::encode(&head, &body).into(),
-            parts,
+        let (head, body) = parts.refusal.into_parts();
+        let common = Common {
+            service: parts.service,
+            metrics: parts.metrics,
+            overload: parts.overload,
+            refusal: refusal::encode(&head, &body),
+            stop: parts.stop,
+            offenders: Offenders::default(),
             connections: Arc::default(),
             handshakes: Arc::default(),
-            offenders: Arc::default(),
+        };
+        Self {
+            common: Arc::new(common),
             accepting: Mutex::default(),
         }
     }
@@ -79,16 +81,8 @@ impl<S: Service> Server<S> {
         let Listener { name, socket } = listener;
         tcp::set_options(&socket);
         let acceptor = Acceptor {
-            service: self.parts.service.clone(),
-            metrics: self.parts.metrics.clone(),
-            overload: self.parts.overload.clone(),
-            refusal: self.refusal.clone(),
+            common: self.common.clone(),
             listener: name,
-            pressure: self.parts.overload.watch(),
-            drain: self.parts.stop.clone(),
-            offenders: self.offenders.clone(),
-            connections: self.connections.clone(),
-            handshakes: self.handshakes.clone(),
         };
         let accepting = tokio::spawn(Arc::new(acceptor).accept(socket));
         self.accepting.lock().push((name, accepting));
@@ -96,7 +90,7 @@ impl<S: Service> Server<S> {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.connections.open()
+        self.common.connections.open()
     }
 
     /// Closes all listeners but these. Connections that were accepted stay open.
@@ -112,18 +106,18 @@ impl<S: Service> Server<S> {
 
     /// Ready after a stop, when all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
     pub async fn ended(&self) {
-        stop_asked(&mut self.parts.stop.clone()).await;
+        stop_asked(&mut self.common.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());
         for (_, accepting) in accepting {
             let _ = accepting.await;
         }
-        let closed = self.connections.all_closed();
-        let drain = self.parts.service.load().settings().drain;
+        let closed = self.common.connections.all_closed();
+        let drain = self.common.service.load().settings().drain;
         let Some(drain) = drain else {
             return closed.await;
         };
         if timeout(drain, closed).await.is_err() {
-            let open = self.connections.open();
+            let open = self.common.connections.open();
             tracing::warn!(open, "connections were still open at the drain's deadline");
         }
     }

@@ -18,12 +18,12 @@ pub(crate) struct Wait {
 impl Activity {
     /// Requests a look at the socket when the connection is next polled.
     pub(crate) fn ask(&self) {
-        self.asks.store(true, Ordering::Relaxed);
+        self.asks.set();
     }
 
     /// Whether a look at the socket is due. A second call returns false.
     pub(crate) fn is_asked(&self) -> bool {
-        self.asks.load(Ordering::Relaxed) && self.asks.swap(false, Ordering::Relaxed)
+        self.asks.take()
     }
 
     /// Notes the state of the socket. While the client still takes bytes that were sent, the connection is not idle.

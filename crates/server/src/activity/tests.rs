@@ -4,11 +4,15 @@ use tidegate_net::tcp::Sent;
 const HEADER: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(75);
 
+fn goes_on(activity: &Activity) -> bool {
+    matches!(activity.watch(), Watch::Until(_))
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_first_head_must_come_in_time() {
     let activity = Activity::new(HEADER, IDLE);
     tokio::time::advance(Duration::from_secs(9)).await;
-    assert!(matches!(activity.watch(), Watch::Until(_)));
+    assert!(goes_on(&activity));
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(activity.watch(), Watch::Expired);
 }
@@ -18,10 +22,7 @@ async fn between_requests_a_connection_may_idle_but_not_dawdle() {
     let activity = Activity::new(HEADER, IDLE);
     let request = activity.request(false);
     tokio::time::advance(Duration::from_secs(1000)).await;
-    assert!(
-        matches!(activity.watch(), Watch::Until(_)),
-        "a request takes as long as it takes"
-    );
+    assert!(goes_on(&activity), "a request takes as long as it takes");
     drop(request);
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(activity.watch(), Watch::Rest);
@@ -42,40 +43,40 @@ async fn an_idle_connection_rests_unless_something_is_left_to_be_done() {
     let activity = Activity::new(HEADER, IDLE);
     let request = activity.request(false);
     later().await;
-    assert!(matches!(activity.watch(), Watch::Until(_)), "in a request");
+    assert!(goes_on(&activity), "in a request");
     drop(request);
-    assert!(matches!(activity.watch(), Watch::Until(_)), "so soon");
+    assert!(goes_on(&activity), "so soon");
     later().await;
     assert_eq!(activity.watch(), Watch::Rest);
     let until = activity.idle_until() - Instant::now();
     assert!(until <= IDLE - REST + Duration::from_millis(1), "{until:?}");
-    activity.write_stalls(true);
-    assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
-    activity.write_stalls(false);
+    activity.write_stalls.set();
+    assert!(goes_on(&activity), "unsent");
+    activity.write_stalls.put(false);
     assert_eq!(activity.watch(), Watch::Rest);
     let request = activity.request(true);
     let body = request.body();
     drop(request);
     later().await;
-    assert!(matches!(activity.watch(), Watch::Until(_)), "in a body");
+    assert!(goes_on(&activity), "in a body");
     body.ended();
     later().await;
     assert_eq!(activity.watch(), Watch::Rest);
     activity.read();
-    assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
+    assert!(goes_on(&activity), "in a head");
     drop(activity.request(false));
-    activity.drain();
+    activity.drains.set();
     later().await;
-    assert!(matches!(activity.watch(), Watch::Until(_)), "at the end");
+    assert!(goes_on(&activity), "at the end");
     let closed = Activity::new(HEADER, IDLE);
     drop(closed.request(false));
-    closed.close();
+    closed.is_closed.set();
     later().await;
-    assert!(matches!(closed.watch(), Watch::Until(_)), "closed");
+    assert!(goes_on(&closed), "closed");
     let frames = Activity::new(HEADER, IDLE);
     frames.multiplexes();
     later().await;
-    assert!(matches!(frames.watch(), Watch::Until(_)), "in HTTP/2");
+    assert!(goes_on(&frames), "in HTTP/2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +88,7 @@ async fn the_rest_of_a_body_is_no_head() {
     for _ in 0..100 {
         activity.read();
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(matches!(activity.watch(), Watch::Until(_)));
+        assert!(goes_on(&activity));
         assert_eq!(activity.quiet_for(), Duration::ZERO);
     }
     body.ended();
@@ -115,7 +116,7 @@ async fn frames_of_http_2_are_no_head() {
     activity.multiplexes();
     activity.read();
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert!(matches!(activity.watch(), Watch::Until(_)));
+    assert!(goes_on(&activity));
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +142,7 @@ async fn a_connection_whose_client_takes_the_last_answer_is_not_idle() {
         activity.sent(sent(bytes, true));
     }
     tokio::time::advance(IDLE - HEADER).await;
-    assert!(matches!(activity.watch(), Watch::Until(_)));
+    assert!(goes_on(&activity));
     activity.sent(sent(3, true));
     activity.sent(sent(4, false));
     tokio::time::advance(HEADER).await;

@@ -4,48 +4,25 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use crate::client_stream::{ClientStream, put_before, read_first};
+use crate::client_stream::ClientStream;
 
 /// A connection after its handshake.
 #[derive(Debug)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Plain(ClientStream),
-    Tls(Box<Protected>),
-}
-
-/// A connection under TLS.
-#[derive(Debug)]
-pub(super) struct Protected {
-    // To be read before all others.
-    first: Bytes,
-    tls: TlsStream<ClientStream>,
+    Tls(Box<TlsStream<ClientStream>>),
 }
 
 impl Transport {
-    /// A connection under TLS.
-    pub(super) fn tls(tls: TlsStream<ClientStream>) -> Self {
-        let first = Bytes::new();
-        Self::Tls(Box::new(Protected { first, tls }))
-    }
-
     /// The socket below.
     pub(super) fn socket(&self) -> &TcpStream {
         match self {
-            Self::Plain(stream) => stream.socket(),
-            Self::Tls(protected) => protected.tls.get_ref().0.socket(),
-        }
-    }
-
-    /// Whether bytes that were put back wait to be read.
-    pub(super) fn has_more(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.has_more(),
-            Self::Tls(protected) => protected.first.has_remaining(),
+            Self::Plain(stream) => &stream.socket,
+            Self::Tls(tls) => &tls.get_ref().0.socket,
         }
     }
 
@@ -53,15 +30,7 @@ impl Transport {
     pub(super) fn rest(&mut self) {
         match self {
             Self::Plain(stream) => stream.rest(),
-            Self::Tls(protected) => protected.tls.get_mut().0.rest(),
-        }
-    }
-
-    /// Puts bytes back that were read last. They are read again.
-    pub(super) fn put_back(&mut self, read: Bytes) {
-        match self {
-            Self::Plain(stream) => stream.put_back(read),
-            Self::Tls(protected) => put_before(&mut protected.first, read),
+            Self::Tls(tls) => tls.get_mut().0.rest(),
         }
     }
 }
@@ -74,10 +43,7 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(protected) => match read_first(&mut protected.first, buffer) {
-                true => Poll::Ready(Ok(())),
-                false => Pin::new(&mut protected.tls).poll_read(context, buffer),
-            },
+            Self::Tls(tls) => Pin::new(tls).poll_read(context, buffer),
         }
     }
 }
@@ -90,7 +56,7 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
+            Self::Tls(tls) => Pin::new(tls).poll_write(context, bytes),
         }
     }
 
@@ -101,30 +67,28 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(protected) => {
-                Pin::new(&mut protected.tls).poll_write_vectored(context, slices)
-            }
+            Self::Tls(tls) => Pin::new(tls).poll_write_vectored(context, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(protected) => protected.tls.is_write_vectored(),
+            Self::Tls(tls) => tls.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
+            Self::Tls(tls) => Pin::new(tls).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
+            Self::Tls(tls) => Pin::new(tls).poll_shutdown(context),
         }
     }
 }

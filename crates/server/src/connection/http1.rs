@@ -33,8 +33,10 @@ impl<S: Service> Connection<S> {
             async move {
                 let mut response = answer.await?;
                 this.activity
-                    .answers_at(response.body().least_rate(this.slow));
-                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    .answers_at(response.body().least_rate(this.timeouts.slow));
+                if this.activity.drains.is_set()
+                    && response.status() != StatusCode::SWITCHING_PROTOCOLS
+                {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
@@ -54,7 +56,7 @@ impl<S: Service> Connection<S> {
         let connection = builder.serve_connection(TokioIo::new(io), service);
         let mut connection = connection.with_upgrades();
         let end = End {
-            drain: self.facts.drain().clone(),
+            drain: self.facts.drain.clone(),
             quiet_for: LAST_CALL,
             sheds: || self.sheds(),
             shut_down: http1::UpgradeableConnection::graceful_shutdown,

@@ -45,13 +45,13 @@ impl<S: Service> Connection<S> {
             let unread = has_rest.then(Arc::<Unread>::default);
             let answer = this.call(request, unread.clone());
             async move {
-                if this.activity.heads.is_gone() {
+                if this.activity.heads.is_gone.is_set() {
                     // Over HTTP/1 hyper drops such a request itself.
                     return Err(Dropped::default());
                 }
                 unread.into_iter().for_each(stream::leave_to);
                 let answer = answer.await?;
-                let least = answer.body().least_rate(this.slow);
+                let least = answer.body().least_rate(this.timeouts.slow);
                 let activity = this.activity.clone();
                 activity.answers_at(least);
                 Ok::<_, Dropped>(answer.map(|body| Offered::new(body, least, activity)))
@@ -59,7 +59,7 @@ impl<S: Service> Connection<S> {
         });
         let mut builder = http2::Builder::new(Streams {
             activity: self.activity.clone(),
-            cuts: self.metrics.slow_answers.clone(),
+            cuts: self.common.metrics.slow_answers.clone(),
         });
         builder
             .max_concurrent_streams(MAX_STREAMS)
@@ -72,7 +72,7 @@ impl<S: Service> Connection<S> {
         let connection = builder.serve_connection(TokioIo::new(io), service);
         // The client learns which of its requests are served, so none that comes later is lost.
         let end = End {
-            drain: self.facts.drain().clone(),
+            drain: self.facts.drain.clone(),
             quiet_for: Duration::ZERO,
             sheds: || self.sheds(),
             shut_down: |connection: Pin<&mut Charging<_, _>>| {
@@ -81,8 +81,12 @@ impl<S: Service> Connection<S> {
         };
         let this = self.clone();
         let charge = move |count| -> Charge { Box::pin(this.clone().charge_heads(count)) };
-        let connection = Charging::new(connection, self.activity.clone(), charge);
-        let mut connection = Box::pin(connection);
+        let mut connection = Box::pin(Charging {
+            connection,
+            activity: self.activity.clone(),
+            charge,
+            charging: None,
+        });
         let over = drive(connection.as_mut(), &self.activity, end).await;
         drop(connection);
         let mut refused = self.activity.heads.take_refused();
@@ -94,7 +98,7 @@ impl<S: Service> Connection<S> {
             refused = 1;
         }
         self.count_cut();
-        if self.activity.heads.is_flooded() {
+        if self.activity.heads.is_flooded.is_set() {
             return self.charge_flood().await;
         }
         self.charge_heads(refused.min(MAX_STREAMS as usize)).await;

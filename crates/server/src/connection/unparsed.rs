@@ -1,10 +1,10 @@
 //! Heads that hyper refuses. The answer of hyper would be a bare status, uncounted. Here such a head is charged to the peer's
 //! address, counted, logged, and answered with a problem.
 
-use std::error::Error as _;
 use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
+use tidegate_net::text::sources;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
@@ -40,14 +40,14 @@ impl<S: Service> Connection<S> {
             io.shutdown().await
         };
         // It concerns its client alone whether the answer arrived.
-        drop(timeout(self.idle, ending).await);
+        drop(timeout(self.timeouts.idle, ending).await);
     }
 
     /// Charges heads of HTTP/2 that became no requests. Returns whether the connection is to end.
     pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
         for _ in 0..count {
             self.charge(UnparsedHead::Http2).await;
-            if self.offenders.contain(self.facts.peer().address.ip()) {
+            if self.common.offenders.contain(self.facts.peer.address.ip()) {
                 return true;
             }
         }
@@ -56,8 +56,8 @@ impl<S: Service> Connection<S> {
 
     /// Charges a connection of HTTP/2 that ended for its control frames.
     pub(super) async fn charge_flood(&self) {
-        let peer = self.facts.peer().address;
-        if self.offenders.is_report_due() {
+        let peer = self.facts.peer.address;
+        if self.common.offenders.is_report_due() {
             tracing::warn!(
                 %peer,
                 "an HTTP/2 connection was closed: too many control frames beside its requests (PING, SETTINGS, WINDOW_UPDATE, \
@@ -70,12 +70,12 @@ impl<S: Service> Connection<S> {
     /// Charges one head.
     async fn charge(&self, head: UnparsedHead) -> RefusedHead<S::Body> {
         let guard = self.activity.request(false);
-        let service = self.service.load_full();
+        let service = self.common.service.load_full();
         let connection = self.info(&service);
         let refused = service.refuse_head(head, connection, guard).await;
         if let Some(refused_for) = refused.used_up {
-            let address = self.facts.peer().address;
-            self.offenders.add(address.ip(), refused_for);
+            let address = self.facts.peer.address;
+            self.common.offenders.add(address.ip(), refused_for);
         }
         refused
     }
@@ -89,12 +89,6 @@ fn has_long_line(read: &[u8]) -> bool {
 
 /// Whether HTTP/2 ended because of what the client sent.
 pub(super) fn is_clients_fault(error: &hyper::Error) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.is_library() && error.reason().is_some();
-        }
-        cause = error.source();
-    }
-    false
+    let error = sources(error).find_map(|error| error.downcast_ref::<h2::Error>());
+    error.is_some_and(|error| error.is_library() && error.reason().is_some())
 }

@@ -1,0 +1,25 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::connection_limit::ConnectionLimit;
+use crate::metrics::ServerMetrics;
+use crate::offenders::Offenders;
+use crate::overload::Overload;
+
+pub(crate) struct Common<S> {
+    pub(crate) service: Arc<ArcSwap<S>>,
+    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) overload: Arc<Overload>,
+    /// The bytes that a connection without TLS gets that is not accepted.
+    pub(crate) refusal: Vec<u8>,
+    /// Becomes true when requests in flight are the last.
+    pub(crate) stop: watch::Receiver<bool>,
+    /// Addresses from which nothing is read for a moment.
+    pub(crate) offenders: Offenders,
+    pub(crate) connections: Arc<ConnectionLimit>,
+    pub(crate) handshakes: Arc<ConnectionLimit>,
+}
