@@ -1,11 +1,13 @@
 //! The servers behind the names of an upstream: one for each address, found anew from time to time.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::net::lookup_host;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::server::Server;
@@ -20,32 +22,24 @@ const SOONEST: Duration = Duration::from_secs(1);
 /// The servers of an upstream.
 #[derive(Debug)]
 pub(crate) struct Discovery {
-    named: Vec<Named>,
+    // As they are configured.
+    plans: Vec<Arc<ServerPlan>>,
     current: ArcSwap<Vec<Arc<Server>>>,
     // Held while names are resolved; when that was done last.
     resolving: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// A server as it is configured.
-#[derive(Debug)]
-struct Named {
-    plan: Arc<ServerPlan>,
-    host: Box<str>,
-    port: u16,
-    address: Option<IpAddr>,
-}
-
 impl Discovery {
     /// Those of a plan; servers with names have no address yet.
     pub(crate) fn new(plan: &UpstreamPlan) -> Self {
-        let named: Vec<_> = plan.servers.iter().map(Named::new).collect();
-        let known = named.iter().filter_map(|named| {
-            let address = SocketAddr::new(named.address?, named.port);
-            Some(Arc::new(Server::new(named.plan.clone(), address, plan)))
+        let plans: Vec<_> = plan.servers.iter().cloned().map(Arc::new).collect();
+        let known = plans.iter().filter_map(|server| {
+            let address = server.address()?;
+            Some(Arc::new(Server::new(server.clone(), address, plan)))
         });
         Self {
             current: ArcSwap::from_pointee(known.collect()),
-            named,
+            plans,
             resolving: tokio::sync::Mutex::default(),
         }
     }
@@ -57,7 +51,7 @@ impl Discovery {
 
     /// Whether any has a name.
     pub(crate) fn have_names(&self) -> bool {
-        self.named.iter().any(|named| named.address.is_none())
+        self.plans.iter().any(|server| server.address().is_none())
     }
 
     /// Finds the addresses of all names, unless somebody has done so within the last second; whether that changed
@@ -68,8 +62,8 @@ impl Discovery {
             return false;
         }
         let mut found = Vec::new();
-        for named in &self.named {
-            found.push((named, named.addresses().await));
+        for server in &self.plans {
+            found.push((server, addresses(server).await));
         }
         *last = Some(Instant::now());
         let before = self.current();
@@ -86,12 +80,12 @@ impl Discovery {
 /// The servers at these addresses: those that are known stay as they are, and so do all of a name without an answer.
 fn regroup(
     before: &[Arc<Server>],
-    found: Vec<(&Named, Option<Vec<SocketAddr>>)>,
+    found: Vec<(&Arc<ServerPlan>, Option<Vec<SocketAddr>>)>,
     plan: &UpstreamPlan,
 ) -> Vec<Arc<Server>> {
     let mut after = Vec::new();
     for (named, addresses) in found {
-        let own = |server: &&Arc<Server>| Arc::ptr_eq(&server.plan, &named.plan);
+        let own = |server: &&Arc<Server>| Arc::ptr_eq(&server.plan, named);
         let Some(addresses) = addresses else {
             after.extend(before.iter().filter(own).cloned());
             continue;
@@ -100,7 +94,7 @@ fn regroup(
             let mut known = before.iter().filter(own);
             let known = known.find(|server| server.address == address);
             after.push(known.cloned().unwrap_or_else(|| {
-                let server = Server::new(named.plan.clone(), address, plan);
+                let server = Server::new(named.clone(), address, plan);
                 if !before.is_empty() {
                     server.health.joined(Instant::now());
                 }
@@ -111,39 +105,33 @@ fn regroup(
     after
 }
 
-impl Named {
-    fn new(plan: &ServerPlan) -> Self {
-        let (host, port) = plan.endpoint();
-        Self {
-            plan: Arc::new(plan.clone()),
-            host: host.into(),
-            port,
-            address: host.parse().ok(),
+/// All addresses of a server; none if its name cannot be resolved.
+async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
+    if let Some(address) = server.address() {
+        return Some(vec![address]);
+    }
+    let (host, port) = server.endpoint();
+    match resolve(host, port).await {
+        Ok(Ok(addresses)) => return Some(addresses),
+        Ok(Err(error)) => {
+            tracing::warn!(%host, %error, "the name of an upstream's server cannot be resolved");
+        }
+        Err(_) => {
+            tracing::warn!(%host, "the name of an upstream's server was not resolved in time");
         }
     }
+    None
+}
 
-    /// All its addresses, in one order; none if it cannot be resolved.
-    async fn addresses(&self) -> Option<Vec<SocketAddr>> {
-        if let Some(address) = self.address {
-            return Some(vec![SocketAddr::new(address, self.port)]);
-        }
-        let found = timeout(PATIENCE, lookup_host((&*self.host, self.port))).await;
-        let mut addresses: Vec<_> = match found {
-            Ok(Ok(addresses)) => addresses.collect(),
-            Ok(Err(error)) => {
-                tracing::warn!(host = %self.host, %error, "the name of an upstream's server cannot be resolved");
-                return None;
-            }
-            Err(_) => {
-                tracing::warn!(host = %self.host, "the name of an upstream's server was not resolved in time");
-                return None;
-            }
-        };
-        // Resolvers shuffle them.
+/// Resolves a name. Returns its addresses in one order: resolvers shuffle them.
+pub(crate) async fn resolve(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
+    let found = timeout(PATIENCE, lookup_host((host, port))).await?;
+    Ok(found.map(|found| {
+        let mut addresses: Vec<_> = found.collect();
         addresses.sort_unstable();
         addresses.dedup();
-        Some(addresses)
-    }
+        addresses
+    }))
 }
 
 #[cfg(test)]

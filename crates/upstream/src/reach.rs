@@ -2,28 +2,23 @@
 
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
-use tokio::time;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+use super::discovery::resolve;
 use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
-/// How long a name may take to be resolved.
-const RESOLVE: Duration = Duration::from_secs(5);
-
-/// Connects to each address of a server, with TLS if that is what it speaks; each may take `timeout`. Says what failed.
+/// Connects to each address of a server, with TLS if that is what it speaks; each may take `patience`. Says what failed.
 ///
 /// # Errors
 ///
 /// The name has no address, or an address does not accept a connection, with the reason as text.
-pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String> {
+pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
-    let found = time::timeout(RESOLVE, lookup_host((host, port))).await;
+    let found = resolve(host, port).await;
     let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;
-    let found = found.map_err(|error| format!("the name cannot be resolved: {error}"))?;
-    let mut addresses: Vec<_> = found.collect();
-    addresses.sort_unstable();
-    addresses.dedup();
+    let addresses = found.map_err(|error| format!("the name cannot be resolved: {error}"))?;
     if addresses.is_empty() {
         return Err("the name has no address".to_owned());
     }
@@ -39,7 +34,7 @@ pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String>
                 }
             }
         };
-        let connected = time::timeout(timeout, connecting).await;
+        let connected = timeout(patience, connecting).await;
         let connected =
             connected.unwrap_or_else(|_| Err("there was no connection in time".to_owned()));
         connected.map_err(|error| format!("{address}: {error}"))?;

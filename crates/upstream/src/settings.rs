@@ -1,6 +1,7 @@
 //! The settings of an upstream: its servers, which of them takes a request, and when one takes none.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +122,12 @@ impl ServerPlan {
             Speaks::Http1 | Speaks::Http2 => 80,
         };
         (host, self.authority.port_u16().unwrap_or(usual_port))
+    }
+
+    /// Its address, unless its host is a name.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        let (host, port) = self.endpoint();
+        Some(SocketAddr::new(host.parse().ok()?, port))
     }
 }
 
@@ -246,4 +253,17 @@ pub struct RetryPlan {
     pub timeout: Option<Duration>,
     /// The most retries, in percent of the route's requests.
     pub budget: u32,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn server(authority: &str) -> ServerPlan {
+        ServerPlan {
+            authority: authority.parse().unwrap(),
+            speaks: Speaks::Http1,
+            weight: 1,
+        }
+    }
 }

@@ -1,26 +1,20 @@
 //! Names whose addresses change.
 
 use super::*;
-use crate::settings::Speaks;
+use crate::settings::tests::server;
 
-fn plan(authorities: &[&'static str]) -> UpstreamPlan {
-    let server = |authority: &&'static str| ServerPlan {
-        authority: http::uri::Authority::from_static(authority),
-        speaks: Speaks::Http1,
-        weight: 1,
-    };
-    let mut plan = UpstreamPlan::alone(server(&authorities[0]));
-    plan.servers = authorities.iter().map(server).collect();
+fn plan(authorities: &[&str]) -> UpstreamPlan {
+    let mut plan = UpstreamPlan::alone(server(authorities[0]));
+    plan.servers = authorities
+        .iter()
+        .map(|authority| server(authority))
+        .collect();
     plan
 }
 
 fn at(addresses: &[&str]) -> Option<Vec<SocketAddr>> {
-    Some(
-        addresses
-            .iter()
-            .map(|address| address.parse().unwrap())
-            .collect(),
-    )
+    let addresses = addresses.iter().map(|address| address.parse());
+    Some(addresses.collect::<Result<_, _>>().unwrap())
 }
 
 #[test]
@@ -28,7 +22,7 @@ fn who_stays_keeps_all_that_is_known_of_it() {
     let plan = plan(&["one:1", "two:2"]);
     let discovery = Discovery::new(&plan);
     assert!(discovery.have_names() && discovery.current().is_empty());
-    let found = |one, two| discovery.named.iter().zip([one, two]).collect();
+    let found = |one, two| discovery.plans.iter().zip([one, two]).collect();
     let first = regroup(
         &[],
         found(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),

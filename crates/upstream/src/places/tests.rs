@@ -1,17 +1,14 @@
 //! Who gets a place, and who waits.
 
 use super::*;
-use crate::settings::{Balance, ServerPlan, Speaks};
+use crate::settings::Balance;
+use crate::settings::tests::server as server_at;
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
 fn places(servers: usize, most: usize, share: u32) -> Arc<Places> {
-    let server = |nth: usize| ServerPlan {
-        authority: format!("127.0.0.1:{}", nth + 1).parse().unwrap(),
-        speaks: Speaks::Http1,
-        weight: 1,
-    };
+    let server = |nth: usize| server_at(&format!("127.0.0.1:{}", nth + 1));
     let plan = UpstreamPlan {
         servers: (0..servers).map(server).collect(),
         max_connections: Some(most),
