@@ -85,7 +85,7 @@ impl Health {
         match () {
             () if self.is_unhealthy() => State::Unhealthy,
             () if self.is_ejected() => State::Ejected,
-            () if self.is_failing() => State::Failing,
+            () if self.failing.load(Ordering::SeqCst) => State::Failing,
             () => State::Healthy,
         }
     }
@@ -101,11 +101,6 @@ impl Health {
 
     pub(crate) fn is_unhealthy(&self) -> bool {
         self.unhealthy.load(Ordering::Relaxed)
-    }
-
-    /// Whether its requests fail in a row, and it is not ejected.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::SeqCst)
     }
 
     /// Failures without a success in between.

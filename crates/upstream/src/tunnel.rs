@@ -78,7 +78,10 @@ async fn carry<C, U>(
     C: AsyncRead + AsyncWrite + Unpin,
     U: AsyncRead + AsyncWrite + Unpin,
 {
-    let moved = Moved::default();
+    let moved = Moved {
+        opened: Instant::now(),
+        last: AtomicU64::new(0),
+    };
     // Whatever goes either way passes the client's side.
     let mut client = Noted {
         inner: client,
@@ -132,15 +135,6 @@ struct Moved {
     opened: Instant,
     // In ms since then.
     last: AtomicU64,
-}
-
-impl Default for Moved {
-    fn default() -> Self {
-        Self {
-            opened: Instant::now(),
-            last: AtomicU64::new(0),
-        }
-    }
 }
 
 impl Moved {

@@ -4,14 +4,14 @@
 //! upstream has to answer before more comes.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, StreamingBody, size_behind};
@@ -26,9 +26,6 @@ const PER_FRAME: usize = 64;
 struct FirstPart {
     frames: VecDeque<Frame<Bytes>>,
     bytes: usize,
-    // The bound on what is read, and how much of it is used.
-    most: usize,
-    held: usize,
     rest: StreamingBody,
     has_ended: bool,
     memory: Option<Buffered>,
@@ -60,31 +57,23 @@ pub(crate) async fn read(
     let mut body = FirstPart {
         frames: VecDeque::new(),
         bytes: 0,
-        most,
-        held: 0,
         rest,
         has_ended: false,
         memory: Some(memory),
     };
-    poll_fn(|context| body.poll_first(context)).await?;
+    let mut held = 0;
+    while held < most && !body.rest.is_end_stream() {
+        let Some(frame) = body.rest.frame().await.transpose()? else {
+            body.has_ended = true;
+            break;
+        };
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        body.bytes += bytes;
+        held += bytes + PER_FRAME;
+        body.frames.push_back(frame);
+    }
     *request.body_mut() = RequestBody::Streaming(Box::new(body));
     Ok(())
-}
-
-impl FirstPart {
-    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        while self.held < self.most && !self.rest.is_end_stream() {
-            let Some(frame) = ready!(Pin::new(&mut self.rest).poll_frame(context)?) else {
-                self.has_ended = true;
-                break;
-            };
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            self.bytes += bytes;
-            self.held += bytes + PER_FRAME;
-            self.frames.push_back(frame);
-        }
-        Poll::Ready(Ok(()))
-    }
 }
 
 impl Body for FirstPart {

@@ -96,9 +96,7 @@ impl IdleConnections {
 
     /// Closes the connection that has been idle for longest, if there is one.
     pub(crate) fn close_first(&self) {
-        let mut list = self.list.lock();
-        let is_any = !list.is_empty();
-        list.drain(..usize::from(is_any));
+        close_first(&self.list);
     }
 
     /// Closes the connection that has been idle for longest, to whichever server; whether there was one.
@@ -106,12 +104,14 @@ impl IdleConnections {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
         let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);
         let oldest = lists.iter().filter_map(|list| Some((first(list)?, list)));
-        let Some((_, list)) = oldest.min_by_key(|(since, _)| *since) else {
-            return false;
-        };
-        let mut list = list.lock();
-        let is_any = !list.is_empty();
-        list.drain(..usize::from(is_any));
-        is_any
+        let oldest = oldest.min_by_key(|(since, _)| *since);
+        oldest.is_some_and(|(_, list)| close_first(list))
     }
+}
+
+fn close_first(list: &List) -> bool {
+    let mut list = list.lock();
+    let is_any = !list.is_empty();
+    list.drain(..usize::from(is_any));
+    is_any
 }
