@@ -1,6 +1,5 @@
 //! Looks after the servers of an upstream: who they are, who fails and who is well again.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout, timeout_at};
 
 use super::discovery::Discovery;
 use super::health::{Served, State};
@@ -26,7 +25,7 @@ pub(crate) struct Background {
     /// None: servers have no bound on connections.
     pub(crate) places: Option<Arc<Places>>,
     pub(crate) metrics: UpstreamMetrics,
-    discovery: Arc<Discovery>,
+    pub(crate) discovery: Arc<Discovery>,
     // Requests that all servers have served.
     served: AtomicU64,
     // Held while it is decided whether one may go.
@@ -67,11 +66,6 @@ impl Background {
         }
         // The background does it as well, and tells.
         let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.plan)).await;
-        self.discovery.current()
-    }
-
-    /// The servers that are known.
-    pub(crate) fn known_servers(&self) -> Arc<Vec<Arc<Server>>> {
         self.discovery.current()
     }
 
@@ -183,15 +177,10 @@ impl Background {
             let servers = self.discovery.current();
             let ends = servers.iter().map(|server| server.health.ejected_until());
             let next = ends.flatten().min();
-            let over = async {
-                match next {
-                    Some(next) => sleep_until(next.into()).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = over => {}
-                () = self.ejected.notified() => {}
+            let ejected = self.ejected.notified();
+            match next {
+                Some(next) => drop(timeout_at(next.into(), ejected).await),
+                None => ejected.await,
             }
             let now = Instant::now();
             let is_over = |server: &&Arc<Server>| {
@@ -226,7 +215,7 @@ impl Background {
             }
             while let Some(checked) = checks.join_next().await {
                 if let Ok((server, Some(passed))) = checked {
-                    self.metrics.checked(passed.is_ok());
+                    self.metrics.checks[usize::from(passed.is_ok())].inc();
                     let change = server.health.checked(plan, passed.is_ok(), Instant::now());
                     if change.is_some() {
                         self.log_check(&server, passed);

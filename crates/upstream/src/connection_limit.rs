@@ -44,17 +44,9 @@ impl ConnectionLimit {
             .map_or(usize::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Takes a place where there is no bound.
-    pub(crate) fn take(&self) -> ConnectionPermit {
-        self.permit(None)
-    }
-
-    /// Takes a place for a client. The lock of `queue` is held from the look at [`free`](Self::free) until here.
-    pub(crate) fn take_for(&self, address: IpAddr, queue: Arc<dyn PlaceQueue>) -> ConnectionPermit {
-        self.permit(Some((address, queue)))
-    }
-
-    fn permit(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
+    /// Takes a place. Where there is a bound, it is for a client at this address, and the lock of the queue is held from the look at
+    /// [`free`](Self::free) until here.
+    pub(crate) fn take(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let taken = self.taken.clone();
         ConnectionPermit { taken, shared }

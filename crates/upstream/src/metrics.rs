@@ -25,10 +25,3 @@ pub struct UpstreamMetrics {
     /// Requests that were not, for want of budget.
     pub over_budget: Counter,
 }
-
-impl UpstreamMetrics {
-    /// A server was checked.
-    pub fn checked(&self, passed: bool) {
-        self.checks[usize::from(passed)].inc();
-    }
-}

@@ -182,7 +182,7 @@ impl Places {
 
     fn place(self: &Arc<Self>, state: &mut State, address: IpAddr, server: Arc<Server>) -> Placed {
         state.change(address, |usage| usage.held += 1);
-        let permit = server.places.take_for(address, self.clone());
+        let permit = server.places.take(Some((address, self.clone())));
         (server, permit)
     }
 

@@ -1,13 +1,12 @@
 //! An upstream: sends each request to one of its servers, and to another one where that is safe.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Request;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tower::retry::budget::Budget as _;
 
 use super::send_error::{SendError, is_closed, is_of_stream, is_refused};
@@ -18,7 +17,7 @@ use super::attempts::{Attempt, Attempts};
 use super::background::Background;
 use super::body::first_part;
 use super::body::memory::BufferMemory;
-use super::body::replay::Replay;
+use super::body::replay::{Replay, head};
 use super::body::{BodyState, RequestBody};
 use super::connection_limit::ConnectionPermit;
 use super::metrics::UpstreamMetrics;
@@ -43,7 +42,8 @@ pub struct Upstream {
     // For requests that have no place yet, and for answers that have left theirs.
     first_parts: Arc<BufferMemory>,
     answers: Arc<BufferMemory>,
-    keeping: AbortHandle,
+    #[expect(dead_code, reason = "ends its task when it is dropped")]
+    keeping: JoinSet<()>,
 }
 
 /// An attempt that brought no answer.
@@ -57,7 +57,8 @@ impl Upstream {
     /// Begins to look after the servers of a plan, from within a runtime.
     pub fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
         let background = Arc::new(Background::new(plan, metrics));
-        let keeping = tokio::spawn(background.clone().keep()).abort_handle();
+        let mut keeping = JoinSet::new();
+        keeping.spawn(background.clone().keep());
         Self {
             background,
             replays: Arc::default(),
@@ -132,7 +133,8 @@ impl Upstream {
                 }
             };
             let once_more = retries.filter(|_| left > 0);
-            let copy = once_more.map(|_| copy(request));
+            // A retry has no body: its request is safe.
+            let copy = once_more.map(|_| head(request).map(|()| RequestBody::Empty));
             let begun = Instant::now();
             let timeout = options.timeouts.answer.checked_sub(begun - started);
             let timeout = match (timeout, once_more.and_then(|retries| retries.plan.timeout)) {
@@ -143,7 +145,13 @@ impl Upstream {
             let attempt = self
                 .attempt(&server, place, request, options, timeout)
                 .await;
-            attempts.add(noted(server.address, begun, &attempt));
+            attempts.add(Attempt {
+                server: server.address,
+                started: begun,
+                took: begun.elapsed(),
+                status: attempt.as_ref().ok().map(|answer| answer.response.status()),
+                error: attempt.as_ref().err().map(|failed| failed.error.label()),
+            });
             let retry = match &attempt {
                 Ok(answer) => is_passing(answer.response.status()),
                 Err(attempt) => !attempt.unsent,
@@ -185,7 +193,7 @@ impl Upstream {
         let selector = &self.background.selector;
         let chosen = selector.choose(servers, tried, options.affinity);
         let server = chosen.ok_or(NoPlace::NoServer)?;
-        let place = server.places.take();
+        let place = server.places.take(None);
         Ok((server, place))
     }
 
@@ -207,7 +215,7 @@ impl Upstream {
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
             // The fresh connection is kept later, in the place of an older one.
-            server.close_oldest();
+            server.idle.close_first();
             wanted.fresh();
         }
         if options.own_host {
@@ -249,9 +257,10 @@ impl Upstream {
                         replay.release();
                     }
                     let report = Report::begin(&self.background, server, before, response.status());
+                    lease.place = Some(place);
                     return Ok(Answer {
                         response,
-                        lease: lease.at(place),
+                        lease,
                         report,
                         mark: server.mark,
                     });
@@ -320,11 +329,10 @@ impl Upstream {
     fn may_retry(&self, retries: &Retries) -> bool {
         let metrics = &self.background.metrics;
         let may = retries.budget.withdraw();
-        if may {
-            metrics.retries.inc();
-        } else {
-            metrics.over_budget.inc();
-        }
+        match may {
+            true => metrics.retries.inc(),
+            false => metrics.over_budget.inc(),
+        };
         may
     }
 
@@ -340,35 +348,9 @@ impl Upstream {
     }
 }
 
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.keeping.abort();
-    }
-}
-
 impl From<SendError> for FailedAttempt {
     fn from(error: SendError) -> Self {
         let unsent = false;
         Self { error, unsent }
     }
-}
-
-fn noted(server: SocketAddr, started: Instant, attempt: &Result<Answer, FailedAttempt>) -> Attempt {
-    Attempt {
-        server,
-        started,
-        took: started.elapsed(),
-        status: attempt.as_ref().ok().map(|answer| answer.response.status()),
-        error: attempt.as_ref().err().map(|failed| failed.error.label()),
-    }
-}
-
-/// What is needed to send a request without a body again.
-fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
-    let mut copy = Request::new(RequestBody::Empty);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use tidegate_net::text::sources;
+
 use super::body::BoxError;
 use super::server::connection::ConnectError;
 
@@ -76,12 +78,5 @@ pub(super) fn is_of_stream(error: &hyper::Error) -> bool {
 }
 
 fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
+    sources(error).find_map(|error| error.downcast_ref())
 }

@@ -10,15 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use http::uri::Authority;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use self::connection::{ConnectError, Connection, Lease, Shared};
+use self::connection::{ConnectError, Connection, Lease, Shared, Way};
 use self::idle::IdleConnections;
-use super::body::BodyState;
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
 use super::interim::Unanswered;
@@ -68,7 +66,7 @@ pub(crate) struct Server {
     pub(crate) mark: Option<ServerMark>,
     // The same at the port of health checks, if these have a port of their own.
     probe: Option<Arc<Self>>,
-    idle: IdleConnections,
+    pub(crate) idle: IdleConnections,
     // The time for which an idle connection is kept.
     kept: Duration,
     // When it closed a connection that it had just answered on.
@@ -108,7 +106,7 @@ impl Wanted {
 
     fn takes(&self, connection: &Arc<Shared>) -> bool {
         let is_avoided = self.avoided.iter().any(|one| Arc::ptr_eq(one, connection));
-        let is_fresh = self.made_after.is_none_or(|at| connection.made() >= at);
+        let is_fresh = self.made_after.is_none_or(|at| connection.made >= at);
         !is_avoided && is_fresh
     }
 }
@@ -144,24 +142,9 @@ impl Server {
         }
     }
 
-    /// Where it is.
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.plan.authority
-    }
-
     /// Whether TLS protects what is sent to it.
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self.plan.speaks, Speaks::Tls(_))
-    }
-
-    /// Keeps a connection for the next request; the last one had this body.
-    pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
-        self.idle.keep(connection, body);
-    }
-
-    /// Closes the connection that has been idle for longest, if there is one.
-    pub(crate) fn close_oldest(&self) {
-        self.idle.close_first();
     }
 
     /// Notes that a kept connection turned out to be closed, after it had been idle for this long.
@@ -201,7 +184,7 @@ impl Server {
                     }
                     // A connection may have room for this request when its server's SETTINGS have come.
                     match self.new_shared(wanted) {
-                        Some(shared) => shared.settled().await,
+                        Some(shared) => shared.limit.known().await,
                         None => break,
                     }
                 }
@@ -225,7 +208,7 @@ impl Server {
             return None;
         }
         let (connection, idle) = self.idle.take()?;
-        Some(Lease::own(connection, self.clone(), idle))
+        Some(Lease::new(Way::Own(connection, self.clone(), idle)))
     }
 
     fn kept_shared(&self, wanted: &Wanted) -> Option<Lease> {
@@ -236,14 +219,14 @@ impl Server {
         shared.retain(|connection| connection.is_of_use(self.kept));
         let mut usable = shared.iter().filter(|shared| wanted.takes(shared));
         let stream = usable.find_map(Shared::stream);
-        stream.map(Lease::shared)
+        Some(Lease::new(Way::Shared(stream?)))
     }
 
     /// A connection whose server's SETTINGS have not come yet.
     fn new_shared(&self, wanted: &Wanted) -> Option<Arc<Shared>> {
         let mut shared = self.shared.lock();
         shared.retain(|connection| connection.is_of_use(self.kept));
-        let is_new = |shared: &&Arc<Shared>| shared.is_new() && wanted.takes(shared);
+        let is_new = |shared: &&Arc<Shared>| !shared.limit.is_known() && wanted.takes(shared);
         shared.iter().find(is_new).cloned()
     }
 
@@ -300,7 +283,8 @@ impl Server {
             unanswered,
             _descriptor: descriptor,
         };
-        Ok(Lease::own(connection, self.clone(), Duration::ZERO))
+        let way = Way::Own(connection, self.clone(), Duration::ZERO);
+        Ok(Lease::new(way))
     }
 
     async fn http2<S>(
@@ -326,7 +310,7 @@ impl Server {
         let shared = Arc::new(Shared::new(sender, connection, limit, descriptor));
         let stream = Shared::first_stream(&shared);
         self.shared.lock().push(shared);
-        Ok(Lease::shared(stream))
+        Ok(Lease::new(Way::Shared(stream)))
     }
 
     /// Tells the log if it was TLS that a request failed of. Some servers look at our certificate only when the handshake is over

@@ -31,7 +31,7 @@ pub struct UpstreamState {
 }
 
 pub(crate) fn of(background: &Background) -> UpstreamState {
-    let servers = background.known_servers();
+    let servers = background.discovery.current();
     let servers = servers.iter().map(|server| ServerState {
         url: server.plan.to_string(),
         address: server.address,

@@ -125,7 +125,7 @@ pub(crate) fn score(request: u64, seed: u64, weight: f64) -> f64 {
 }
 
 /// Hashes by FNV-1a, whose values are the same in all versions.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, add))
 }

@@ -82,11 +82,6 @@ impl StreamLimit {
         }
     }
 
-    /// Notes that the connection has ended: no SETTINGS come any more.
-    pub(crate) fn ended(&self) {
-        self.note_known();
-    }
-
     /// Waits until the server's SETTINGS have been received, or the connection has ended.
     pub(crate) async fn known(&self) {
         let mut changed = pin!(self.changed.notified());
@@ -96,7 +91,7 @@ impl StreamLimit {
         }
     }
 
-    fn note_known(&self) {
+    pub(crate) fn note_known(&self) {
         if !self.known.swap(true, Ordering::AcqRel) {
             self.changed.notify_waiters();
         }

@@ -47,17 +47,7 @@ impl Replay {
             }
             streaming @ RequestBody::Streaming(_) => {
                 let fits = streaming.size_hint().lower() <= MAX_KEPT as u64;
-                let kept = Arc::new(Mutex::new(KeptBody {
-                    rest: streaming,
-                    frames: Vec::new(),
-                    sent: 0,
-                    taken: Buffered::none(memory),
-                    is_whole: fits,
-                    ended: false,
-                    broken: None,
-                    attempt: 0,
-                    begun: Instant::now(),
-                }));
+                let kept = Arc::new(Mutex::new(KeptBody::new(streaming, fits, memory)));
                 *request.body_mut() = RequestBody::Replayed(ReplayedBody {
                     kept: kept.clone(),
                     attempt: 0,
@@ -66,12 +56,10 @@ impl Replay {
                 Some(kept)
             }
         };
-        let mut head = Request::new(());
-        *head.method_mut() = request.method().clone();
-        *head.uri_mut() = request.uri().clone();
-        *head.version_mut() = request.version();
-        *head.headers_mut() = request.headers().clone();
-        Self { head, body }
+        Self {
+            head: head(request),
+            body,
+        }
     }
 
     /// The request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
@@ -106,6 +94,16 @@ impl Replay {
     }
 }
 
+/// Copies a request without its body and extensions.
+pub(crate) fn head<B>(request: &Request<B>) -> Request<()> {
+    let mut head = Request::new(());
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.version_mut() = request.version();
+    *head.headers_mut() = request.headers().clone();
+    head
+}
+
 /// A body of which the part that was sent is kept.
 #[derive(Debug)]
 struct KeptBody {
@@ -132,6 +130,20 @@ enum KeptFrame {
 }
 
 impl KeptBody {
+    fn new(rest: RequestBody, is_whole: bool, memory: &Arc<BufferMemory>) -> Self {
+        Self {
+            rest,
+            frames: Vec::new(),
+            sent: 0,
+            taken: Buffered::none(memory),
+            is_whole,
+            ended: false,
+            broken: None,
+            attempt: 0,
+            begun: Instant::now(),
+        }
+    }
+
     fn keep(&mut self, frame: &Frame<Bytes>) {
         if !self.is_whole {
             return;
@@ -251,24 +263,10 @@ impl ReplayedBody {
 mod tests {
     use super::*;
 
-    fn body(memory: &Arc<BufferMemory>) -> KeptBody {
-        KeptBody {
-            rest: RequestBody::Empty,
-            frames: Vec::new(),
-            sent: 0,
-            taken: Buffered::none(memory),
-            is_whole: true,
-            ended: false,
-            broken: None,
-            attempt: 0,
-            begun: Instant::now(),
-        }
-    }
-
     #[test]
     fn what_is_sent_again_is_sent_whole_although_the_answer_comes_early() {
         let memory = Arc::new(BufferMemory::default());
-        let mut body = body(&memory);
+        let mut body = KeptBody::new(RequestBody::Empty, true, &memory);
         for part in ["one", "two", "three"] {
             body.keep(&Frame::data(part.into()));
         }
@@ -300,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_one_body_is_bounded() {
         let memory = Arc::new(BufferMemory::default());
-        let mut body = body(&memory);
+        let mut body = KeptBody::new(RequestBody::Empty, true, &memory);
         body.keep(&Frame::data(vec![0; MAX_KEPT - 2 * PER_FRAME].into()));
         assert!(body.is_whole);
         assert_eq!(memory.taken(), MAX_KEPT - PER_FRAME);

@@ -41,16 +41,13 @@ pub(super) fn choose<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{ServerPlan, Speaks, UpstreamPlan};
-    use crate::sticky::Affinity;
+    use crate::settings::UpstreamPlan;
+    use crate::settings::tests::server as server_at;
+    use crate::sticky::hash;
 
     fn servers(count: u16) -> Vec<Arc<Server>> {
         let server = |nth: u16| {
-            let plan = ServerPlan {
-                authority: format!("127.0.0.1:{}", nth + 1).parse().unwrap(),
-                speaks: Speaks::Http1,
-                weight: 1,
-            };
+            let plan = server_at(&format!("127.0.0.1:{}", nth + 1));
             let upstream = UpstreamPlan::alone(plan.clone());
             let address = ([127, 0, 0, 1], nth + 1).into();
             Arc::new(Server::new(Arc::new(plan), address, &upstream))
@@ -61,14 +58,12 @@ mod tests {
     #[test]
     fn a_hot_key_fills_its_server_to_the_bound_and_then_the_next_choice() {
         let servers = servers(4);
-        let Affinity::Hash(hash) = Affinity::of(b"hot") else {
-            unreachable!()
-        };
+        let hash = hash(b"hot");
         let mut places = Vec::new();
         let mut chosen = Vec::new();
         for _ in 0..200 {
             let server = choose(servers.iter(), hash, |_| 100).unwrap();
-            places.push(server.places.take());
+            places.push(server.places.take(None));
             chosen.push(server.address);
         }
         assert!(chosen[..ALWAYS].iter().all(|address| *address == chosen[0]));
@@ -89,16 +84,14 @@ mod tests {
         let mut places = Vec::new();
         let mut moved = 0;
         for number in 0..1_000 {
-            let Affinity::Hash(hash) = Affinity::of(format!("{number}").as_bytes()) else {
-                unreachable!()
-            };
+            let hash = hash(format!("{number}").as_bytes());
             let alone = |server: &&Arc<Server>| score(hash, server.seed, 1.0);
             let first = servers
                 .iter()
                 .max_by(|one, other| alone(one).total_cmp(&alone(other)));
             let server = choose(servers.iter(), hash, |_| 100).unwrap();
             moved += u32::from(!Arc::ptr_eq(server, first.unwrap()));
-            places.push(server.places.take());
+            places.push(server.places.take(None));
         }
         let most = servers.iter().map(|server| server.places.taken()).max();
         assert!(most.unwrap() <= 313, "{most:?}");

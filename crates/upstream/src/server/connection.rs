@@ -81,11 +81,12 @@ impl Drop for Connection {
 pub(crate) struct Shared {
     sender: http2::SendRequest<RequestBody>,
     driver: AbortHandle,
-    limit: Arc<StreamLimit>,
+    /// How many requests the server takes at once.
+    pub(crate) limit: Arc<StreamLimit>,
     open: AtomicUsize,
     resets: AtomicUsize,
     retired: AtomicBool,
-    made: Instant,
+    pub(crate) made: Instant,
     used: Mutex<Instant>,
     _descriptor: UpstreamDescriptor,
 }
@@ -110,7 +111,8 @@ impl Shared {
             // Its error reaches the requests that are open.
             let _ = driven.await;
             drop(connection);
-            observed.ended();
+            // No SETTINGS come any more.
+            observed.note_known();
         };
         Self {
             sender,
@@ -123,11 +125,6 @@ impl Shared {
             used: Mutex::new(Instant::now()),
             _descriptor: descriptor,
         }
-    }
-
-    /// When it was made.
-    pub(crate) const fn made(&self) -> Instant {
-        self.made
     }
 
     /// Whether it can take requests, and was not idle for too long.
@@ -149,16 +146,6 @@ impl Shared {
             _ => Duration::ZERO,
         };
         Some(Stream::new(self, idle))
-    }
-
-    /// Whether the server has not said yet how many requests it takes at once.
-    pub(crate) fn is_new(&self) -> bool {
-        !self.limit.is_known()
-    }
-
-    /// Waits until the server has said how many requests it takes at once, or the connection has ended.
-    pub(crate) async fn settled(&self) {
-        self.limit.known().await;
     }
 
     /// The place of whoever made the connection.
@@ -209,12 +196,12 @@ impl Drop for Stream {
 #[derive(Debug)]
 pub struct Lease {
     way: Way,
-    // Given back with the lease; health checks take none.
-    place: Option<ConnectionPermit>,
+    /// A place at the server, given back with the lease; health checks take none.
+    pub(crate) place: Option<ConnectionPermit>,
 }
 
 #[derive(Debug)]
-enum Way {
+pub(crate) enum Way {
     /// A connection of its own, the server that may keep it afterwards, and how long it was idle before.
     Own(Connection, Arc<Server>, Duration),
     /// A stream.
@@ -222,28 +209,9 @@ enum Way {
 }
 
 impl Lease {
-    /// All of a connection, which was idle for so long.
-    pub(crate) const fn own(connection: Connection, server: Arc<Server>, idle: Duration) -> Self {
-        Self {
-            way: Way::Own(connection, server, idle),
-            place: None,
-        }
-    }
-
-    /// A stream of a connection.
-    pub(crate) const fn shared(stream: Stream) -> Self {
-        Self {
-            way: Way::Shared(stream),
-            place: None,
-        }
-    }
-
-    /// Holds a place at the server as well.
-    pub(crate) fn at(self, place: ConnectionPermit) -> Self {
-        Self {
-            place: Some(place),
-            ..self
-        }
+    pub(crate) const fn new(way: Way) -> Self {
+        let place = None;
+        Self { way, place }
     }
 
     /// Whether other requests may wait for its place.
@@ -304,7 +272,7 @@ impl Lease {
     /// Keeps the connection for the next request; this one had this body.
     pub fn give_back(self, body: Option<Arc<BodyState>>) {
         match self.way {
-            Way::Own(connection, server, _) => server.keep(connection, body),
+            Way::Own(connection, server, _) => server.idle.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
         }
         // Whoever waits for a place finds the connection there.
@@ -322,7 +290,7 @@ impl Lease {
 /// Names the server itself as the host that is asked for.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
-    if let Ok(host) = HeaderValue::from_str(server.authority().as_str()) {
+    if let Ok(host) = HeaderValue::from_str(server.plan.authority.as_str()) {
         request.headers_mut().insert(HOST, host);
     }
 }
@@ -339,7 +307,7 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     };
     let mut parts = Parts::default();
     let authority = host.as_bytes().try_into().ok();
-    parts.authority = authority.or_else(|| Some(server.authority().clone()));
+    parts.authority = authority.or_else(|| Some(server.plan.authority.clone()));
     parts.scheme = Some(if server.is_tls() {
         Scheme::HTTPS
     } else {

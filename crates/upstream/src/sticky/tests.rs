@@ -6,9 +6,7 @@ use super::*;
 fn preferred(servers: &[(u8, f64)]) -> Vec<u8> {
     let seed = |last| seed(([192, 0, 2, last], 80).into());
     let prefers = |number: u32| {
-        let Affinity::Hash(request) = Affinity::of(format!("client-{number}").as_bytes()) else {
-            unreachable!()
-        };
+        let request = hash(format!("client-{number}").as_bytes());
         let scored = servers
             .iter()
             .map(|(last, weight)| (*last, score(request, seed(*last), *weight)));
