@@ -36,12 +36,11 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// Notes what Redis's time was in the answer to a call that was sent at `sent` (by [`Clock::elapsed`]). The send time is before
-    /// Redis's time, so what is derived from it is never early. Of several answers, the one that was on its way for the shortest
+    /// Notes what Redis's time was in the answer to a call that was sent at `sent`. The send time is before Redis's time, so what is derived from it is never early. Of several answers, the one that was on its way for the shortest
     /// time is late by the least.
-    pub(crate) fn saw(&self, time: Micros, sent: Duration) {
-        let offset = offset(time, sent);
-        let age = micros(sent).saturating_sub(self.seen.load(Ordering::Relaxed));
+    pub(crate) fn saw(&self, time: Micros, sent: Instant) {
+        let (offset, sent_at) = self.offset(time, sent);
+        let age = sent_at.saturating_sub(self.seen.load(Ordering::Relaxed));
         if age > BEST_OF || offset < self.offset.load(Ordering::Relaxed) {
             self.set(time, sent);
         }
@@ -49,9 +48,17 @@ impl Clock {
 
     /// As [`Clock::saw`], from a script that found itself late: it is another server, or another clock, whatever was
     /// known before.
-    pub(crate) fn set(&self, time: Micros, sent: Duration) {
-        self.offset.store(offset(time, sent), Ordering::Relaxed);
-        self.seen.store(micros(sent), Ordering::Relaxed);
+    pub(crate) fn set(&self, time: Micros, sent: Instant) {
+        let (offset, sent) = self.offset(time, sent);
+        self.offset.store(offset, Ordering::Relaxed);
+        self.seen.store(sent, Ordering::Relaxed);
+    }
+
+    /// Redis's time less ours, and when the call was sent, both in us.
+    fn offset(&self, time: Micros, sent: Instant) -> (i64, i64) {
+        let sent = micros(sent.saturating_duration_since(self.start));
+        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        (time.saturating_sub(sent), sent)
     }
 
     /// The time on Redis's clock, never early. It is late by no more than the shortest call was on its way. None while that clock
@@ -71,11 +78,6 @@ impl Clock {
     }
 }
 
-fn offset(time: Micros, sent: Duration) -> i64 {
-    let time = i64::try_from(time).unwrap_or(i64::MAX);
-    time.saturating_sub(micros(sent))
-}
-
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
@@ -89,31 +91,32 @@ mod tests {
         let clock = Clock::default();
         let timeout = Duration::from_millis(25);
         assert_eq!((clock.deadline(timeout), clock.now()), (None, None));
-        let sent = clock.elapsed();
+        let sent = Instant::now();
         clock.saw(1_000_000_000, sent);
-        let before = clock.elapsed() - sent;
+        let before = sent.elapsed();
         let deadline = clock.deadline(timeout).unwrap();
-        let after = clock.elapsed() - sent;
+        let after = sent.elapsed();
         let on_clock = |since: Duration| 1_000_000_000 + (since + timeout).as_micros() as u64;
         // Each of two times is rounded down.
         assert!((on_clock(before)..=on_clock(after) + 1).contains(&deadline));
         // One that was on its way for longer says less; one whose clock is behind, more.
-        clock.saw(9_000_000_000_000, clock.elapsed());
+        clock.saw(9_000_000_000_000, Instant::now());
         assert!(clock.deadline(timeout).unwrap() < 5_000_000_000_000);
-        clock.saw(5, clock.elapsed());
+        clock.saw(5, Instant::now());
         assert!(clock.deadline(timeout).unwrap() < 1_000_000_000);
         // A clock that is ahead makes scripts late, which then say so.
-        clock.set(2_000_000_000, clock.elapsed());
+        clock.set(2_000_000_000, Instant::now());
         assert!(clock.deadline(timeout).unwrap() >= 2_000_000_000);
     }
 
     #[test]
     fn what_was_seen_long_ago_gives_way() {
         let clock = Clock::default();
-        clock.saw(5, Duration::ZERO);
-        clock.saw(1_000_000_000, Duration::from_secs(9));
+        let at = |seconds| clock.start + Duration::from_secs(seconds);
+        clock.saw(5, at(0));
+        clock.saw(1_000_000_000, at(9));
         assert!(clock.deadline(Duration::ZERO).unwrap() < 1_000_000);
-        clock.saw(1_000_000_000, Duration::from_secs(11));
+        clock.saw(1_000_000_000, at(11));
         assert!(clock.deadline(Duration::ZERO).unwrap() > 900_000_000);
     }
 }

@@ -1,7 +1,9 @@
 //! Whether a server has all `concurrency` holds of this process.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use super::breaker::micros;
 
 /// The time until which a server surely has all `concurrency` holds of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,8 +81,4 @@ impl Confirmation {
         self.connection.store(connection, SeqCst);
         self.until.store(until, SeqCst);
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

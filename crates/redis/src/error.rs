@@ -86,12 +86,15 @@ impl CallError {
 
     /// Makes the error of a reply of another form than the script has.
     pub fn unknown_reply() -> Self {
-        Self::Refused(ErrorReply::unknown())
+        Self::Refused(ErrorReply::about_keys("an unknown reply"))
     }
 
     /// Makes the error of a decision in a call for several (`failure` in `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
-        Self::Refused(ErrorReply::of_script(number))
+        Self::Refused(ErrorReply::about_keys(match number {
+            -1 => "WRONGTYPE the key holds another type of value",
+            _ => "ERR the key holds a value that no script wrote",
+        }))
     }
 
     /// The code of the error that Redis answered, if it did.

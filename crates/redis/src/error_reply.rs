@@ -11,8 +11,6 @@ const ARGUMENTS: &str = ", with args beginning with";
 const SCRIPT: &str = " script: ";
 /// The shortest secret that is removed from a text. A shorter one is a part of too many words.
 const SHORTEST_SECRET: usize = 4;
-/// The text for a reply of another form than any script has.
-const UNKNOWN: &str = "an unknown reply";
 /// The code of most errors, with and without a script.
 const ERR: &str = "ERR";
 /// Words of errors that a server gives to any script, whatever its keys are: of Redis 7.0, Redis 7.2 and Valkey, and Valkey 9.
@@ -59,20 +57,8 @@ impl ErrorReply {
         }
     }
 
-    /// Makes the error of a reply that is not what the script returns.
-    pub(crate) fn unknown() -> Self {
-        Self {
-            text: UNKNOWN.into(),
-            is_about_keys: true,
-        }
-    }
-
-    /// Makes the error of a decision in a call for several (`failure` in `lua/record.lua`).
-    pub(crate) fn of_script(number: i64) -> Self {
-        let text = match number {
-            -1 => "WRONGTYPE the key holds another type of value",
-            _ => "ERR the key holds a value that no script wrote",
-        };
+    /// Makes an error about keys that Redis itself did not answer.
+    pub(crate) fn about_keys(text: &str) -> Self {
         Self {
             text: text.into(),
             is_about_keys: true,

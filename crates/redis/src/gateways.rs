@@ -172,12 +172,12 @@ impl Gateways {
         let last = heard.last.replace(beat.now);
         let is_continued = beat.continues(last);
         let was_missed = heard.count.is_missed();
-        let was_known = heard.count.is_known();
+        let was_known = heard.count.is_known;
         heard
             .count
             .answered(beat.count, is_continued, Instant::now());
         if !self.is_fixed {
-            let gateways = heard.count.in_force();
+            let gateways = heard.count.in_force;
             self.in_force.store(gateways, Ordering::Relaxed);
             if was_missed {
                 tracing::info!(gateways, "the gateways on this Redis are counted now");

@@ -72,17 +72,17 @@ impl InFlightLimit {
         let Ok(_permit) = self.calls.try_acquire() else {
             return Err(CallError::NotAsked);
         };
-        let (sent, on_clock) = (Instant::now(), self.clock.elapsed());
+        let sent = Instant::now();
         let patience = until.saturating_duration_since(sent);
         let asked = ask(self.clock.deadline(patience));
         let answer = tokio::time::timeout(patience, asked).await;
         match answer.unwrap_or(Err(CallError::Timeout)) {
             Ok((time, None)) => {
-                self.clock.set(time, on_clock);
+                self.clock.set(time, sent);
                 Err(CallError::Late)
             }
             Ok((time, Some(content))) => {
-                self.clock.saw(time, on_clock);
+                self.clock.saw(time, sent);
                 self.answered();
                 Ok(Answer {
                     content,
@@ -144,16 +144,12 @@ impl InFlightLimit {
 
     /// Notes the server's clock by the answer of a script that no decision waited for, and that found itself late.
     pub fn was_late(&self, time: Micros, sent: Instant) {
-        let ago = sent.elapsed();
-        self.clock
-            .set(time, self.clock.elapsed().saturating_sub(ago));
+        self.clock.set(time, sent);
     }
 
     /// Notes what a server's clock showed, in an answer that no decision waited for.
     pub fn saw(&self, time: Micros, sent: Instant) {
-        let ago = sent.elapsed();
-        self.clock
-            .saw(time, self.clock.elapsed().saturating_sub(ago));
+        self.clock.saw(time, sent);
     }
 
     /// Logs that some key cannot be read, once a minute at most.

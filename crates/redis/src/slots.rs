@@ -118,33 +118,26 @@ mod tests {
         let node = |host: Value, port: i64, names: Vec<Value>| {
             list(vec![host, port.into(), text("id"), list(names)])
         };
-        let asked = Address {
-            host: "asked".into(),
-            port: 1,
+        let range = |first: i64, last: i64, nodes: Vec<Value>| {
+            list([vec![first.into(), last.into()], nodes].concat())
         };
-        let answer = list(vec![
-            list(vec![
-                0.into(),
-                5.into(),
-                node(text("10.0.0.1"), 7000, vec![]),
-                node(text("10.0.0.9"), 1, vec![]),
-            ]),
-            list(vec![
-                6.into(),
-                9.into(),
-                node(Value::Null, 7001, vec![text("hostname"), text("b.example")]),
-            ]),
-            list(vec![
-                10.into(),
-                16383.into(),
-                list(vec![text("10.0.0.1"), 7000.into()]),
-            ]),
-        ]);
-        let owners = owners(answer, &asked).unwrap();
         let address = |host: &str, port| Address {
             host: host.into(),
             port,
         };
+        let asked = address("asked", 1);
+        let (one, replica) = (text("10.0.0.1"), text("10.0.0.9"));
+        let named = vec![text("hostname"), text("b.example")];
+        let answer = list(vec![
+            range(
+                0,
+                5,
+                vec![node(one.clone(), 7000, vec![]), node(replica, 1, vec![])],
+            ),
+            range(6, 9, vec![node(Value::Null, 7001, named)]),
+            range(10, 16383, vec![list(vec![one, 7000.into()])]),
+        ]);
+        let owners = owners(answer, &asked).unwrap();
         assert_eq!(
             owners,
             [
@@ -162,11 +155,7 @@ mod tests {
         );
         for bad in [
             Value::Null,
-            list(vec![list(vec![
-                5.into(),
-                4.into(),
-                node(text("a"), 1, vec![]),
-            ])]),
+            list(vec![range(5, 4, vec![node(text("a"), 1, vec![])])]),
         ] {
             assert_eq!(super::owners(bad, &asked), None);
         }

@@ -111,10 +111,7 @@ impl Target {
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
             return Err(FORM);
         }
-        let (rest, query) = match rest.split_once('?') {
-            Some((rest, query)) => (rest, query),
-            None => (rest, ""),
-        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut query = Query::parse(query)?;
         let (login, rest) = login(rest)?;
         let (hosts, path) = match rest.find('/') {
@@ -260,14 +257,10 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or(FORM)?;
             host.parse::<Ipv6Addr>().map_err(|_| FORM)?;
-            (
-                host,
-                if port.is_empty() {
-                    None
-                } else {
-                    Some(port.strip_prefix(':').ok_or(FORM)?)
-                },
-            )
+            match port {
+                "" => (host, None),
+                port => (host, Some(port.strip_prefix(':').ok_or(FORM)?)),
+            }
         }
         None if is_bare_ipv6(text) => return Err(BRACKETS),
         None => match text.split_once(':') {

@@ -15,8 +15,10 @@ const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 /// The count in force, and what must be known before a lower one is.
 #[derive(Debug)]
 pub(super) struct Count {
-    in_force: u64,
-    is_known: bool,
+    /// At least 1.
+    pub(super) in_force: u64,
+    /// Whether a heartbeat was ever answered.
+    pub(super) is_known: bool,
     // A heartbeat was not answered before any was.
     is_missed: bool,
     lower: Option<Lower>,
@@ -43,16 +45,6 @@ impl Default for Count {
 }
 
 impl Count {
-    /// At least 1.
-    pub(super) const fn in_force(&self) -> u64 {
-        self.in_force
-    }
-
-    /// Whether a heartbeat was ever answered.
-    pub(super) const fn is_known(&self) -> bool {
-        self.is_known
-    }
-
     /// Whether nothing is known, and a heartbeat was not answered.
     pub(super) const fn is_missed(&self) -> bool {
         self.is_missed && !self.is_known
@@ -119,14 +111,14 @@ mod tests {
             let is_continued = !std::mem::take(&mut self.is_lost);
             let at = self.start + Duration::from_secs(self.seconds);
             self.count.answered(count, is_continued, at);
-            self.count.in_force()
+            self.count.in_force
         }
 
         /// Two seconds later there is no answer.
         fn misses(&mut self) -> u64 {
             self.seconds += HEARTBEAT.as_secs();
             self.count.unanswered();
-            self.count.in_force()
+            self.count.in_force
         }
     }
 
