@@ -222,7 +222,7 @@ impl RedisTable {
         arguments: &[Word],
     ) -> Result<Vec<Vec<u8>>, CallError> {
         let shards = &self.shards;
-        let asked = shards.eval_texts(&self.keys, script, arguments, self.timing.patience);
+        let asked = shards.eval(&self.keys, script, arguments, self.timing.patience);
         Ok(asked.await?.1)
     }
 }

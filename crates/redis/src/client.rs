@@ -1,221 +1,214 @@
-//! What is asked of one Redis server, and what its errors mean.
+//! One connection to Redis that is made again whenever it ends.
+//!
+//! The fred client makes one connection and drives it. When it ends, for whatever reason, a new client takes its place here, at
+//! once if the old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
 
+mod cause;
+mod commands;
+mod sentinels;
+
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use fred::bytes_utils::Str;
+use arc_swap::ArcSwapOption;
 use fred::clients::Client as Fred;
-use fred::error::Error;
-use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
-use fred::types::config::Options;
-use fred::types::{CustomCommand, Expiration, FromValue, InfoKind, SetOptions, Value};
-use tidegate_core::Micros;
-use tokio::sync::Notify;
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::{ClientLike as _, EventInterface as _};
+use fred::types::{Builder, ConnectHandle};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
 
-use super::connection::Connection;
+use super::alive;
 use super::error::CallError;
-use super::failure::Failure;
 use super::route::Route;
-use super::settings::within;
-use super::word::Word;
+use super::settings::{CONNECT, config, connection, performance};
+use super::task::Task;
+use super::url::Address;
+use cause::cause;
+pub(crate) use commands::{Asking, By, sha1};
+use sentinels::Sentinels;
 
-/// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
-    Yes,
-    No,
+/// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
+const RECONNECT: Duration = Duration::from_millis(100);
+const JITTER_MS: u64 = 100;
+/// After a connection that held for so long, the next attempt is made at once.
+const STABLE: Duration = Duration::from_secs(1);
+
+/// The number of the next connection.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
+
+/// One server, asked over a connection that comes back by itself until this is dropped.
+#[derive(Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+    #[expect(dead_code, reason = "ends the tasks when it is dropped")]
+    tasks: (Task<()>, Option<Task<()>>),
 }
 
-/// One server, asked over a connection that comes back by itself.
 #[derive(Debug)]
-pub struct Client(Connection);
+struct Shared {
+    fred: ArcSwapOption<Fred>,
+    // None until the first attempt is over.
+    status: watch::Sender<Option<Result<(), CallError>>>,
+    // The number of the connection; 0: there is none.
+    connection: AtomicU64,
+    // Where the connection goes.
+    at: Mutex<Option<Address>>,
+}
 
 impl Client {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
     pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
-        Self(Connection::start(route, changed))
+        let shared = Arc::new(Shared {
+            fred: ArcSwapOption::empty(),
+            status: watch::Sender::new(None),
+            connection: AtomicU64::new(0),
+            at: Mutex::default(),
+        });
+        let leave = Arc::new(Notify::new());
+        let sentinels = Sentinels::start(&route).map(Arc::new);
+        let watcher = sentinels.clone().map(|sentinels| {
+            let (shared, leave) = (shared.clone(), leave.clone());
+            let connected = move || shared.at.lock().clone();
+            let watching = async move { sentinels.watch(connected, leave).await };
+            spawn(Box::pin(watching))
+        });
+        let keeping = keep(route, shared.clone(), leave, changed, sentinels);
+        let keeper = spawn(Box::pin(keeping));
+        Self {
+            shared,
+            tasks: (keeper, watcher),
+        }
     }
 
-    /// Waits until the first attempt to connect is over, whatever came of it.
-    pub async fn tried(&self) {
-        self.0.tried().await;
-    }
-
-    /// Whether there is a connection now.
-    pub fn is_up(&self) -> bool {
-        self.0.is_up()
-    }
-
-    /// Which connection there is now: no two have the same number; 0: none.
-    pub fn connection(&self) -> u64 {
-        self.0.connection()
+    /// The client, if it is connected; if not, why.
+    ///
+    /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
+    pub(crate) fn fred(&self) -> Result<Arc<Fred>, CallError> {
+        self.shared
+            .fred
+            .load_full()
+            .ok_or_else(|| match &*self.shared.status.borrow() {
+                Some(Err(why)) => why.clone(),
+                _ => CallError::Disconnected,
+            })
     }
 
     /// Whether there is a connection; if not, why.
     pub fn connected(&self) -> Result<(), CallError> {
-        self.0.fred().map(drop)
+        self.fred().map(drop)
     }
 
-    /// Runs a script by its name, or from its text. Its reply is a list of numbers, or of texts.
-    pub(crate) async fn run<R: FromValue>(
-        &self,
-        script: By<'_>,
-        keys: &[Word],
-        arguments: &[Word],
-        asking: Asking,
-    ) -> Result<Vec<R>, Failure> {
-        let fred = self.0.fred()?;
-        let (keys, arguments) = (in_fred(keys), in_fred(arguments));
-        let reply = match (asking, script) {
-            // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
-            (Asking::No, By::Sha(sha)) => {
-                Box::pin(fred.evalsha(sha.as_fred(), keys, arguments)).await?
-            }
-            (Asking::No, By::Text(text)) => {
-                Box::pin(fred.eval(text.as_fred(), keys, arguments)).await?
-            }
-            (Asking::Yes, script) => {
-                let options = Options::default();
-                Box::pin(run_asking(&fred, &options, script, keys, arguments)).await?
-            }
-        };
-        Ok(reply)
+    /// Whether there is a connection now.
+    pub fn is_up(&self) -> bool {
+        self.shared.fred.load().is_some()
     }
 
-    /// As [`run`](Self::run), from its text, with another timeout than that of decisions.
-    pub(crate) async fn run_within<R: FromValue>(
-        &self,
-        patience: Duration,
-        text: &Word,
-        keys: &[Word],
-        arguments: &[Word],
-        asking: Asking,
-    ) -> Result<Vec<R>, Failure> {
-        let fred = self.0.fred()?;
-        let options = within(patience);
-        let (keys, arguments) = (in_fred(keys), in_fred(arguments));
-        let script = By::Text(text);
-        let reply = match asking {
-            Asking::No => {
-                let (command, words) = script.command(keys, arguments);
-                // Not `eval`, which fred has without options.
-                Box::pin(fred.with_options(&options).custom(command, words)).await?
-            }
-            Asking::Yes => Box::pin(run_asking(&fred, &options, script, keys, arguments)).await?,
-        };
-        Ok(reply)
+    /// The number of the connection: no two of this process have the same; 0: there is none.
+    pub fn connection(&self) -> u64 {
+        self.shared.connection.load(Ordering::Relaxed)
     }
 
-    /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
-    pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
-        let fred = self.0.fred()?;
-        let error = |error| Failure::from(error).into_error();
-        let info: String = fred
-            .custom(command_named("CLUSTER"), vec!["INFO"])
-            .await
-            .map_err(error)?;
-        if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
-            return Err(CallError::refused(
-                "CLUSTERDOWN the node reports that the cluster is down",
-            ));
+    /// Waits until the first attempt is over, whatever came of it.
+    pub async fn tried(&self) {
+        // The sender lives as long as this.
+        let mut status = self.shared.status.subscribe();
+        let _ = status.wait_for(Option::is_some).await;
+    }
+}
+
+/// Spawns a boxed task: sentinels are connections too, whose futures would otherwise contain themselves.
+fn spawn(task: Pin<Box<dyn Future<Output = ()> + Send>>) -> Task<()> {
+    Task(tokio::spawn(task))
+}
+
+/// Connects again and again.
+async fn keep(
+    route: Route,
+    shared: Arc<Shared>,
+    leave: Arc<Notify>,
+    changed: Arc<Notify>,
+    sentinels: Option<Arc<Sentinels>>,
+) {
+    for attempt in 0.. {
+        let asked = Instant::now();
+        let ended = connect(&route, attempt, &shared, &leave, &changed).await;
+        shared.connection.store(0, Ordering::Relaxed);
+        let was_up = shared.fred.swap(None).is_some();
+        *shared.at.lock() = None;
+        if let Some(sentinels) = &sentinels {
+            sentinels.tried().await;
         }
-        fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
-            .await
-            .map_err(error)
-    }
-
-    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
-    pub(crate) async fn set_once(
-        &self,
-        key: &str,
-        value: &str,
-        kept: Duration,
-    ) -> Result<String, Failure> {
-        let fred = self.0.fred()?;
-        let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
-        let expiry = Some(Expiration::EX(seconds));
-        let set = fred.set(key, value, expiry, Some(SetOptions::NX), true);
-        let known: Option<String> = set.await?;
-        let Some(known) = known else {
-            return Ok(value.to_owned());
-        };
-        let _: () = fred.expire(key, seconds, None).await?;
-        Ok(known)
-    }
-
-    /// Returns the time by the server's clock.
-    pub(crate) async fn time(&self, patience: Duration) -> Result<Micros, Failure> {
-        let fred = self.0.fred()?.with_options(&within(patience));
-        let asked = fred.custom(command_named("TIME"), Vec::<Value>::new());
-        let reply: Vec<u64> = Box::pin(asked).await?;
-        match *reply.as_slice() {
-            [seconds, micros] => Ok(seconds.saturating_mul(1_000_000).saturating_add(micros)),
-            _ => Err(CallError::unknown_reply().into()),
+        let why = cause(&ended, &route, sentinels.as_deref());
+        let before = shared.status.send_replace(Some(Err(why.clone())));
+        // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
+        if let CallError::Login(_) | CallError::Tls(_) = why
+            && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
+        {
+            tracing::warn!(error = %why, "no connection to Redis");
+        }
+        if was_up {
+            changed.notify_one();
+        }
+        if !was_up || asked.elapsed() < STABLE {
+            tokio::time::sleep(RECONNECT + jitter()).await;
         }
     }
+}
 
-    /// What Redis says of its memory, what it has done, and what commands cost.
-    pub(crate) async fn info(&self) -> Result<String, CallError> {
-        let fred = self.0.fred()?;
-        let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
-        let (server, memory, stats, commands) = tokio::try_join!(
-            section(InfoKind::Server),
-            section(InfoKind::Memory),
-            section(InfoKind::Stats),
-            section(InfoKind::CommandStats),
-        )
-        .map_err(|error| Failure::from(error).into_error())?;
-        Ok([server, memory, stats, commands].join("\n"))
+/// Makes one connection and stays until it ends or is to be left.
+async fn connect(
+    route: &Route,
+    attempt: usize,
+    shared: &Shared,
+    leave: &Notify,
+    changed: &Notify,
+) -> Error {
+    let built = Builder::from_config(config(route, attempt))
+        .set_connection_config(connection())
+        .set_performance_config(performance(route.timeout))
+        // Whether to connect again is decided here.
+        .build();
+    let fred = match built {
+        Ok(fred) => fred,
+        Err(error) => return error,
+    };
+    let mut comes_up = fred.reconnect_rx();
+    let mut task = Task(fred.connect());
+    let server = tokio::select! {
+        ended = &mut task.0 => return outcome(ended),
+        server = comes_up.recv() => server,
+    };
+    *shared.at.lock() = server.ok().map(|server| Address {
+        host: server.host.to_string(),
+        port: server.port,
+    });
+    let fred = Arc::new(fred);
+    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    // Before anything is asked over it.
+    shared.connection.store(number, Ordering::Relaxed);
+    shared.fred.store(Some(fred.clone()));
+    shared.status.send_replace(Some(Ok(())));
+    changed.notify_one();
+    // Well after the last decision that waits for an answer has given up.
+    let patience = CONNECT.max(2 * route.timeout);
+    tokio::select! {
+        ended = &mut task.0 => outcome(ended),
+        () = leave.notified() => Error::new(ErrorKind::Canceled, ""),
+        () = alive::until_silent(&fred, patience) => Error::new(ErrorKind::Canceled, ""),
     }
 }
 
-/// Runs a script on a node that does not own the slot yet.
-async fn run_asking<R: FromValue>(
-    fred: &Fred,
-    options: &Options,
-    script: By<'_>,
-    keys: Vec<Str>,
-    arguments: Vec<Str>,
-) -> Result<Vec<R>, Error> {
-    let (command, words) = script.command(keys, arguments);
-    // Both are written in one piece, so that ASKING speaks for this script and no other.
-    let both = fred.pipeline().with_options(options);
-    let _: () = both
-        .custom(command_named("ASKING"), Vec::<Value>::new())
-        .await?;
-    let _: () = both.custom(command, words).await?;
-    both.last().await
-}
-
-/// How a script is named to Redis.
-#[derive(Clone, Copy)]
-pub(crate) enum By<'a> {
-    Sha(&'a Word),
-    Text(&'a Word),
-}
-
-impl By<'_> {
-    /// The command that runs the script, and its words.
-    fn command(self, keys: Vec<Str>, arguments: Vec<Str>) -> (CustomCommand, Vec<Value>) {
-        let (command, script) = match self {
-            Self::Sha(sha) => ("EVALSHA", sha),
-            Self::Text(text) => ("EVAL", text),
-        };
-        let mut words: Vec<Value> = vec![script.as_fred().into(), keys.len().to_string().into()];
-        words.extend(keys.into_iter().chain(arguments).map(Value::from));
-        (command_named(command), words)
+fn outcome(ended: <ConnectHandle as Future>::Output) -> Error {
+    match ended {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) | Err(_) => Error::new(ErrorKind::Canceled, ""),
     }
 }
 
-fn in_fred(words: &[Word]) -> Vec<Str> {
-    words.iter().map(Word::as_fred).collect()
-}
-
-fn command_named(name: &'static str) -> CustomCommand {
-    CustomCommand::new_static(name, None::<u16>, false)
-}
-
-/// The SHA-1 by which Redis knows a script.
-pub(crate) fn sha1(text: &str) -> String {
-    fred::util::sha1_hash(text)
+fn jitter() -> Duration {
+    use std::hash::{BuildHasher as _, RandomState};
+    Duration::from_millis(RandomState::new().hash_one(0) % JITTER_MS)
 }

@@ -4,9 +4,9 @@
 //! keys and arguments are given to it, and replies are numbers. Of `tidegate-core` it uses types of time only.
 //!
 //! - `url`, [`Tls`]: what users write; `route`: how to come to one server
-//! - `connection`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
-//!   how fred is set
-//! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`], [`ErrorReply`]: why one failed;
+//! - [`Client`]: a connection that is made again when it ends, with `sentinels`, and its commands; `alive`: whether it carries
+//!   anything; `settings`: how fred is set
+//! - [`Word`]: what commands take; `failure`, [`CallError`], [`ErrorReply`]: why one failed;
 //!   [`Complaints`]: errors are logged once; [`Scripts`]: their texts and names
 //! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
 //!   [`Confirmation`]: whether it has all holds of this process
@@ -22,7 +22,6 @@ mod clock;
 mod cluster;
 mod complaints;
 mod confirmation;
-mod connection;
 mod deadline;
 mod error;
 mod error_reply;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::tls::Tls;
-use super::url::{Login, Topology};
+use super::url::{Login, Target, Topology};
 
 /// How to come to one server.
 #[derive(Clone, Debug)]
@@ -30,16 +30,15 @@ impl Route {
         own.into_iter().chain(of_sentinels)
     }
 
-    /// The route to what a URL names, in plain text.
-    #[cfg(test)]
-    pub(crate) fn to(target: super::url::Target) -> Self {
+    /// The route to what a URL names.
+    pub(crate) fn to(target: Target, tls: Option<Tls>, timeout: Duration) -> Self {
         Self {
             to: target.topology,
             login: target.login,
             database: target.database,
-            tls: None,
+            tls,
             tls_name: None,
-            timeout: Duration::from_millis(25),
+            timeout,
             is_announced: false,
         }
     }

@@ -9,8 +9,9 @@ use super::word::Word;
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
-    text: Word,
-    sha: Word,
+    pub(crate) text: Word,
+    /// The SHA-1 by which Redis knows it.
+    pub(crate) sha: Word,
 }
 
 impl Script {
@@ -20,16 +21,6 @@ impl Script {
             text: Word::interned(text),
             sha: Word::interned(sha),
         }
-    }
-
-    /// All of it.
-    pub(crate) const fn text(&self) -> &Word {
-        &self.text
-    }
-
-    /// Its SHA-1, by which Redis knows it.
-    pub(crate) const fn sha(&self) -> &Word {
-        &self.sha
     }
 }
 

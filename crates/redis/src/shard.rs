@@ -70,7 +70,7 @@ impl Shard {
             let loads = loader.loads.load(Ordering::Acquire);
             match self
                 .client
-                .run(By::Sha(script.sha()), keys, arguments, asking)
+                .run(By::Sha(&script.sha), keys, arguments, asking)
                 .await
             {
                 Err(Failure::NoScript) => {}
@@ -82,7 +82,7 @@ impl Shard {
             }
             let answer = self
                 .client
-                .run(By::Text(script.text()), keys, arguments, asking)
+                .run(By::Text(&script.text), keys, arguments, asking)
                 .await;
             loader.loads.fetch_add(1, Ordering::Release);
             return answer;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fred::types::FromValue;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::client::Asking;
+use super::client::{Asking, By};
 use super::cluster::Cluster;
 use super::deadline::with_deadline;
 use super::error::CallError;
@@ -73,15 +72,8 @@ impl Shards {
         if target.tls && tls.is_none() {
             return Err(InvalidOptions::NoTls);
         }
-        let route = Route {
-            to: target.topology,
-            login: target.login,
-            database: target.database,
-            tls: tls.filter(|_| target.tls),
-            tls_name: None,
-            timeout,
-            is_announced: false,
-        };
+        let tls = tls.filter(|_| target.tls);
+        let route = Route::to(target, tls, timeout);
         Ok(Self(match &route.to {
             Topology::Cluster(seeds) => {
                 Kind::Cluster(Cluster::start(seeds.clone(), route, scripts))
@@ -161,42 +153,41 @@ impl Shards {
         arguments: &[Word],
     ) -> Result<Vec<i64>, CallError> {
         let shard = self.of(tag)?;
-        let answer = match (
-            shard.call(script, keys, arguments, Asking::No).await,
-            &self.0,
-        ) {
-            (Err(failure), Kind::Cluster(cluster)) => {
-                match cluster.redirected(&shard, &failure).await {
-                    Some((shard, asking)) => shard.call(script, keys, arguments, asking).await,
-                    None => Err(failure),
-                }
-            }
-            (answer, _) => answer,
-        };
+        let mut answer = shard.call(script, keys, arguments, Asking::No).await;
+        if let Err(failure) = &answer
+            && let Some((shard, asking)) = self.redirected(&shard, failure).await
+        {
+            answer = shard.call(script, keys, arguments, asking).await;
+        }
         answer.map_err(Failure::into_error)
+    }
+
+    /// Where else to ask, once, after `asked` sent us away.
+    async fn redirected(
+        &self,
+        asked: &Arc<Shard>,
+        failure: &Failure,
+    ) -> Option<(Arc<Shard>, Asking)> {
+        match &self.0 {
+            Kind::One(_) => None,
+            Kind::Cluster(cluster) => cluster.redirected(asked, failure).await,
+        }
     }
 
     /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was. It may take
     /// `patience`, whatever the timeout of decisions is.
-    pub async fn eval(
+    pub async fn eval<R: ReplyValue>(
         &self,
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
         patience: Duration,
-    ) -> Result<(Arc<Shard>, Vec<i64>), CallError> {
-        self.eval_text(keys, text, arguments, patience).await
-    }
-
-    /// As [`eval`](Self::eval), of a script that answers with texts.
-    pub async fn eval_texts(
-        &self,
-        keys: &[Word],
-        text: &'static str,
-        arguments: &[Word],
-        patience: Duration,
-    ) -> Result<(Arc<Shard>, Vec<Vec<u8>>), CallError> {
-        self.eval_text(keys, text, arguments, patience).await
+    ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
+        let until = Instant::now() + patience;
+        let asked = self.eval_anywhere(keys, text, arguments, until, None);
+        // The patience is for both servers together.
+        let answer = tokio::time::timeout_at(until.into(), asked).await;
+        answer.unwrap_or(Err(CallError::Timeout))
     }
 
     /// Runs a script that changes something for an operator, as [`eval`](Self::eval) does. Its first argument is a deadline by the
@@ -229,22 +220,8 @@ impl Shards {
         }
     }
 
-    async fn eval_text<R: FromValue>(
-        &self,
-        keys: &[Word],
-        text: &'static str,
-        arguments: &[Word],
-        patience: Duration,
-    ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
-        let until = Instant::now() + patience;
-        let asked = self.eval_anywhere(keys, text, arguments, until, None);
-        // The patience is for both servers together.
-        let answer = tokio::time::timeout_at(until.into(), asked).await;
-        answer.unwrap_or(Err(CallError::Timeout))
-    }
-
     /// Runs a script where these keys are. With `is_sent`, the script gets a deadline, and the flag is set when the script is sent.
-    async fn eval_anywhere<R: FromValue>(
+    async fn eval_anywhere<R: ReplyValue>(
         &self,
         keys: &[Word],
         text: &'static str,
@@ -266,18 +243,16 @@ impl Shards {
                 arguments = Cow::Owned(with_deadline(Some(deadline), 0, &arguments));
                 is_sent.store(true, Ordering::Relaxed);
             }
-            let reply = client.run_within(left_until(until), &text, keys, &arguments, asking);
-            reply.await.map(|reply| (shard.clone(), reply))
+            let script = By::TextWithin(&text, left_until(until));
+            let reply = client.run(script, keys, &arguments, asking).await?;
+            Ok((shard, reply))
         };
-        let answer = match (run(shard.clone(), Asking::No).await, &self.0) {
-            (Err(failure), Kind::Cluster(cluster)) => {
-                match cluster.redirected(&shard, &failure).await {
-                    Some((shard, asking)) => run(shard, asking).await,
-                    None => Err(failure),
-                }
-            }
-            (answer, _) => answer,
-        };
+        let mut answer = run(shard.clone(), Asking::No).await;
+        if let Err(failure) = &answer
+            && let Some((shard, asking)) = self.redirected(&shard, failure).await
+        {
+            answer = run(shard, asking).await;
+        }
         answer.map_err(Failure::into_error)
     }
 
@@ -289,16 +264,13 @@ impl Shards {
         kept: Duration,
     ) -> Result<String, CallError> {
         let shard = self.of_key(key)?;
-        let answer = match (shard.client.set_once(key, value, kept).await, &self.0) {
-            // While the slot moves, its caller asks again.
-            (Err(failure @ Failure::Moved(_)), Kind::Cluster(cluster)) => {
-                match cluster.redirected(&shard, &failure).await {
-                    Some((shard, _)) => shard.client.set_once(key, value, kept).await,
-                    None => Err(failure),
-                }
-            }
-            (answer, _) => answer,
-        };
+        let mut answer = shard.client.set_once(key, value, kept).await;
+        // While the slot moves, its caller asks again.
+        if let Err(failure @ Failure::Moved(_)) = &answer
+            && let Some((shard, _)) = self.redirected(&shard, failure).await
+        {
+            answer = shard.client.set_once(key, value, kept).await;
+        }
         answer.map_err(Failure::into_error)
     }
 

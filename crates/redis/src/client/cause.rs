@@ -106,10 +106,11 @@ fn os_error(code: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::CONNECT;
     use crate::url::Target;
 
     fn shown(url: &str, kind: ErrorKind, details: &'static str) -> String {
-        let route = Route::to(Target::parse(url).unwrap());
+        let route = Route::to(Target::parse(url).unwrap(), None, CONNECT);
         cause(&Error::new(kind, details), &route, None).to_string()
     }
 

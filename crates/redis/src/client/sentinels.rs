@@ -17,7 +17,7 @@ use super::super::error::CallError;
 use super::super::route::Route;
 use super::super::settings::CONNECT;
 use super::super::url::{Address, Topology};
-use super::Connection;
+use super::Client;
 
 /// How often they are asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Sentinels {
     service: Arc<str>,
-    connections: Vec<(Address, Arc<Connection>)>,
+    connections: Vec<(Address, Arc<Client>)>,
 }
 
 impl Sentinels {
@@ -48,7 +48,7 @@ impl Sentinels {
                 timeout: CONNECT,
                 ..route.clone()
             };
-            let connection = Connection::start(route, Arc::new(Notify::new()));
+            let connection = Client::start(route, Arc::new(Notify::new()));
             (host.clone(), Arc::new(connection))
         };
         Some(Self {
@@ -90,20 +90,21 @@ impl Sentinels {
 
     /// Returns why no sentinel answers, by the first that has a cause.
     pub(super) fn cause(&self) -> Option<String> {
-        let causes = self.connections.iter().filter_map(|(host, connection)| {
-            let why = connection.fred().err()?;
-            Some(match why {
-                CallError::Unreachable(cause) => format!("no sentinel answers: {cause}"),
-                CallError::Disconnected => return None,
-                why => format!("no sentinel answers: {}:{}: {why}", host.host, host.port),
+        self.connections
+            .iter()
+            .find_map(|(host, connection)| match connection.fred().err()? {
+                CallError::Unreachable(cause) => Some(format!("no sentinel answers: {cause}")),
+                CallError::Disconnected => None,
+                why => Some(format!(
+                    "no sentinel answers: {}:{}: {why}",
+                    host.host, host.port
+                )),
             })
-        });
-        causes.into_iter().next()
     }
 }
 
 /// Who the primary is, by one sentinel's word.
-async fn primary(connection: Arc<Connection>, service: Arc<str>) -> Option<Address> {
+async fn primary(connection: Arc<Client>, service: Arc<str>) -> Option<Address> {
     let fred = connection.fred().ok()?;
     let command = CustomCommand::new_static("SENTINEL", None::<u16>, false);
     let words = vec!["GET-MASTER-ADDR-BY-NAME", &service];

@@ -1,0 +1,167 @@
+//! What is asked of one Redis server, and what its errors mean.
+
+use std::time::Duration;
+
+use fred::bytes_utils::Str;
+use fred::clients::Client as Fred;
+use fred::error::Error;
+use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
+use fred::types::config::Options;
+use fred::types::{CustomCommand, Expiration, FromValue, InfoKind, SetOptions, Value};
+use tidegate_core::Micros;
+
+use super::super::error::CallError;
+use super::super::failure::Failure;
+use super::super::settings::within;
+use super::super::word::Word;
+use super::Client;
+
+/// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    Yes,
+    No,
+}
+
+impl Client {
+    /// Runs a script by its name, or from its text. Its reply is a list of numbers, or of texts.
+    pub(crate) async fn run<R: FromValue>(
+        &self,
+        script: By<'_>,
+        keys: &[Word],
+        arguments: &[Word],
+        asking: Asking,
+    ) -> Result<Vec<R>, Failure> {
+        let fred = self.fred()?;
+        let (keys, arguments) = (in_fred(keys), in_fred(arguments));
+        // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
+        let options = match script {
+            By::Sha(sha) if asking == Asking::No => {
+                let reply = Box::pin(fred.evalsha(sha.as_fred(), keys, arguments));
+                return Ok(reply.await?);
+            }
+            By::Sha(_) | By::Text(_) => Options::default(),
+            By::TextWithin(_, patience) => within(patience),
+        };
+        let (command, words) = script.command(keys, arguments);
+        let reply = match asking {
+            // Not `eval`, which fred has without options.
+            Asking::No => Box::pin(fred.with_options(&options).custom(command, words)).await?,
+            Asking::Yes => Box::pin(run_asking(&fred, &options, command, words)).await?,
+        };
+        Ok(reply)
+    }
+
+    /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
+    pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
+        let fred = self.fred()?;
+        let error = |error| Failure::from(error).into_error();
+        let info: String = fred
+            .custom(command_named("CLUSTER"), vec!["INFO"])
+            .await
+            .map_err(error)?;
+        if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
+            return Err(CallError::refused(
+                "CLUSTERDOWN the node reports that the cluster is down",
+            ));
+        }
+        fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
+            .await
+            .map_err(error)
+    }
+
+    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    pub(crate) async fn set_once(
+        &self,
+        key: &str,
+        value: &str,
+        kept: Duration,
+    ) -> Result<String, Failure> {
+        let fred = self.fred()?;
+        let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+        let expiry = Some(Expiration::EX(seconds));
+        let set = fred.set(key, value, expiry, Some(SetOptions::NX), true);
+        let known: Option<String> = set.await?;
+        let Some(known) = known else {
+            return Ok(value.to_owned());
+        };
+        let _: () = fred.expire(key, seconds, None).await?;
+        Ok(known)
+    }
+
+    /// Returns the time by the server's clock.
+    pub(crate) async fn time(&self, patience: Duration) -> Result<Micros, Failure> {
+        let fred = self.fred()?.with_options(&within(patience));
+        let asked = fred.custom(command_named("TIME"), Vec::<Value>::new());
+        let reply: Vec<u64> = Box::pin(asked).await?;
+        match *reply.as_slice() {
+            [seconds, micros] => Ok(seconds.saturating_mul(1_000_000).saturating_add(micros)),
+            _ => Err(CallError::unknown_reply().into()),
+        }
+    }
+
+    /// What Redis says of its memory, what it has done, and what commands cost.
+    pub(crate) async fn info(&self) -> Result<String, CallError> {
+        let fred = self.fred()?;
+        let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
+        let (server, memory, stats, commands) = tokio::try_join!(
+            section(InfoKind::Server),
+            section(InfoKind::Memory),
+            section(InfoKind::Stats),
+            section(InfoKind::CommandStats),
+        )
+        .map_err(|error| Failure::from(error).into_error())?;
+        Ok([server, memory, stats, commands].join("\n"))
+    }
+}
+
+/// Runs a script on a node that does not own the slot yet.
+async fn run_asking<R: FromValue>(
+    fred: &Fred,
+    options: &Options,
+    command: CustomCommand,
+    words: Vec<Value>,
+) -> Result<Vec<R>, Error> {
+    // Both are written in one piece, so that ASKING speaks for this script and no other.
+    let both = fred.pipeline().with_options(options);
+    let _: () = both
+        .custom(command_named("ASKING"), Vec::<Value>::new())
+        .await?;
+    let _: () = both.custom(command, words).await?;
+    both.last().await
+}
+
+/// How a script is named to Redis.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    Sha(&'a Word),
+    Text(&'a Word),
+    /// With another timeout than that of decisions.
+    TextWithin(&'a Word, Duration),
+}
+
+impl By<'_> {
+    /// The command that runs the script, and its words.
+    fn command(self, keys: Vec<Str>, arguments: Vec<Str>) -> (CustomCommand, Vec<Value>) {
+        let (command, script) = match self {
+            Self::Sha(sha) => ("EVALSHA", sha),
+            Self::Text(text) | Self::TextWithin(text, _) => ("EVAL", text),
+        };
+        let mut words: Vec<Value> = vec![script.as_fred().into(), keys.len().to_string().into()];
+        words.extend(keys.into_iter().chain(arguments).map(Value::from));
+        (command_named(command), words)
+    }
+}
+
+fn in_fred(words: &[Word]) -> Vec<Str> {
+    words.iter().map(Word::as_fred).collect()
+}
+
+fn command_named(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, None::<u16>, false)
+}
+
+/// The SHA-1 by which Redis knows a script.
+pub(crate) fn sha1(text: &str) -> String {
+    fred::util::sha1_hash(text)
+}
