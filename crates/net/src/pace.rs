@@ -40,13 +40,6 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A transfer that has just begun.
-    pub const fn new() -> Self {
-        Self {
-            behind: Duration::ZERO,
-        }
-    }
-
     /// The gateway waited for the client for so long.
     pub fn waited(&mut self, waited: Duration) {
         self.behind = self.behind.saturating_add(waited);
@@ -79,11 +72,6 @@ impl Pace {
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// A timer without a deadline.
-    pub const fn new() -> Self {
-        Self(None)
-    }
-
     /// Ready when the deadline has come.
     pub fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let timer = self
