@@ -15,7 +15,7 @@ use crate::listeners::{LOCALHOST, TakenAddress, is_any, overlap, take};
 use crate::secret::{Secret, filled_in, short};
 use crate::shape::SingleOr;
 use crate::value::client::KeyHash;
-use crate::value::word::{choice, name};
+use crate::value::word::{choice, is_of_names, name};
 use crate::value::{Fault, Scalar, Value};
 
 /// An admin port that has settings.
@@ -49,7 +49,7 @@ name!(
     pub(crate) TokenName,
     "a token's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
-    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'),
+    is_of_names,
     shown: false
 );
 

@@ -16,6 +16,7 @@ use crate::limits::WrittenLimit;
 use crate::limits::cost::WrittenCost;
 use crate::shape::SingleOr;
 use crate::value::answers::StatusRange;
+use crate::value::number::object;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
@@ -68,9 +69,8 @@ impl Value for ActionWord {
         }
     }
 
-    fn schema() -> serde_json::Map<String, serde_json::Value> {
-        let words = serde_json::json!(["reject", "drop", "observe"]);
-        serde_json::Map::from_iter([("enum".to_owned(), words)])
+    fn schema() -> Map<String, serde_json::Value> {
+        object(json!({ "enum": ["reject", "drop", "observe"] }))
     }
 }
 
@@ -84,14 +84,11 @@ impl Value for Status {
     const ALLOWED: &'static str = "a status from 200 to 599, such as 401, or a class, such as 4xx";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let range = StatusRange::read(text)?;
-        (range.0 >= 200).then_some(Self(range)).ok_or(Fault::Form)
+        StatusRange::from(200, text).map(Self)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let status = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
-        let class = json!({ "type": "string", "pattern": "^[2-5](xx|[0-9]{2})$" });
-        Map::from_iter([("anyOf".to_owned(), json!([status, class]))])
+        StatusRange::schema_from(200, "[2-5]")
     }
 }
 

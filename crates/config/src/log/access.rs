@@ -39,7 +39,7 @@ pub(crate) struct AccessLog {
 bounded!(
     /// Lines per second.
     Refusals(u32),
-    (1..=1_000_000),
+    1..=1_000_000,
     "a number of lines",
     "a whole number from 1 to 1000000"
 );

@@ -28,7 +28,7 @@ pub(crate) struct Retries {
 bounded!(
     /// How often a request is sent once more.
     Attempts(u32),
-    (1..=5),
+    1..=5,
     "a number of retries",
     "a whole number from 1 to 5"
 );

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::yaml::{Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::{Map, json};
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{Limit, Mode, OnFailure, redis};
 
 use crate::check::Check;
 use crate::secret::filled_in;
 use crate::store::redis_tls::{RedisTls, redis_tls};
-use crate::value::number::{digits, whole};
+use crate::value::number::{object, whole, within};
 use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
@@ -115,15 +115,11 @@ impl Value for Gateways {
         if text == "auto" {
             return Ok(Self(None));
         }
-        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
-        number.map(|number| Self(Some(number))).ok_or(Fault::Form)
+        within(text, 1..=Self::MOST).map(|number| Self(Some(number)))
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        Map::from_iter([(
-            "anyOf".to_owned(),
-            serde_json::json!([{ "const": "auto" }, whole(1, Some(Self::MOST))]),
-        )])
+        object(json!({ "anyOf": [{ "const": "auto" }, whole(1, Some(Self::MOST))] }))
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::yaml::{Place, Problem};
 use http::{HeaderName, HeaderValue};
+use tidegate_net::path::decoded_part;
 use tidegate_telemetry::access_log::AccessLogSettings;
 
 use super::OtlpUrl;
@@ -177,29 +178,9 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         let (name, value) = pair.split_once('=')?;
         let name = name.trim();
         (!name.is_empty()).then_some(())?;
-        Some((name.to_owned(), unescaped(value.trim())?))
+        Some((name.to_owned(), decoded_part(value.trim())?))
     });
     pairs.collect()
-}
-
-/// Text without its `%XX` escapes.
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, behind @ ..] = rest {
-        rest = behind;
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let digits = rest
-            .get(..2)
-            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-        let digits = std::str::from_utf8(digits).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

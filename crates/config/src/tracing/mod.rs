@@ -6,7 +6,6 @@ use crate::yaml::Spanned;
 use http::{HeaderName, HeaderValue, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Map;
 use tidegate_telemetry::access_log::AccessLogSettings;
 use tidegate_telemetry::traces::TraceSettings;
 
@@ -17,7 +16,7 @@ use crate::log::access::Sample;
 use crate::shape::Named;
 use crate::value::header::HeaderText;
 use crate::value::net::http_url;
-use crate::value::number::{digits, whole};
+use crate::value::number::bounded;
 use crate::value::{Fault, Scalar, Value};
 
 /// Traces. What is not said here is taken from the `OTEL_*` variables of the environment, if they are set.
@@ -68,29 +67,13 @@ impl Value for OtlpUrl {
     }
 }
 
-/// How many requests are traced per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TracesPerSecond(pub(crate) u32);
-
-impl TracesPerSecond {
-    const MOST: u64 = 100_000;
-}
-
-impl Value for TracesPerSecond {
-    const NAME: &'static str = "TracesPerSecond";
-    const WHAT: &'static str = "a number of traces per second";
-    const ALLOWED: &'static str = "a whole number from 1 to 100000";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
-        let number = number.and_then(|number| u32::try_from(number).ok());
-        number.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        whole(1, Some(Self::MOST))
-    }
-}
+bounded!(
+    /// How many requests are traced per second.
+    TracesPerSecond(u32),
+    1..=100_000,
+    "a number of traces per second",
+    "a whole number from 1 to 100000"
+);
 
 /// Of requests for which no trusted peer has decided, in millionths.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use crate::yaml::{Problem, Spanned};
-use http::uri::{Authority, PathAndQuery};
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::Map;
 use tidegate_upstream::{EjectPlan, HealthPlan, HealthRequest, ServerPlan, Speaks};
 
 use crate::check::Check;
 use crate::shape::SingleOr;
 use crate::value::answers::StatusRange;
-use crate::value::net::{can_be_dialled, no_host};
-use crate::value::number::{Percent, bounded, object};
+use crate::value::net::host_value;
+use crate::value::number::{Percent, bounded};
 use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
@@ -75,7 +75,7 @@ name!(
 bounded!(
     /// The port of a health check.
     CheckPort(u16),
-    (1..=65_535),
+    1..=65_535,
     "a port",
     "a whole number from 1 to 65535"
 );
@@ -83,7 +83,7 @@ bounded!(
 bounded!(
     /// So many in a row.
     Times(u32),
-    (1..=1_000),
+    1..=1_000,
     "a number of times",
     "a whole number from 1 to 1000"
 );
@@ -112,13 +112,11 @@ impl Value for FailureStatus {
     const ALLOWED: &'static str = "a status from 400 to 599, such as 503, or a class, 4xx or 5xx";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let range = StatusRange::read(text)?;
-        (range.0 >= 400).then_some(Self(range)).ok_or(Fault::Form)
+        StatusRange::from(400, text).map(Self)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let status = json!({ "type": "integer", "minimum": 400, "maximum": 599 });
-        object(json!({ "anyOf": [status, { "type": "string", "pattern": "^[45](xx|[0-9]{2})$" }] }))
+        StatusRange::schema_from(400, "[45]")
     }
 }
 
@@ -169,11 +167,7 @@ impl Value for CheckHost {
     const ALLOWED: &'static str = "a host such as api.internal, with a port if need be";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let authority = text.parse::<Authority>().ok();
-        let authority = authority.filter(|it| can_be_dialled(it) && !it.as_str().contains('@'));
-        let authority = authority.ok_or_else(|| no_host(text))?;
-        let value = HeaderValue::from_str(authority.as_str());
-        value.map(Self).map_err(|_| Fault::Form)
+        host_value(text).map(Self)
     }
 }
 

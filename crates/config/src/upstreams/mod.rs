@@ -73,7 +73,7 @@ pub(crate) struct WeightedServer {
 bounded!(
     /// A server's share beside that of others.
     Weight(u32),
-    (1..=1_000),
+    1..=1_000,
     "a weight",
     "a whole number from 1 to 1000"
 );
@@ -81,7 +81,7 @@ bounded!(
 bounded!(
     /// How many requests may wait.
     Waiting(usize),
-    (0..=1_000_000),
+    0..=1_000_000,
     "a number of requests",
     "a whole number from 0 to 1000000"
 );

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
-use crate::values::value::number::{digits, object};
+use crate::values::value::number::{object, pattern, whole, within};
 use crate::values::value::{Fault, Value};
 
 /// Which headers tell of limits, in a word.
@@ -58,20 +58,37 @@ impl Value for RejectStatus {
     const ALLOWED: &'static str = "a whole number from 400 to 599, such as 429 or 503";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let status = text.parse::<StatusCode>().ok();
-        let status = status.filter(|status| status.is_client_error() || status.is_server_error());
-        status.map(Self).ok_or(Fault::Form)
+        let status = StatusCode::from_u16(within(text, 400..=599)?);
+        status.map(Self).map_err(|_| Fault::Form)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let schema = json!({ "type": "integer", "minimum": 400, "maximum": 599 });
-        schema.as_object().cloned().unwrap_or_default()
+        whole(400, Some(599))
     }
 }
 
 /// A status, or all of a class; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StatusRange(pub(crate) u16, pub u16);
+pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);
+
+impl StatusRange {
+    /// Reads a range of statuses from `least` up to 599.
+    pub(crate) fn from(least: u16, text: &str) -> Result<Self, Fault> {
+        let range = match text.strip_suffix("xx") {
+            Some(class) => {
+                within(class, 1..=5).map(|class: u16| Self(100 * class, 100 * class + 99))
+            }
+            None => within(text, 100..=599).map(|status| Self(status, status)),
+        };
+        range.and_then(|range| (range.0 >= least).then_some(range).ok_or(Fault::Form))
+    }
+
+    /// Returns the schema of such a range; `classes` are the first digits of statuses, as an expression.
+    pub(crate) fn schema_from(least: u16, classes: &str) -> Map<String, serde_json::Value> {
+        let class = pattern(&format!("^{classes}(xx|[0-9]{{2}})$"));
+        object(json!({ "anyOf": [whole(least.into(), Some(599)), class] }))
+    }
+}
 
 impl Value for StatusRange {
     const NAME: &'static str = "StatusRange";
@@ -79,24 +96,11 @@ impl Value for StatusRange {
     const ALLOWED: &'static str = "a status from 100 to 599, such as 404, or a class, such as 5xx";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        if let Some(class) = text.strip_suffix("xx").and_then(digits) {
-            let class = u16::try_from(class)
-                .ok()
-                .filter(|class| (1..=5).contains(class));
-            return class
-                .map(|class| Self(100 * class, 100 * class + 99))
-                .ok_or(Fault::Form);
-        }
-        let status = digits(text).and_then(|status| u16::try_from(status).ok());
-        let status = status.filter(|status| (100..=599).contains(status));
-        status.map(|status| Self(status, status)).ok_or(Fault::Form)
+        Self::from(100, text)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let status = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
-        object(
-            json!({ "anyOf": [status, { "type": "string", "pattern": "^[1-5](xx|[0-9]{2})$" }] }),
-        )
+        Self::schema_from(100, "[1-5]")
     }
 }
 

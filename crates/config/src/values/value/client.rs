@@ -7,24 +7,16 @@ use tidegate_identity::{CertificateName, ListedClient};
 
 use crate::values::value::net::Network;
 use crate::values::value::number::pattern;
-use crate::values::value::word::{choice, name, name_of};
+use crate::values::value::word::{choice, is_of_names, name};
 use crate::values::value::{Fault, Value};
 
-/// The name of a claim in a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ClaimName(pub(crate) String);
-
-impl Value for ClaimName {
-    const NAME: &'static str = "ClaimName";
-    const WHAT: &'static str = "the name of a claim";
-    const ALLOWED: &'static str =
-        "1 to 128 characters without blanks, such as tenant; a dot leads into an object: org.id";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let is_good = |c: char| !c.is_whitespace() && !c.is_control();
-        name_of(text, is_good).map(Self)
-    }
-}
+name!(
+    /// The name of a claim in a token.
+    pub(crate) ClaimName,
+    "the name of a claim",
+    "1 to 128 characters without blanks, such as tenant; a dot leads into an object: org.id",
+    |c| !c.is_whitespace() && !c.is_control()
+);
 
 name!(
     /// The name of an API key, which is what its client is called. Not shown: it may be the key, by mistake.
@@ -40,7 +32,7 @@ name!(
     pub(crate) PlanName,
     "a plan's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
-    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'),
+    is_of_names,
     shown: false
 );
 
@@ -127,28 +119,26 @@ impl Value for ListedText {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
-        if let Some(name) = text.strip_prefix("api_key:") {
-            let KeyName(name) = KeyName::read(name)?;
-            return Ok(Self(ListedClient::ApiKey(name.into())));
-        }
-        let is_good = |name: &&str| !name.is_empty() && !name.contains(char::is_control);
-        if let Some(id) = text.strip_prefix("user_id:") {
-            let id = Some(id).filter(is_good).ok_or(Fault::Form)?;
-            return Ok(Self(ListedClient::UserId(id.into())));
-        }
-        if let Some(name) = text.strip_prefix("client_cert:") {
-            let name = Some(name).filter(is_good).ok_or(Fault::Form)?;
-            return Ok(Self(ListedClient::Certificate(name.into())));
-        }
-        if text.starts_with("ip:") {
-            return Err(Fault::Because("an address stands here without `ip:`"));
-        }
-        let network = Network::read(text).map_err(|fault| match fault {
-            Fault::Quoting(_) => {
-                Fault::Because("this may mean a network or one address: write one of them")
+        let named = |name: &str| match name.is_empty() || name.contains(char::is_control) {
+            true => Err(Fault::Form),
+            false => Ok(name.into()),
+        };
+        let client = match text.split_once(':') {
+            Some(("api_key", name)) => ListedClient::ApiKey(KeyName::read(name)?.0.into()),
+            Some(("user_id", id)) => ListedClient::UserId(named(id)?),
+            Some(("client_cert", name)) => ListedClient::Certificate(named(name)?),
+            Some(("ip", _)) => {
+                return Err(Fault::Because("an address stands here without `ip:`"));
             }
-            other => other,
-        });
-        network.map(|Network(network)| Self(ListedClient::Network(network)))
+            _ => match Network::read(text) {
+                Ok(Network(network)) => ListedClient::Network(network),
+                Err(Fault::Quoting(_)) => {
+                    let reason = "this may mean a network or one address: write one of them";
+                    return Err(Fault::Because(reason));
+                }
+                Err(other) => return Err(other),
+            },
+        };
+        Ok(Self(client))
     }
 }

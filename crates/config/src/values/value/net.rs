@@ -5,11 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use http::uri::{Authority, Scheme};
 use http::{HeaderName, HeaderValue, Uri};
 use ipnet::{IpNet, Ipv4Net};
-use serde_json::Map;
 use tidegate_net::host::{HostPattern, host_of};
 
-use crate::values::value::number::{digits, whole};
-use crate::values::value::word::name_of;
+use crate::values::value::number::bounded;
+use crate::values::value::word::name;
 use crate::values::value::{Fault, Value};
 
 impl Value for SocketAddr {
@@ -59,19 +58,13 @@ pub(crate) fn no_host(text: &str) -> Fault {
     }
 }
 
-/// The name of a parameter of a query, as it reads without escapes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ParameterName(pub(crate) String);
-
-impl Value for ParameterName {
-    const NAME: &'static str = "ParameterName";
-    const WHAT: &'static str = "the name of a parameter";
-    const ALLOWED: &'static str = "1 to 128 characters, without control characters";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        name_of(text, |c| !c.is_control()).map(Self)
-    }
-}
+name!(
+    /// The name of a parameter of a query, as it reads without escapes.
+    pub(crate) ParameterName,
+    "the name of a parameter",
+    "1 to 128 characters, without control characters",
+    |c| !c.is_control()
+);
 
 /// The value of a parameter of a query, as it reads without escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,16 +102,22 @@ impl Value for UpstreamHost {
 
     fn read(text: &str) -> Result<Self, Fault> {
         match text {
-            "keep" => return Ok(Self::Keep),
-            "upstream" => return Ok(Self::Upstream),
-            _ => {}
+            "keep" => Ok(Self::Keep),
+            "upstream" => Ok(Self::Upstream),
+            host => host_value(host).map(Self::Fixed),
         }
-        let authority = text.parse::<Authority>().ok();
-        let authority = authority.filter(can_be_dialled);
-        let authority = authority.ok_or_else(|| no_host(text))?;
-        let value = HeaderValue::from_str(authority.as_str());
-        value.map(Self::Fixed).map_err(|_| Fault::Form)
     }
+}
+
+/// Reads a host, perhaps with a port, as the value of a header.
+///
+/// # Errors
+///
+/// The text is no host that can be dialled.
+pub(crate) fn host_value(text: &str) -> Result<HeaderValue, Fault> {
+    let authority = text.parse::<Authority>().ok().filter(can_be_dialled);
+    let authority = authority.ok_or_else(|| no_host(text))?;
+    HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Form)
 }
 
 /// Whether this is a host with a port that can be, or with none.
@@ -212,22 +211,10 @@ fn ipv4(network: IpNet) -> IpNet {
     folded.map_or(network, IpNet::V4)
 }
 
-/// How many bits of an IPv6 address are one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PrefixLength(pub(crate) u8);
-
-impl Value for PrefixLength {
-    const NAME: &'static str = "PrefixLength";
-    const WHAT: &'static str = "a prefix length";
-    const ALLOWED: &'static str = "a whole number of bits from 1 to 128";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let number = digits(text).and_then(|number| u8::try_from(number).ok());
-        let number = number.filter(|number| (1..=128).contains(number));
-        number.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        whole(1, Some(128))
-    }
-}
+bounded!(
+    /// How many bits of an IPv6 address are one client.
+    PrefixLength(u8),
+    1..=128,
+    "a prefix length",
+    "a whole number of bits from 1 to 128"
+);

@@ -1,5 +1,6 @@
 //! Values that are numbers: counts, durations, rates, and yes or no.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::{Map, json};
@@ -25,29 +26,36 @@ impl Value for Count {
     }
 }
 
-/// How many connections may be open at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Connections(pub(crate) usize);
+/// Declares a whole number within bounds.
+macro_rules! bounded {
+    ($(#[$doc:meta])* $type:ident($number:ty), $least:literal..=$most:literal, $what:literal, $allowed:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) struct $type(pub(crate) $number);
 
-impl Connections {
-    const MOST: u64 = 1_000_000;
+        impl $crate::values::value::Value for $type {
+            const NAME: &'static str = stringify!($type);
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = $allowed;
+
+            fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
+                $crate::values::value::number::within(text, $least..=$most).map(Self)
+            }
+
+            fn schema() -> serde_json::Map<String, serde_json::Value> {
+                $crate::values::value::number::whole($least, Some($most))
+            }
+        }
+    };
 }
 
-impl Value for Connections {
-    const NAME: &'static str = "Connections";
-    const WHAT: &'static str = "a number of connections";
-    const ALLOWED: &'static str = "a whole number from 1 to 1000000";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
-        let number = number.and_then(|number| usize::try_from(number).ok());
-        number.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        whole(1, Some(Self::MOST))
-    }
-}
+bounded!(
+    /// How many connections may be open at once.
+    Connections(usize),
+    1..=1_000_000,
+    "a number of connections",
+    "a whole number from 1 to 1000000"
+);
 
 impl Value for bool {
     const NAME: &'static str = "Boolean";
@@ -128,6 +136,17 @@ pub(crate) fn digits(text: &str) -> Option<u64> {
     (is_number && !has_leading_zero).then(|| text.parse().unwrap_or(u64::MAX))
 }
 
+/// Reads a whole number within a range.
+///
+/// # Errors
+///
+/// The text is no such number.
+pub(crate) fn within<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, Fault> {
+    let number = digits(text).filter(|number| range.contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or(Fault::Form)
+}
+
 fn millis(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, name) = text.split_at(split);
@@ -166,31 +185,6 @@ pub(crate) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value
     }
 }
 
-/// Declares a whole number within bounds.
-macro_rules! bounded {
-    ($(#[$doc:meta])* $type:ident($number:ty), $range:expr, $what:literal, $allowed:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) struct $type(pub(crate) $number);
-
-        impl $crate::values::value::Value for $type {
-            const NAME: &'static str = stringify!($type);
-            const WHAT: &'static str = $what;
-            const ALLOWED: &'static str = $allowed;
-
-            fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
-                let number = $crate::values::value::number::digits(text).filter(|number| $range.contains(number));
-                let number = number.and_then(|number| number.try_into().ok());
-                number.map(Self).ok_or($crate::values::value::Fault::Form)
-            }
-
-            fn schema() -> serde_json::Map<String, serde_json::Value> {
-                $crate::values::value::number::whole(*$range.start(), Some(*$range.end()))
-            }
-        }
-    };
-}
-
 /// A share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Percent(pub(crate) u32);
@@ -201,10 +195,8 @@ impl Value for Percent {
     const ALLOWED: &'static str = "a whole number of percent from 1% to 100%";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let number = text.strip_suffix('%').and_then(digits);
-        let number = number.filter(|number| (1..=100).contains(number));
-        let number = number.and_then(|number| number.try_into().ok());
-        number.map(Self).ok_or(Fault::Form)
+        let number = text.strip_suffix('%').ok_or(Fault::Form)?;
+        within(number, 1..=100).map(Self)
     }
 
     fn schema() -> Map<String, serde_json::Value> {

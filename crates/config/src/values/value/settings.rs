@@ -38,38 +38,19 @@ impl Value for AccessField {
     }
 }
 
-impl Value for RequestOutcome {
-    const NAME: &'static str = "Outcome";
-    const WHAT: &'static str = "an outcome of a request";
-    const ALLOWED: &'static str = "one of a few words";
+choice!(
+    RequestOutcome,
+    "Outcome",
+    "an outcome of a request",
+    Self::ALL.map(|outcome| (outcome.label(), outcome))
+);
 
-    fn read(text: &str) -> Result<Self, Fault> {
-        let found = Self::ALL.into_iter().find(|it| it.label() == text);
-        found.ok_or(Fault::Form)
-    }
-
-    fn words() -> impl Iterator<Item = &'static str> {
-        Self::ALL.into_iter().map(Self::label)
-    }
-}
-
-impl Value for Reset {
-    const NAME: &'static str = "Reset";
-    const WHAT: &'static str = "a way to write a reset";
-    const ALLOWED: &'static str = "one of a few words";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        match text {
-            "epoch" => Ok(Self::Epoch),
-            "delta" => Ok(Self::Delta),
-            _ => Err(Fault::Form),
-        }
-    }
-
-    fn words() -> impl Iterator<Item = &'static str> {
-        ["epoch", "delta"].into_iter()
-    }
-}
+choice!(
+    Reset,
+    "Reset",
+    "a way to write a reset",
+    [("epoch", Self::Epoch), ("delta", Self::Delta)]
+);
 
 choice!(
     OnFailure,

@@ -63,20 +63,18 @@ pub(crate) fn name_of(text: &str, is_good: fn(char) -> bool) -> Result<String, F
     good.then(|| text.to_owned()).ok_or(Fault::Form)
 }
 
-/// The name of a limit, a plan or an upstream. A limit's becomes a part of its keys in Redis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LimitName(pub(crate) String);
-
-impl Value for LimitName {
-    const NAME: &'static str = "LimitName";
-    const WHAT: &'static str = "a name";
-    const ALLOWED: &'static str = "letters, digits, `.`, `_` and `-`; 128 at most";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        name_of(text, is_good).map(Self)
-    }
+/// Returns whether a name of letters, digits and a few signs may have this character.
+pub(crate) const fn is_of_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
+
+name!(
+    /// The name of a limit, a plan or an upstream. A limit's becomes a part of its keys in Redis.
+    pub(crate) LimitName,
+    "a name",
+    "letters, digits, `.`, `_` and `-`; 128 at most",
+    is_of_names
+);
 
 /// A file, found from the configuration's own folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
