@@ -156,7 +156,7 @@ pub fn load_keys(
     // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = yaml::read(&source, |_, _| None).map_err(|problem| {
-        let problem = Problem::new(problem.place(), "this is not a list of keys");
+        let problem = Problem::new(problem.place, "this is not a list of keys");
         let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
         source.refuse(vec![problem.note(form)])
     })?;

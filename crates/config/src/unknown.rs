@@ -8,7 +8,7 @@ use crate::hints;
 /// Returns the mistake at which reading stopped. If that is an unknown key, all others are added.
 pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
     let mut problems = unknown_keys(source);
-    let start = |problem: &Problem| problem.place().map(|place| (place.line, place.column));
+    let start = |problem: &Problem| problem.place.map(|place| (place.line, place.column));
     let all = problems.len();
     problems.retain(|problem| start(problem) != start(&first));
     // Keys that are indented wrongly are unknown, too, because of another mistake.
@@ -110,7 +110,7 @@ mod tests {
     fn unknown(text: &str) -> Vec<(usize, usize)> {
         let source = Source::new("gateway.yaml", text);
         let problems = unknown_keys(&source);
-        let places = problems.iter().filter_map(Problem::place);
+        let places = problems.iter().filter_map(|problem| problem.place);
         places.map(|place| (place.line, place.column)).collect()
     }
 

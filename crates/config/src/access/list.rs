@@ -126,12 +126,8 @@ pub(crate) fn client_list(
             "clients behind a trusted proxy have addresses of their own, and get 403: list these, or trust the proxies alone",
         ));
     }
-    let name = check.source.name();
-    let entries = entries.into_iter().map(|(client, place)| {
-        let place = place.map_or_else(|| name.to_owned(), |place| check.source.at(place));
-        (client, Arc::from(place))
-    });
-    ClientList::new(entries)
+    let entries = entries.into_iter();
+    ClientList::new(entries.map(|(client, place)| (client, check.source.at(place).into())))
 }
 
 /// Reads the entries of a list, each of which must be there once.
@@ -210,11 +206,8 @@ fn spelt(
 
 /// Refuses an entry that stands somewhere else as well.
 pub(crate) fn twice(check: &mut Check<'_>, place: Option<Place>, first: Option<Place>) {
-    let mut problem = Problem::new(place, "the same entry is here twice");
-    if let Some(first) = first {
-        problem = problem.note(format!("the first is at {}", check.source.at(first)));
-    }
-    check.refuse(problem);
+    let problem = Problem::new(place, "the same entry is here twice");
+    check.refuse(problem.first_at(check.source, first));
 }
 
 /// Whether an entry may be an API key in the wrong place. Networks, and clients, are told by a `.`, `:` or `/`.

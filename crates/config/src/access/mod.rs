@@ -92,9 +92,7 @@ fn allow_list(
         check.refuse(problem.note("every client would get 403; without `allow` none does"));
     }
     let list = client_list(check, Some(&written.value), known, Purpose::Allow);
-    let name = check.source.name().to_owned();
-    let place = written.place.map_or(name, |place| check.source.at(place));
-    AllowList::new(list, place)
+    AllowList::new(list, check.source.at(written.place))
 }
 
 /// Reads what a limit says of callers.

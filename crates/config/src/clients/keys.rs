@@ -132,8 +132,7 @@ pub(crate) fn listed_keys<'f>(
             && let Some(first) = seen.hashes.insert(hash.0, key.hash.place)
         {
             let problem = Problem::new(key.hash.place, "this key is listed twice");
-            let problem = first_at(check, problem, first);
-            check.refuse(problem);
+            check.refuse(problem.first_at(check.source, first));
         }
         if let (Some(name), Some(hash)) = (name, hash) {
             keys.push(ListedKey {
@@ -231,26 +230,17 @@ fn one_client(
     };
     if client.plan.as_ref() != plan {
         let problem = Problem::new(place, "two keys of one name have different plans");
-        let problem = first_at(check, problem, client.place);
+        let problem = problem.first_at(check.source, client.place);
         check.refuse(problem.note("a client has one plan, whichever of its keys it shows"));
     }
     match client.unending {
         Some(first) if !expires => {
             let problem = Problem::new(place, "two keys of one name never expire");
             let note = "give the old key of a client an `expires`, or another client another name";
-            let problem = first_at(check, problem, first);
-            check.refuse(problem.note(note));
+            check.refuse(problem.first_at(check.source, first).note(note));
         }
         None if !expires => client.unending = Some(place),
         Some(_) | None => {}
-    }
-}
-
-/// Adds where the first one is.
-fn first_at(check: &Check<'_>, problem: Problem, first: Option<Place>) -> Problem {
-    match first {
-        Some(first) => problem.note(format!("the first is at {}", check.source.at(first))),
-        None => problem,
     }
 }
 

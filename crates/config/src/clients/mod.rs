@@ -269,7 +269,7 @@ fn unreached_source(
     address: Option<Place>,
 ) {
     let mut problem = Problem::new(source.place, "this source is never used");
-    if let Some(address) = address {
+    if address.is_some() {
         let at = check.source.at(address);
         problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
     }

@@ -247,7 +247,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         overrides_file: overrides_file.clone(),
     };
     Some(Plan {
-        version: version(check.source.text()),
+        version: version(check.source.text),
         fixed,
         listen,
         admin,

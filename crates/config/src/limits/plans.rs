@@ -260,8 +260,8 @@ pub(crate) fn plan_quota(
     let mut problem = problem.note("a limit has one algorithm and window under all plans");
     let mut limits = limits.into_iter().flat_map(|limits| &limits.0);
     let itself = limits.find(|(limit, _)| limit.raw == name.raw);
-    if let Some(place) = itself.and_then(|(limit, _)| limit.place) {
-        let at = check.source.at(place);
+    if let Some((limit, _)) = itself {
+        let at = check.source.at(limit.place);
         problem = problem.note(format!("the limit itself is at {at}"));
     }
     check.refuse(problem);

@@ -144,15 +144,15 @@ pub(crate) fn take(
 ) {
     let same = |(other, _): &&TakenAddress| overlap(*other, address);
     if let Some((other, first)) = taken.iter().find(same) {
-        let whose = match first {
-            Some(first) => format!("the first is at {}", check.source.at(*first)),
-            None => "it is what `listen` is by default".into(),
-        };
         let message = match *other == address {
             true => "this address is used twice".to_owned(),
             false => format!("this address and {other} have the same port"),
         };
-        check.refuse(Problem::new(place, message).note(whose));
+        let problem = Problem::new(place, message);
+        check.refuse(match first {
+            Some(_) => problem.first_at(check.source, *first),
+            None => problem.note("it is what `listen` is by default"),
+        });
     }
     taken.push((address, place));
 }

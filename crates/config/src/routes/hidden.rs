@@ -33,13 +33,13 @@ fn never_reached(
     other_place: Option<Place>,
 ) {
     let message = format!("the route `{}` is never reached", route.name);
-    let whose = match other_place {
-        Some(place) => format!("`{}`, at {},", other.name, check.source.at(place)),
-        None => format!("`{}`", other.name),
-    };
+    let at = check.source.at(other_place);
     check.refuse(
         Problem::new(place, message)
-            .note(format!("{whose} matches all of its requests first"))
+            .note(format!(
+                "`{}`, at {at}, matches all of its requests first",
+                other.name
+            ))
             .note("put the narrower route before the wider one"),
     );
 }

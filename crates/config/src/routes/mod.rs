@@ -365,10 +365,7 @@ fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, named: La
     if !is_unique && !first.is_unique {
         return;
     }
-    let mut problem = Problem::new(place, message);
-    if let Some(first) = first.place {
-        problem = problem.note(format!("the first is at {}", check.source.at(first)));
-    }
+    let problem = Problem::new(place, message).first_at(check.source, first.place);
     check.refuse(problem.note("give each a `name` of its own"));
 }
 

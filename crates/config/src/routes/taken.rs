@@ -26,11 +26,8 @@ pub(crate) fn taken(
             methods.join(", "),
             route.name
         );
-        let at = match place {
-            Some(place) => format!(" ({})", check.source.at(place)),
-            None => String::new(),
-        };
-        let note = format!("put `{}`{at} first: the first match wins", route.name);
+        let at = check.source.at(place);
+        let note = format!("put `{}` ({at}) first: the first match wins", route.name);
         check.warn(Problem::new(*taker_place, message).note(note));
         return;
     }

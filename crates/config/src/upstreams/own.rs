@@ -58,7 +58,7 @@ pub(crate) fn elsewhere(
         return;
     };
     let at = match own.place {
-        Some(place) => check.source.at(place),
+        Some(_) => check.source.at(own.place),
         None => "by default".to_owned(),
     };
     let (what, note) = match own.is_admin {

@@ -130,7 +130,7 @@ impl Check<'_> {
     /// Returns the path of a file that the gateway writes. It starts at the folder of the configuration.
     pub(crate) fn path(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
         let FilePath(path) = self.read(scalar)?;
-        let folder = Path::new(self.source.name())
+        let folder = Path::new(self.source.name)
             .parent()
             .unwrap_or(Path::new(""));
         Some(folder.join(path))

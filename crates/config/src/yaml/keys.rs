@@ -1,9 +1,8 @@
 //! The keys of a text with their places, whatever a type would allow.
 
-use std::fmt;
+use serde::de::{Deserialize, Deserializer};
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-
+use crate::yaml::shape::{BlockOr, ScalarOr, entries};
 use crate::yaml::spanned::Spanned;
 
 /// A value, as far as it has keys.
@@ -19,58 +18,19 @@ pub(crate) enum Keys {
     Nothing,
 }
 
+/// Keys with values.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Entries(#[serde(deserialize_with = "entries")] Vec<(Spanned<String>, Keys)>);
+
 impl<'de> Deserialize<'de> for Keys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-
-        impl<'de> Visitor<'de> for Any {
-            type Value = Keys;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Keys, E> {
-                Ok(Keys::Single)
-            }
-
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Keys, E> {
-                Ok(Keys::Single)
-            }
-
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Keys, E> {
-                Ok(Keys::Single)
-            }
-
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Keys, E> {
-                Ok(Keys::Single)
-            }
-
-            fn visit_str<E: Error>(self, _: &str) -> Result<Keys, E> {
-                Ok(Keys::Single)
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Keys, E> {
-                Ok(Keys::Nothing)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Keys, A::Error> {
-                let mut elements = Vec::new();
-                while let Some(element) = list.next_element()? {
-                    elements.push(element);
-                }
-                Ok(Keys::List(elements))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Keys::Map(entries))
-            }
-        }
-
-        deserializer.deserialize_any(Any)
+        let value = Option::<ScalarOr<BlockOr<Entries, Self>>>::deserialize(deserializer)?;
+        Ok(match value {
+            None => Self::Nothing,
+            Some(ScalarOr::Single(_)) => Self::Single,
+            Some(ScalarOr::Block(BlockOr::List(elements))) => Self::List(elements),
+            Some(ScalarOr::Block(BlockOr::Block(Entries(entries)))) => Self::Map(entries),
+        })
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     source: &Source<'_>,
     hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
 ) -> Result<T, Problem> {
-    serde_saphyr::from_str_with_options(source.text(), options()).map_err(|error| {
+    serde_saphyr::from_str_with_options(source.text, options()).map_err(|error| {
         let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
         match unknown_field(&error).and_then(|(key, allowed)| hint(key, allowed)) {
             Some(note) => found.meaning(note),
@@ -57,7 +57,7 @@ pub(crate) fn unknown_key(
 fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     // A text that is secret is not quoted.
     let place = error.location().and_then(Place::of);
-    let place = place.filter(|_| !source.is_secret())?;
+    let place = place.filter(|_| !source.is_secret)?;
     let address = indent::bare_address(place, source);
     address.or_else(|| match error {
         Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => hidden(error, source),
@@ -124,10 +124,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 true => Problem::new(place, format!("the key `{key}` is here twice")),
                 false => Problem::new(place, "this key is here twice").without_line(),
             };
-            match place.and_then(|place| first(key, place, source)) {
-                Some(first) => problem.note(format!("the first is at {}", source.at(first))),
-                None => problem,
-            }
+            problem.first_at(source, place.and_then(|place| first(key, place, source)))
         }
         Error::Unexpected { expected, .. } => {
             let expected = match *expected {

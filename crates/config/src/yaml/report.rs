@@ -4,6 +4,7 @@ mod outcome;
 mod secrets;
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 pub use outcome::{ConfigError, Warning};
@@ -59,7 +60,8 @@ impl Place {
 /// One thing that is wrong, or looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    place: Option<Place>,
+    /// Where it is, if that is known.
+    pub(crate) place: Option<Place>,
     message: String,
     notes: Vec<String>,
     hides_line: bool,
@@ -74,11 +76,6 @@ impl Problem {
             notes: Vec::new(),
             hides_line: false,
         }
-    }
-
-    /// Where it is, if that is known.
-    pub(crate) const fn place(&self) -> Option<Place> {
-        self.place
     }
 
     /// Adds what is allowed, where else to look, or what to do.
@@ -132,6 +129,14 @@ impl Problem {
         self.note(note)
     }
 
+    /// Adds where the first one of two is, if that is known.
+    pub(crate) fn first_at(self, source: &Source<'_>, first: Option<Place>) -> Self {
+        match first {
+            Some(_) => self.note(format!("the first is at {}", source.at(first))),
+            None => self,
+        }
+    }
+
     /// Adds which names are allowed, and which of them was probably meant.
     pub(crate) fn choices(
         self,
@@ -159,11 +164,14 @@ impl Problem {
 /// A configuration's text and what it is called.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
-    // Whether no text may be shown.
-    is_secret: bool,
-    lines: Vec<&'a str>,
+    /// What messages call it: the file's path.
+    pub(crate) name: &'a str,
+    /// The whole text.
+    pub(crate) text: &'a str,
+    /// Whether no text may be shown.
+    pub(crate) is_secret: bool,
+    /// The lines of the text.
+    pub(crate) lines: Vec<&'a str>,
     /// Whether each line may be shown; made when the first one is to be shown.
     shown: OnceCell<Vec<bool>>,
 }
@@ -188,34 +196,18 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The whole text.
-    pub(crate) const fn text(&self) -> &'a str {
-        self.text
-    }
-
     /// A line by its number, from 1; empty if there is none.
     pub(crate) fn line(&self, number: usize) -> &'a str {
         let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
         line.copied().unwrap_or_default()
     }
 
-    /// Whether no text may be shown.
-    pub(crate) const fn is_secret(&self) -> bool {
-        self.is_secret
-    }
-
-    pub(crate) const fn line_count(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// What messages call it: the file's path.
-    pub(crate) const fn name(&self) -> &'a str {
-        self.name
-    }
-
-    /// `file:line:column`.
-    pub(crate) fn at(&self, place: Place) -> String {
-        format!("{}:{}:{}", self.name, place.line, place.column)
+    /// Returns `file:line:column`, or `file` without a place.
+    pub(crate) fn at(&self, place: Option<Place>) -> String {
+        match place {
+            Some(place) => format!("{}:{}:{}", self.name, place.line, place.column),
+            None => self.name.to_owned(),
+        }
     }
 
     /// All problems as one error, in the order of the file.
@@ -230,13 +222,16 @@ impl<'a> Source<'a> {
         if more > 0 {
             let _ = write!(text, "\n\nand {more} more");
         }
-        ConfigError::new(text)
+        ConfigError {
+            text,
+            files: BTreeSet::new(),
+        }
     }
 
     /// All warnings, in the order of the file.
     pub(crate) fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
         problems.sort_by_key(|problem| problem.place);
-        let tell = |problem| Warning::new(self.tell("warning", problem));
+        let tell = |problem| Warning(self.tell("warning", problem));
         problems.iter().map(tell).collect()
     }
 
@@ -244,10 +239,7 @@ impl<'a> Source<'a> {
     fn tell(&self, kind: &str, problem: &Problem) -> String {
         let message = without_users(&problem.message);
         let mut gutter = String::new();
-        let mut text = match problem.place {
-            Some(place) => format!("{kind}: {}: {message}", self.at(place)),
-            None => format!("{kind}: {}: {message}", self.name),
-        };
+        let mut text = format!("{kind}: {}: {message}", self.at(problem.place));
         if let Some(place) = problem.place.filter(|place| self.shows(*place, problem)) {
             let number = place.line.to_string();
             gutter = " ".repeat(number.len());

@@ -67,7 +67,7 @@ fn below<'s, 'a>(
     source: &'s Source<'a>,
     number: usize,
 ) -> impl Iterator<Item = Line<'a>> + use<'s, 'a> {
-    (number + 1..=source.line_count()).filter_map(|number| Line::of(source, number))
+    (number + 1..=source.lines.len()).filter_map(|number| Line::of(source, number))
 }
 
 /// The key that a block map lacks, if it is below the map's keys with too few spaces before it.

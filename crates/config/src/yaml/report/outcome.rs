@@ -8,17 +8,11 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
-    text: String,
-    files: BTreeSet<PathBuf>,
+    pub(super) text: String,
+    pub(super) files: BTreeSet<PathBuf>,
 }
 
 impl ConfigError {
-    /// An error with this text.
-    pub(super) const fn new(text: String) -> Self {
-        let files = BTreeSet::new();
-        Self { text, files }
-    }
-
     /// Adds the files that the configuration names for reading.
     pub fn naming(self, files: BTreeSet<PathBuf>) -> Self {
         Self { files, ..self }
@@ -37,7 +31,7 @@ impl ConfigError {
 
 /// A doubt about a configuration that would start: the whole text, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning(String);
+pub struct Warning(pub(super) String);
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,11 +40,6 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
-    /// A warning with this text.
-    pub(super) const fn new(text: String) -> Self {
-        Self(text)
-    }
-
     /// Returns the warning and its notes without the excerpt, for a line of a log.
     pub fn in_one_line(&self) -> String {
         one_line(&self.0, "warning: ")
