@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::yaml::{Place, Problem, Spanned};
+use crate::yaml::{Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_identity::api_keys;
@@ -50,7 +50,7 @@ name!(
     "a token's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
     is_of_names,
-    shown: false
+    const SHOWN: bool = false;
 );
 
 /// What a token of the admin port may do.
@@ -127,19 +127,16 @@ pub(crate) fn admin(
     };
     let written_token = block.and_then(|admin| admin.token.as_ref());
     let token = check.read_some(written_token).and_then(|token| token.0);
-    if let Some(token) = &token {
-        short(
-            check,
-            "token",
-            token,
-            written_token.and_then(|scalar| scalar.place),
-        );
-    }
     let written = block.and_then(|admin| admin.tokens.as_deref());
     let mut tokens = tokens(check, written.unwrap_or_default());
     if let Some(token) = &token {
+        let place = written_token.and_then(|scalar| scalar.place);
+        short(check, "token", token, place);
         if !tokens.is_empty() {
-            both_kinds(check, written_token.and_then(|scalar| scalar.place));
+            let problem = Problem::new(place, "there are both `token` and `tokens`").without_line();
+            check.refuse(problem.note(
+                "give it an entry under `tokens`, such as `{ name: admin, hash: \"sha256:…\", role: write }`; `tidegate keys hash NAME` prints the hash",
+            ));
         }
         tokens.push(AdminToken {
             name: "admin".into(),
@@ -208,13 +205,6 @@ fn tokens(check: &mut Check<'_>, written: &[Spanned<WrittenToken>]) -> Vec<Admin
     tokens
 }
 
-fn both_kinds(check: &mut Check<'_>, place: Option<Place>) {
-    let problem = Problem::new(place, "there are both `token` and `tokens`").without_line();
-    check.refuse(problem.note(
-        "give it an entry under `tokens`, such as `{ name: admin, hash: \"sha256:…\", role: write }`; `tidegate keys hash NAME` prints the hash",
-    ));
-}
-
 pub(crate) fn open_admin(
     check: &mut Check<'_>,
     written: Option<&SingleOr<SocketAddr, Admin>>,
@@ -222,16 +212,9 @@ pub(crate) fn open_admin(
 ) {
     let is_open = admin.is_some_and(|admin| admin.tokens.is_empty() && is_any(admin.address));
     if is_open {
-        let place = match written {
-            Some(SingleOr::Single(scalar)) => scalar.place,
-            Some(SingleOr::Block(block)) => block.place,
-            None => None,
-        };
-        let problem = Problem::new(
-            place,
-            "the admin port is open on all addresses, without a token",
-        );
-        check.warn(problem.note(
+        let message = "the admin port is open on all addresses, without a token";
+        let place = written.and_then(SingleOr::place);
+        check.warn(Problem::new(place, message).note(
             "who asks by its IP address can read metrics and health, and under another name only if `hosts` lists it; clients and \
              the configuration are served with a token only. Set `token` or `tokens`, or listen on 127.0.0.1",
         ));

@@ -3,7 +3,7 @@
 use crate::yaml::Problem;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_identity::{CertificateName, ClientSource};
+use tidegate_identity::CertificateName;
 
 use crate::check::Check;
 use crate::clients::WrittenClients;
@@ -15,17 +15,6 @@ use crate::value::Scalar;
 pub(crate) struct CertificateSource {
     /// What in the certificate names the client: san_dns, san_uri, cn or fingerprint. Default: san_dns.
     pub(crate) name: Option<Scalar<CertificateName>>,
-}
-
-pub(crate) fn certificate_source(
-    check: &mut Check<'_>,
-    written: &CertificateSource,
-) -> Option<ClientSource> {
-    let name = match &written.name {
-        Some(scalar) => check.read(scalar)?,
-        None => CertificateName::default(),
-    };
-    Some(ClientSource::Certificate(name))
 }
 
 /// Warns of sources that read certificates where no listener verifies any.

@@ -14,12 +14,12 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_identity::{
-    AddressFrom, ClientPlans, ClientSource, Clients, PlanMembers, TrustedProxies,
+    AddressFrom, CertificateName, ClientPlans, ClientSource, Clients, PlanMembers, TrustedProxies,
 };
 use tidegate_identity::{api_keys::ApiKeys, api_keys::UnknownKey};
 
 use crate::check::Check;
-use crate::clients::certificate::{CertificateSource, certificate_source};
+use crate::clients::certificate::CertificateSource;
 use crate::clients::ip::{AddressSource, IPV6_PREFIX, Ip, nobody_tells, shared_network};
 use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
 use crate::clients::proxies::trusted_networks;
@@ -133,18 +133,25 @@ pub(crate) fn clients(
         if let Some(at) = address_at {
             unreached_source(check, placed, at);
         }
-        let Some(kind) = kind(check, placed) else {
-            continue;
-        };
-        match kind {
-            Kind::ApiKey(api_key) => {
+        let WrittenSource {
+            api_key,
+            user_id,
+            jwt,
+            client_cert,
+            ip,
+        } = &placed.value;
+        match (api_key, user_id, jwt, client_cert, ip) {
+            (Some(api_key), None, None, None, None) => {
                 let files = &mut reread.key_files;
                 let source = key_source(check, api_key, placed.place, plans, &mut seen, files);
                 clients.sources.extend(source);
             }
-            Kind::UserId(user_id) => {
+            (None, Some(user_id), None, None, None) => {
                 if proxies.is_empty() {
-                    unbelieved(check, placed.place);
+                    let problem = Problem::new(placed.place, "this source never names a client");
+                    check.warn(problem.note(
+                        "a user ID is believed from `trusted_proxies` only, and none is listed",
+                    ));
                 }
                 let header = match &user_id.header {
                     Some(scalar) => naming_header(check, scalar),
@@ -153,17 +160,19 @@ pub(crate) fn clients(
                 let source = header.map(|header| ClientSource::UserId { header });
                 clients.sources.extend(source);
             }
-            Kind::Jwt(jwt) => {
+            (None, None, Some(jwt), None, None) => {
                 let claims = claims(check, jwt);
                 all_claims.extend(claims.iter().cloned());
                 let jwks = &mut reread.jwks;
                 let source = token_source(check, jwt, placed.place, plans, claims, jwks);
                 clients.sources.extend(source);
             }
-            Kind::Certificate(written) => {
-                clients.sources.extend(certificate_source(check, written));
+            (None, None, None, Some(CertificateSource { name }), None) => {
+                let name = name.as_ref().map(|scalar| check.read(scalar));
+                let name = name.unwrap_or_else(|| Some(CertificateName::default()));
+                clients.sources.extend(name.map(ClientSource::Certificate));
             }
-            Kind::Ip(ip) => {
+            (None, None, None, None, Some(ip)) => {
                 address_at = Some(placed.place);
                 if let Some(scalar) = &ip.ipv6_prefix
                     && let Some(PrefixLength(bits)) = check.read(scalar)
@@ -183,6 +192,12 @@ pub(crate) fn clients(
                 };
                 clients.sources.push(ClientSource::Ip);
             }
+            _ => {
+                let message = "a client source is exactly one of its kinds";
+                check.refuse(Problem::new(placed.place, message).note(
+                    "allowed here: api_key, user_id, jwt, client_cert or ip, each behind a `-` of its own",
+                ));
+            }
         }
     }
     told_apart(check, written, &clients);
@@ -196,34 +211,6 @@ pub(crate) fn clients(
         proxy_protocol,
         reread,
     }
-}
-
-/// The one kind that a source is of.
-fn kind<'f>(check: &mut Check<'_>, source: &'f Spanned<WrittenSource>) -> Option<Kind<'f>> {
-    let WrittenSource {
-        api_key,
-        user_id,
-        jwt,
-        client_cert,
-        ip,
-    } = &source.value;
-    let kinds = [
-        api_key.as_ref().map(Kind::ApiKey),
-        user_id.as_ref().map(Kind::UserId),
-        jwt.as_ref().map(Kind::Jwt),
-        client_cert.as_ref().map(Kind::Certificate),
-        ip.as_ref().map(Kind::Ip),
-    ];
-    let mut kinds = kinds.into_iter().flatten();
-    let (first, second) = (kinds.next(), kinds.next());
-    if first.is_none() || second.is_some() {
-        let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
-        let note =
-            "allowed here: api_key, user_id, jwt, client_cert or ip, each behind a `-` of its own";
-        check.refuse(problem.note(note));
-        return None;
-    }
-    first
 }
 
 fn key_source(
@@ -268,12 +255,9 @@ fn unreached_source(
     source: &Spanned<WrittenSource>,
     address: Option<Place>,
 ) {
-    let mut problem = Problem::new(source.place, "this source is never used");
-    if address.is_some() {
-        let at = check.source.at(address);
-        problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
-    }
-    check.refuse(problem);
+    let problem = Problem::new(source.place, "this source is never used");
+    let at = check.source.at(address);
+    check.refuse(problem.note(format!("`ip`, at {at}, names every client: put it last")));
 }
 
 /// A header that names somebody, which is removed and set as need be: none that messages need for something else.
@@ -310,13 +294,6 @@ fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clie
     }
 }
 
-fn unbelieved(check: &mut Check<'_>, place: Option<Place>) {
-    check.warn(
-        Problem::new(place, "this source never names a client")
-            .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
-    );
-}
-
 /// What a configuration says of callers.
 pub(crate) struct Callers {
     pub(crate) clients: Clients,
@@ -324,15 +301,6 @@ pub(crate) struct Callers {
     pub(crate) claims: Vec<Arc<str>>,
     pub(crate) proxy_protocol: bool,
     pub(crate) reread: WatchedKeys,
-}
-
-/// A source of one kind.
-enum Kind<'f> {
-    ApiKey(&'f ApiKey),
-    UserId(&'f UserId),
-    Jwt(&'f Jwt),
-    Certificate(&'f CertificateSource),
-    Ip(&'f Ip),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A reload: whether it would change what only a restart changes.
 
-use crate::yaml::{Place, Problem};
+use crate::yaml::Problem;
 use tidegate_store::redis::RedisOptions;
 
 use crate::check::Check;
@@ -43,51 +43,33 @@ fn fixed_redis(check: &mut Check<'_>, written: &Redis, options: &RedisOptions) -
 /// Refuses whatever is not as it was `before`.
 pub(crate) fn unchanged(check: &mut Check<'_>, file: &File, now: &Fixed, before: &Fixed) {
     let admin = file.admin.as_ref().and_then(|admin| match admin {
-        SingleOr::Single(address) => address.place,
-        SingleOr::Block(block) => match &block.value.address {
-            Some(address) => address.place,
-            None => block.place,
-        },
+        SingleOr::Block(block) if block.value.address.is_some() => {
+            block.value.address.as_ref()?.place
+        }
+        admin => admin.place(),
     });
-    let store = file.store.as_ref().and_then(|store| match store {
-        SingleOr::Single(word) => word.place,
-        SingleOr::Block(block) => block.place,
-    });
+    let store = file.store.as_ref().and_then(SingleOr::place);
     let secret = file.secret.as_ref().and_then(|secret| secret.place);
     let log = file.log.as_ref().and_then(|log| {
         let format = log.format.as_ref().and_then(|scalar| scalar.place);
-        let access = log.access.as_ref().and_then(|access| match access {
-            SingleOr::Single(scalar) => scalar.place,
-            SingleOr::Block(block) => block.place,
-        });
+        let access = log.access.as_ref().and_then(SingleOr::place);
         let level = log.level.as_ref().and_then(|scalar| scalar.place);
         format.or(access).or(level)
     });
-    kept(check, "admin", admin, now.admin == before.admin);
-    kept(check, "store", store, now.store == before.store);
-    kept(check, "secret", secret, now.secret == before.secret);
-    kept(check, "log", log, now.log == before.log);
     let overrides = file.overrides_file.as_ref().and_then(|file| file.place);
-    let is_kept = now.overrides_file == before.overrides_file;
-    kept(check, "overrides_file", overrides, is_kept);
-}
-
-fn kept(check: &mut Check<'_>, key: &str, place: Option<Place>, is_kept: bool) {
-    if !is_kept {
-        let address = if key == "admin" {
-            "the address of "
-        } else {
-            ""
-        };
-        let problem = Problem::new(
-            place,
-            format!("a reload cannot change {address}`{key}`, and this differs from what runs"),
-        );
-        // The line may hold a password, in whatever form.
-        check.refuse(
-            problem
-                .without_line()
-                .note("restart tidegate to change it, or put back what was there"),
-        );
+    let is_same_file = now.overrides_file == before.overrides_file;
+    for (key, place, is_kept) in [
+        ("the address of `admin`", admin, now.admin == before.admin),
+        ("`store`", store, now.store == before.store),
+        ("`secret`", secret, now.secret == before.secret),
+        ("`log`", log, now.log == before.log),
+        ("`overrides_file`", overrides, is_same_file),
+    ] {
+        if !is_kept {
+            let message = format!("a reload cannot change {key}, and this differs from what runs");
+            // The line may hold a password, in whatever form.
+            let problem = Problem::new(place, message).without_line();
+            check.refuse(problem.note("restart tidegate to change it, or put back what was there"));
+        }
     }
 }

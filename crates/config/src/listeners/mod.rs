@@ -172,7 +172,10 @@ pub(crate) fn untrusted_proxy(
         rule.per.iter().any(is_address)
     });
     if clients.trusted_proxies.is_none() && counts_addresses && listen.iter().any(is_plain) {
-        let problem = Problem::new(place_of_listen(written), "`trusted_proxies` is not set");
+        let problem = Problem::new(
+            written.and_then(SingleOr::place),
+            "`trusted_proxies` is not set",
+        );
         check.warn(problem.note(
             "behind a load balancer or an ingress, all clients would count as one address: list its networks under \
              `trusted_proxies`. If clients connect directly, write `trusted_proxies: []`",
@@ -196,11 +199,4 @@ pub(crate) fn unasked_certificates(
 
 pub(crate) fn is_any(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_unspecified()
-}
-
-fn place_of_listen(written: Option<&Listen>) -> Option<Place> {
-    match written? {
-        SingleOr::Single(scalar) => scalar.place,
-        SingleOr::Block(block) => block.place,
-    }
 }

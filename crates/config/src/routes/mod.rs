@@ -60,7 +60,7 @@ use crate::routes::respelled::{indexed, respelled};
 use crate::routes::retries::{Retries, retry_plan};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
-use crate::shape::{SingleOr, Texts};
+use crate::shape::{Named, SingleOr};
 use crate::upstreams::server::Target;
 use crate::upstreams::{Upstreams, target};
 use crate::value::Scalar;
@@ -83,9 +83,9 @@ pub(crate) struct Route {
     /// The methods; GET is HEAD too. Default: any.
     pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
     /// Parameters of the query, each with the value that it must have. Default: any.
-    pub(crate) query: Option<Texts<ParameterName, Scalar<ParameterText>>>,
+    pub(crate) query: Option<Named<Scalar<ParameterText>, ParameterName>>,
     /// Headers, each with the value that it must have. Default: any.
-    pub(crate) request_has: Option<Texts<HeaderName, Scalar<HeaderText>>>,
+    pub(crate) request_has: Option<Named<Scalar<HeaderText>, HeaderName>>,
     /// A server's URL, or the name of an entry under `upstreams`.
     pub(crate) upstream: Scalar<Target>,
     /// The limits that its requests are charged to, all or none.

@@ -127,16 +127,10 @@ pub(crate) fn secret(
     store: Option<&StorePlan>,
 ) -> Option<Secret> {
     let secret = check.read_some(written).and_then(|text| text.0);
+    let place = written.and_then(|scalar| scalar.place);
     if let Some(secret) = &secret {
-        short(
-            check,
-            "secret",
-            secret,
-            written.and_then(|scalar| scalar.place),
-        );
-    }
-    if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
-        let place = written.and_then(|scalar| scalar.place);
+        short(check, "secret", secret, place);
+    } else if matches!(store, Some(StorePlan::Redis(_))) {
         check.warn(Problem::new(place, "there is no `secret`").note(
             "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
              Set the same random text on all gateways",

@@ -2,65 +2,42 @@
 
 use std::borrow::Cow;
 
-use crate::yaml::{ScalarOr, Spanned, entries};
+use crate::yaml::{Place, ScalarOr, Spanned, entries};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer};
+use serde_json::json;
 
 use crate::values::value::word::LimitName;
 use crate::values::value::{Scalar, Value};
 
 /// A map from names, in the order of the file.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) Vec<(Scalar<LimitName>, T)>);
+pub(crate) struct Named<T, K = LimitName>(pub(crate) Vec<(Scalar<K>, T)>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+impl<'de, K, T: Deserialize<'de>> Deserialize<'de> for Named<T, K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         entries(deserializer).map(Self)
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Named<T> {
+impl<K: Value, T: JsonSchema> JsonSchema for Named<T, K> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        format!("Named_{}", T::schema_name()).into()
+        format!("{}_{}", K::NAME, T::schema_name()).into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "propertyNames": { "pattern": "^[A-Za-z0-9._-]{1,128}$" },
-            "additionalProperties": generator.subschema_for::<T>(),
-        })
-    }
-}
-
-/// A map from any texts, in the order of the file.
-#[derive(Debug)]
-pub(crate) struct Texts<K, T>(pub(crate) Vec<(Scalar<K>, T)>);
-
-impl<'de, K, T: Deserialize<'de>> Deserialize<'de> for Texts<K, T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        entries(deserializer).map(Self)
-    }
-}
-
-impl<K: Value, T: JsonSchema> JsonSchema for Texts<K, T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("Texts_{}_{}", K::NAME, T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
+        let mut schema = json_schema!({
             "type": "object",
             "additionalProperties": generator.subschema_for::<T>(),
-        })
+        });
+        if let Some(pattern) = K::KEY_PATTERN {
+            schema.insert("propertyNames".to_owned(), json!({ "pattern": pattern }));
+        }
+        schema
     }
 }
 
@@ -71,6 +48,16 @@ pub(crate) enum SingleOr<T, B> {
     Single(Scalar<T>),
     /// A list or map, with its place.
     Block(Spanned<B>),
+}
+
+impl<T, B> SingleOr<T, B> {
+    /// Returns where it stands, if that is known.
+    pub(crate) const fn place(&self) -> Option<Place> {
+        match self {
+            Self::Single(scalar) => scalar.place,
+            Self::Block(block) => block.place,
+        }
+    }
 }
 
 impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {

@@ -24,7 +24,7 @@ name!(
     "a key's name",
     "1 to 128 characters, without blanks",
     |c| !c.is_whitespace() && !c.is_control(),
-    shown: false
+    const SHOWN: bool = false;
 );
 
 name!(
@@ -33,7 +33,7 @@ name!(
     "a plan's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
     is_of_names,
-    shown: false
+    const SHOWN: bool = false;
 );
 
 /// The hash of an API key. Whoever writes the key itself here should not read it in a log.

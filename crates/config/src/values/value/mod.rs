@@ -32,6 +32,8 @@ pub(crate) trait Value: Sized {
     const ALLOWED: &'static str;
     /// Whether a value may be shown when it is refused.
     const SHOWN: bool = true;
+    /// The regular expression of keys of a map, in the schema; none: any text.
+    const KEY_PATTERN: Option<&'static str> = None;
     /// The longest value, in bytes, with its variables filled in.
     const MAX_BYTES: usize = 4 << 10;
 

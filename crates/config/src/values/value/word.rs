@@ -26,12 +26,9 @@ macro_rules! choice {
     };
 }
 
-/// Declares a kind of name: any text whose characters a function lets through.
+/// Declares a kind of name: any text whose characters a function lets through. Constants of [`Value`] may follow.
 macro_rules! name {
-    ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr) => {
-        $crate::values::value::word::name!($(#[$doc])* $vis $type, $what, $allowed, $is_good, shown: true);
-    };
-    ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr, shown: $shown:literal) => {
+    ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr $(, $($constants:tt)*)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         $vis struct $type($vis String);
@@ -40,7 +37,7 @@ macro_rules! name {
             const NAME: &'static str = stringify!($type);
             const WHAT: &'static str = $what;
             const ALLOWED: &'static str = $allowed;
-            const SHOWN: bool = $shown;
+            $($($constants)*)?
 
             fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
                 $crate::values::value::word::name_of(text, $is_good).map(Self)
@@ -73,7 +70,8 @@ name!(
     pub(crate) LimitName,
     "a name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
-    is_of_names
+    is_of_names,
+    const KEY_PATTERN: Option<&'static str> = Some("^[A-Za-z0-9._-]{1,128}$");
 );
 
 /// A file, found from the configuration's own folder.
