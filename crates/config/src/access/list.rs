@@ -29,7 +29,8 @@ pub(crate) struct KnownClients {
     keys: Option<HashSet<Arc<str>>>,
     /// Whether a file may list more keys one day.
     has_key_file: bool,
-    has_tokens: bool,
+    /// Whether a source reads tokens.
+    pub(crate) has_tokens: bool,
     users: Users,
     clients: Clients,
 }
@@ -81,11 +82,6 @@ impl KnownClients {
     /// Whether an API key may be listed.
     pub(crate) fn has_keys(&self) -> bool {
         self.has_key_file || self.keys.as_ref().is_some_and(|keys| !keys.is_empty())
-    }
-
-    /// Whether a source reads tokens.
-    pub(crate) const fn has_tokens(&self) -> bool {
-        self.has_tokens
     }
 
     /// Whether a source reads certificates.

@@ -6,15 +6,15 @@ pub(crate) mod networks;
 use std::sync::Arc;
 
 use crate::yaml::{Problem, Spanned};
-use tidegate_identity::{Access, AccessLists, AllowList, LimitLists, Required};
+use tidegate_identity::{Access, AccessLists, AllowList, Required};
 use tidegate_tower::{Policy, Rule};
 
 use crate::access::list::{KnownClients, Purpose, client_list};
-use crate::access::networks::{DenyFile, deny_file};
+use crate::access::networks::DenyFile;
 use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::client::ListedText;
-use crate::value::word::{FilePath, choice};
+use crate::value::word::choice;
 
 /// What a request must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,19 +50,6 @@ pub(crate) struct FileAccess {
     pub(crate) deny_file: Option<DenyFile>,
 }
 
-/// Reads what the file says of callers.
-pub(crate) fn file_access(
-    check: &mut Check<'_>,
-    written: WrittenAccess<'_>,
-    file: Option<&Scalar<FilePath>>,
-    known: &KnownClients,
-) -> FileAccess {
-    FileAccess {
-        lists: access_lists(check, written, known, None),
-        deny_file: file.and_then(|scalar| deny_file(check, scalar)),
-    }
-}
-
 /// Reads what the file or a route says of callers; a route that does not say what it requires requires what the file does.
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
@@ -93,19 +80,6 @@ fn allow_list(
     }
     let list = client_list(check, Some(&written.value), known, Purpose::Allow);
     AllowList::new(list, check.source.at(written.place))
-}
-
-/// Reads what a limit says of callers.
-pub(crate) fn limit_lists(
-    check: &mut Check<'_>,
-    exempt: Option<&[Scalar<ListedText>]>,
-    deny: Option<&[Scalar<ListedText>]>,
-    known: &KnownClients,
-) -> LimitLists {
-    LimitLists {
-        exempt: client_list(check, exempt, known, Purpose::Exempt),
-        deny: client_list(check, deny, known, Purpose::Deny),
-    }
 }
 
 /// What the file, a route and the rules of the route say together, for [`Policy::access`].
@@ -145,7 +119,7 @@ fn require(
     };
     let (can_be_met, missing) = match required {
         Required::ApiKey => (known.has_keys(), "no client source knows an API key"),
-        Required::Token => (known.has_tokens(), "no client source reads tokens"),
+        Required::Token => (known.has_tokens, "no client source reads tokens"),
         Required::Verified => (
             known.has_keys() || known.has_users() || known.has_certificates(),
             "no client source verifies clients",

@@ -56,23 +56,14 @@ impl Value for MemoryLimit {
     }
 }
 
-/// Reads a number of connections.
-pub(crate) fn connections(
-    check: &mut Check<'_>,
-    written: Option<&Scalar<Connections>>,
-) -> Option<usize> {
-    let written = check.read_some(written);
-    written.map(|Connections(number)| number)
-}
-
 /// Warns of a bound per address that the bound of all connections makes useless.
 pub(crate) fn useless_share(
     check: &mut Check<'_>,
-    all: Option<usize>,
-    per_ip: Option<usize>,
+    all: Option<Connections>,
+    per_ip: Option<Connections>,
     written: Option<&Scalar<Connections>>,
 ) {
-    if let (Some(all), Some(per_ip)) = (all, per_ip)
+    if let (Some(Connections(all)), Some(Connections(per_ip))) = (all, per_ip)
         && per_ip > all
     {
         let place = written.and_then(|scalar| scalar.place);
@@ -81,20 +72,6 @@ pub(crate) fn useless_share(
             "all addresses together may have {all} (`max_connections`): write a smaller number, or leave this out"
         )));
     }
-}
-
-/// The most bytes of a request's body, unless a route has its own bound.
-pub(crate) fn max_body(check: &mut Check<'_>, written: Option<&Scalar<BodyLimit>>) -> Option<u64> {
-    let written = check.read_some(written);
-    written.and_then(|BodyLimit(bytes)| bytes)
-}
-
-pub(crate) fn max_memory(
-    check: &mut Check<'_>,
-    written: Option<&Scalar<MemoryLimit>>,
-) -> Option<u64> {
-    let written = check.read_some(written);
-    written.and_then(|MemoryLimit(bytes)| bytes)
 }
 
 #[cfg(test)]

@@ -147,32 +147,22 @@ impl Default for Timeouts {
 }
 
 pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>) -> Timeouts {
-    let mut timeouts = Timeouts::default();
-    if let Some(written) = written {
-        let Timeouts {
-            header,
-            connect,
-            upstream,
-            idle,
-            tunnel_idle,
-            drain,
-            slow,
-        } = timeouts;
-        let written_drain = check.read_some(written.drain.as_ref());
-        let slow = least_rate(check, written.slow.as_ref(), slow);
-        let mut read =
-            |scalar: &Option<_>, default| check.read_some(scalar.as_ref()).unwrap_or(default);
-        timeouts = Timeouts {
-            header: read(&written.header, header),
-            connect: read(&written.connect, connect),
-            upstream: read(&written.upstream, upstream),
-            idle: read(&written.idle, idle),
-            tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
-            drain: written_drain.map_or(drain, |Drain(drain)| drain),
-            slow,
-        };
+    let usual = Timeouts::default();
+    let Some(written) = written else {
+        return usual;
+    };
+    let drain = check.read_some(written.drain.as_ref());
+    let slow = least_rate(check, written.slow.as_ref(), usual.slow);
+    let mut read = |scalar: &Option<_>, usual| check.read_some(scalar.as_ref()).unwrap_or(usual);
+    Timeouts {
+        header: read(&written.header, usual.header),
+        connect: read(&written.connect, usual.connect),
+        upstream: read(&written.upstream, usual.upstream),
+        idle: read(&written.idle, usual.idle),
+        tunnel_idle: read(&written.tunnel_idle, usual.tunnel_idle),
+        drain: drain.map_or(usual.drain, |Drain(drain)| drain),
+        slow,
     }
-    timeouts
 }
 
 /// The least rate of clients; what is not written is as `usual`.

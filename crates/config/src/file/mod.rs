@@ -16,7 +16,8 @@ use tidegate_identity::AccessLists;
 use tidegate_tower::{Answers, Policy};
 
 use crate::access::list::KnownClients;
-use crate::access::{RequireWord, WrittenAccess, file_access, policy_access};
+use crate::access::networks;
+use crate::access::{FileAccess, RequireWord, WrittenAccess, access_lists, policy_access};
 use crate::admin::Admin;
 use crate::answers::{Headers, WrittenReject};
 use crate::bounds::timeouts::WrittenTimeouts;
@@ -30,7 +31,7 @@ use crate::listeners::Listen;
 use crate::log::Log;
 use crate::nothing::without_value;
 use crate::plan::Plan;
-use crate::routes::edits::{WrittenHeaderEdits, file_response_headers};
+use crate::routes::edits::{Way, WrittenHeaderEdits, header_edits};
 use crate::routes::health::{HealthPath, health};
 use crate::routes::{RouteDefaults, Routes};
 use crate::shape::{Named, SingleOr};
@@ -181,7 +182,11 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let mut callers = clients::clients(check, clients, &plans);
     let known = KnownClients::of(&callers, clients.has_proxies());
     callers.clients.members = limits::plans::members(check, file.plans.as_ref(), &plans, &known);
-    let access = file_access(check, file.access(), file.deny_file.as_ref(), &known);
+    let deny_file = file.deny_file.as_ref();
+    let access = FileAccess {
+        lists: access_lists(check, file.access(), &known, None),
+        deny_file: deny_file.and_then(|scalar| networks::deny_file(check, scalar)),
+    };
     let (store, shared) = store::store(check, file.store.as_ref());
     let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
     let claims = &callers.claims;
@@ -192,7 +197,8 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     admin::open_admin(check, file.admin.as_ref(), admin.as_ref());
     store::redis::uncounted_gateways(check, file.redis(), &limits);
     store::redis::useless_sync(check, file.redis(), &limits);
-    let always = limits::always(check, file.always.as_deref(), &rules);
+    let always = file.always.as_deref().unwrap_or_default();
+    let always = limits::rules_of(check, always, &rules, "`always`");
     let answers = Answers::default();
     let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &answers);
     let unmatched = Policy {
@@ -207,8 +213,11 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
     let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
-    let response_headers =
-        file_response_headers(check, file.response_headers.as_ref(), &callers.clients);
+    // CORS headers are refused at the top of the file, because routes have `cors`.
+    let way = Way::ToClient { has_cors: true };
+    let edits = file.response_headers.as_ref();
+    let response_headers = header_edits(check, edits, way, &callers.clients);
+    let max_body = check.read_some(file.max_body.as_ref());
     let defaults = RouteDefaults {
         response_headers: &response_headers,
         request_id_in_answers,
@@ -216,7 +225,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         known: &known,
         access: &access,
         unmatched: &unmatched,
-        max_body: bounds::max_body(check, file.max_body.as_ref()),
+        max_body: max_body.and_then(|BodyLimit(bytes)| bytes),
         timeouts,
         has_https: clients.has_proxies() || listen.iter().any(|listener| listener.tls.is_some()),
     };
@@ -232,11 +241,11 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     upstreams::unused_upstreams(check, &upstreams);
     limits::unused_limits(check, written, file.listed_limits());
     limits::plans::unused_plans(check, file.plans.as_ref(), clients);
-    let [max_connections, max_connections_per_ip] =
-        [&file.max_connections, &file.max_connections_per_ip]
-            .map(|written| bounds::connections(check, written.as_ref()));
     let per_ip = file.max_connections_per_ip.as_ref();
+    let max_connections = check.read_some(file.max_connections.as_ref());
+    let max_connections_per_ip = check.read_some(per_ip);
     bounds::useless_share(check, max_connections, max_connections_per_ip, per_ip);
+    let max_memory = check.read_some(file.max_memory.as_ref());
     let (admin, store, log) = (admin?, store?, log::log(check, file.log.as_ref()));
     let overrides_file = store::overrides_file(check, file.overrides_file.as_ref(), &store);
     let fixed = Fixed {
@@ -269,9 +278,9 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         limits,
         routes,
         timeouts,
-        max_connections,
-        max_connections_per_ip,
-        max_memory: bounds::max_memory(check, file.max_memory.as_ref()),
+        max_connections: max_connections.map(|Connections(number)| number),
+        max_connections_per_ip: max_connections_per_ip.map(|Connections(number)| number),
+        max_memory: max_memory.and_then(|MemoryLimit(bytes)| bytes),
         log,
         tracing: tracing::tracing(check, file.tracing.as_ref()),
     })

@@ -26,8 +26,10 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether each request that meets `others` meets these.
-    pub(crate) fn cover(&self, others: &Self) -> bool {
+    /// Whether each request that meets `others` meets these. None are met by all.
+    pub(crate) fn cover(&self, others: Option<&Self>) -> bool {
+        let none = Self::default();
+        let others = others.unwrap_or(&none);
         self.query.iter().all(|one| others.query.contains(one))
             && self.headers.iter().all(|one| others.headers.contains(one))
     }
@@ -58,12 +60,6 @@ impl Conditions {
         let all: Vec<_> = query.chain(headers).collect();
         writeln!(text, "takes:    requests with {}", all.join(", "))
     }
-}
-
-/// Whether each request that meets the later conditions meets the earlier ones; none are met by all.
-pub(crate) fn cover(earlier: Option<&Conditions>, later: Option<&Conditions>) -> bool {
-    let none = Conditions::default();
-    earlier.is_none_or(|earlier| earlier.cover(later.unwrap_or(&none)))
 }
 
 /// The conditions of a route, if it has any.

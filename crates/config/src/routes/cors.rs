@@ -124,15 +124,19 @@ impl CorsPlan {
             }
         };
         let methods: Vec<_> = self.methods.iter().map(Method::as_str).collect();
-        let with = if self.credentials {
-            ", with credentials"
-        } else {
-            ""
-        };
+        write!(
+            text,
+            "cors:     pages of {origins} may send {}",
+            methods.join(", ")
+        )?;
         writeln!(
             text,
-            "cors:     pages of {origins} may send {}{with}",
-            methods.join(", ")
+            "{}",
+            if self.credentials {
+                ", with credentials"
+            } else {
+                ""
+            }
         )
     }
 }
@@ -149,19 +153,22 @@ pub enum Origins {
 /// What pages may send to a route that takes any method, unless it says otherwise.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS headers of a route that serves `methods`. Pages may read the headers `told` in any case.
+/// Makes the CORS headers of a route with the methods `served`. Pages may read the headers `told` in any case.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
-    methods: Option<&[Method]>,
+    served: Option<&[Method]>,
     told: Vec<HeaderName>,
 ) -> Option<CorsPlan> {
     let credentials = check.read_some(written.credentials.as_ref());
     let credentials = credentials.unwrap_or(false);
     let origins = origins(check, &written.origins, credentials);
     let allowed = match &written.methods {
-        Some(written) => sent_methods(check, written, methods),
-        None => methods.unwrap_or(&SIMPLE).to_vec(),
+        Some(written) => {
+            let empty = "without `methods` pages may send every method of the route";
+            methods(check, written, served, empty)
+        }
+        None => served.unwrap_or(&SIMPLE).to_vec(),
     };
     let mut expose = told;
     for name in names(check, written.expose.as_deref(), credentials) {
@@ -214,16 +221,6 @@ fn origins(
         star(check, place, note);
     }
     Some(Origins::Any)
-}
-
-/// Methods that pages may send, all of which the route must serve.
-fn sent_methods(
-    check: &mut Check<'_>,
-    written: &Spanned<Vec<Scalar<Method>>>,
-    served: Option<&[Method]>,
-) -> Vec<Method> {
-    let empty = "without `methods` pages may send every method of the route";
-    methods(check, written, served, empty)
 }
 
 /// Headers, each once; `*` is any, but not of requests that may carry credentials.

@@ -16,6 +16,7 @@ use tidegate_net::pattern::PathPattern;
 
 use crate::check::Check;
 use crate::routes::variables::no_variables;
+use crate::routes::{Route, RouteDefaults};
 use crate::shape::Named;
 use crate::value::header::HeaderText;
 use crate::value::number::pattern;
@@ -32,21 +33,6 @@ pub(crate) struct WrittenHeaderEdits {
     pub(crate) set: Option<Named<Scalar<HeaderText>>>,
     /// All of that name.
     pub(crate) remove: Option<Vec<Scalar<HeaderName>>>,
-}
-
-/// The keys of a route that change requests and answers, as they are written.
-pub(crate) struct WrittenEdits<'a> {
-    pub(crate) request_headers: Option<&'a WrittenHeaderEdits>,
-    pub(crate) response_headers: Option<&'a WrittenHeaderEdits>,
-    /// The changes of answers where the route has none of its own.
-    pub(crate) of_file: &'a HeaderEdits,
-    pub(crate) strip_prefix: Option<&'a Scalar<PathPattern>>,
-    pub(crate) upstream_host: Option<&'a Scalar<UpstreamHost>>,
-    pub(crate) redirect: Option<&'a Scalar<HttpsPort>>,
-    /// Whether a request can count as one by TLS.
-    pub(crate) has_https: bool,
-    /// Whether the gateway writes the CORS headers of answers.
-    pub(crate) has_cors: bool,
 }
 
 /// The port at which TLS is spoken.
@@ -139,15 +125,11 @@ impl RouteEdits {
 
 /// Says in lines which headers are changed. The names alone: values may be secrets.
 fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
-    let set = edits.set.iter().map(|(name, _)| name);
-    let changes = [
-        ("sets", set.collect()),
-        ("removes", edits.remove.iter().collect()),
-    ];
-    for (what, names) in changes {
-        let names: Vec<&HeaderName> = names;
+    let set = edits.set.iter().map(|(name, _)| name.as_str()).collect();
+    let removed = edits.remove.iter().map(HeaderName::as_str).collect();
+    for (what, names) in [("sets", set), ("removes", removed)] {
+        let names: Vec<&str> = names;
         if !names.is_empty() {
-            let names: Vec<_> = names.into_iter().map(HeaderName::as_str).collect();
             writeln!(text, "{label} {what} {}", names.join(", "))?;
         }
     }
@@ -156,43 +138,47 @@ fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
 
 /// Which way headers go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     ToUpstream,
-    ToClient { has_cors: bool },
+    /// With `has_cors`, the gateway writes the CORS headers of answers.
+    ToClient {
+        has_cors: bool,
+    },
 }
 
 /// What a route with this path changes.
 pub(crate) fn edits(
     check: &mut Check<'_>,
-    written: &WrittenEdits<'_>,
+    route: &Route,
     path: Option<&PathPattern>,
-    clients: &Clients,
+    defaults: &RouteDefaults<'_>,
 ) -> RouteEdits {
-    let upstream_host = check.read_some(written.upstream_host);
-    if let Some(scalar) = written.redirect.filter(|_| !written.has_https) {
+    let (clients, of_file) = (defaults.clients, defaults.response_headers);
+    let redirect = route.redirect.as_ref();
+    let upstream_host = check.read_some(route.upstream_host.as_ref());
+    if let Some(scalar) = redirect.filter(|_| !defaults.has_https) {
         let problem = Problem::new(scalar.place, "no request counts as https here");
         check.warn(problem.note(
             "no listener has TLS and `trusted_proxies` lists none, so that each request gets 308: give the listener `tls`, \
              or list the proxy that has TLS",
         ));
     }
-    let request = written.request_headers;
-    let to_client = Way::ToClient {
-        has_cors: written.has_cors,
-    };
+    let request = route.request_headers.as_ref();
+    let has_cors = route.cors.is_some();
     RouteEdits {
         request_headers: header_edits(check, request, Way::ToUpstream, clients),
-        response_headers: match written.response_headers {
+        response_headers: match &route.response_headers {
             Some(response) => {
-                let edits = header_edits(check, Some(response), to_client, clients);
-                replaced(check, response, written.of_file, &edits);
+                let way = Way::ToClient { has_cors };
+                let edits = header_edits(check, Some(response), way, clients);
+                replaced(check, response, of_file, &edits);
                 edits
             }
-            None => written.of_file.clone(),
+            None => of_file.clone(),
         },
-        stripped: stripped(check, written.strip_prefix, path),
+        stripped: stripped(check, route.strip_prefix.as_ref(), path),
         upstream_host: upstream_host.unwrap_or_default(),
-        redirect: check.read_some(written.redirect),
+        redirect: check.read_some(redirect),
     }
 }
 
@@ -205,35 +191,21 @@ fn replaced(
 ) {
     let is_own =
         |name: &HeaderName| own.remove.contains(name) || own.set.iter().any(|(set, _)| set == name);
-    let names = of_file
-        .set
-        .iter()
-        .map(|(name, _)| name)
-        .filter(|name| !is_own(name));
-    let names: Vec<_> = names.map(HeaderName::as_str).collect();
+    let names = of_file.set.iter().map(|(name, _)| name);
+    let names: Vec<_> = names
+        .filter(|name| !is_own(name))
+        .map(HeaderName::as_str)
+        .collect();
     if !names.is_empty() {
         let message = format!("answers of this route do not get `{}`", names.join("`, `"));
-        let set = written
-            .set
-            .iter()
-            .flat_map(|set| &set.0)
-            .map(|(name, _)| name.place);
+        let set = written.set.iter().flat_map(|set| &set.0);
+        let set = set.map(|(name, _)| name.place);
         let removed = written.remove.iter().flatten().map(|name| name.place);
         let place = set.chain(removed).next().flatten();
         check.warn(Problem::new(place, message).note(
             "these `response_headers` replace those of the file: set it here, too, or list it under `remove` here if that is meant",
         ));
     }
-}
-
-/// Reads the edits of answers at the top of the file. CORS headers are refused there, because routes have `cors`.
-pub(crate) fn file_response_headers(
-    check: &mut Check<'_>,
-    written: Option<&WrittenHeaderEdits>,
-    clients: &Clients,
-) -> HeaderEdits {
-    let to_client = Way::ToClient { has_cors: true };
-    header_edits(check, written, to_client, clients)
 }
 
 /// How many segments a prefix has that every path of the route begins with.
@@ -261,7 +233,8 @@ fn stripped(
     stripped.unwrap_or_default()
 }
 
-fn header_edits(
+/// Reads the edits of headers that go this way.
+pub(crate) fn header_edits(
     check: &mut Check<'_>,
     written: Option<&WrittenHeaderEdits>,
     way: Way,

@@ -26,13 +26,10 @@ pub(crate) fn guards(
     for (route, place) in routes {
         let rules = &route.policy.rules;
         if accepts_any_key && !rules.iter().any(by_address) {
-            check.refuse(
-                Problem::new(
-                    *place,
-                    format!("the route `{}` is not limited by address", route.name),
-                )
-                .note("with `unknown: accept` every invented key is a new client: list a limit with `per: [ip]` here, or under `always`"),
-            );
+            let message = format!("the route `{}` is not limited by address", route.name);
+            check.refuse(Problem::new(*place, message).note(
+                "with `unknown: accept` every invented key is a new client: list a limit with `per: [ip]` here, or under `always`",
+            ));
         }
         unguarded(check, route, *place);
         nameless(check, route, *place);
@@ -48,13 +45,13 @@ fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
         return;
     };
     if !rules.iter().any(is_guard) {
-        check.warn(
-            Problem::new(
-                place,
-                format!("all that limits the route `{}` per caller is counted per {per}, which is not verified", route.name),
-            )
-            .note("every invented value gets a fresh budget: list a limit with `per: [ip]` or `per: [client]` beside it"),
+        let message = format!(
+            "all that limits the route `{}` per caller is counted per {per}, which is not verified",
+            route.name
         );
+        check.warn(Problem::new(place, message).note(
+            "every invented value gets a fresh budget: list a limit with `per: [ip]` or `per: [client]` beside it",
+        ));
     }
 }
 
@@ -62,20 +59,12 @@ fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
 fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     let rules = route.policy.rules.iter();
     for per in rules.flat_map(|rule| rule.per.iter()) {
-        let Per::Path(name) = per else {
-            continue;
-        };
-        if !route.shape.path.names(name) {
-            check.warn(
-                Problem::new(
-                    place,
-                    format!(
-                        "there is no {{{name}}} in the path of the route `{}`",
-                        route.name
-                    ),
-                )
-                .note("the limit counts by address here"),
-            );
+        if let Per::Path(name) = per
+            && !route.shape.path.names(name)
+        {
+            let route = &route.name;
+            let message = format!("there is no {{{name}}} in the path of the route `{route}`");
+            check.warn(Problem::new(place, message).note("the limit counts by address here"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `health`: the path at which listeners answer health checks.
 
-use crate::yaml::{Place, Problem};
+use crate::yaml::Problem;
 use tidegate_net::pattern::PathPattern;
 
 use crate::check::Check;
@@ -38,13 +38,9 @@ pub(crate) fn health(
         !own.has_rest() && own.matches(&path)
     };
     if let Some(route) = routes.iter().find(hides) {
-        hidden(check, scalar.place, &route.name);
+        let message = format!("the route `{}` has this path as well", route.name);
+        let note = "GET, HEAD and OPTIONS of it are answered by `health`, and reach no upstream";
+        check.warn(Problem::new(scalar.place, message).note(note));
     }
     Some(path.into())
-}
-
-fn hidden(check: &mut Check<'_>, place: Option<Place>, route: &str) {
-    let message = format!("the route `{route}` has this path as well");
-    let note = "GET, HEAD and OPTIONS of it are answered by `health`, and reach no upstream";
-    check.warn(Problem::new(place, message).note(note));
 }

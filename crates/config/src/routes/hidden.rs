@@ -5,7 +5,6 @@ use tidegate_net::route_index::RouteIndex;
 
 use crate::check::Check;
 use crate::routes::RoutePlan;
-use crate::routes::conditions::cover;
 use crate::routes::taken::taken;
 
 /// Refuses every route that one earlier route hides.
@@ -19,46 +18,27 @@ pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)
         taken(check, routes, &near, (route, *place));
         if let Some(other) = first {
             let (other, other_place) = &routes[other];
-            never_reached(check, route, *place, other, *other_place);
+            let message = format!("the route `{}` is never reached", route.name);
+            let (name, at) = (&other.name, check.source.at(*other_place));
+            let problem = Problem::new(*place, message).note(format!(
+                "`{name}`, at {at}, matches all of its requests first"
+            ));
+            check.refuse(problem.note("put the narrower route before the wider one"));
         }
         index.add(route.shape.host.as_ref(), &route.shape.path, at);
     }
 }
 
-fn never_reached(
-    check: &mut Check<'_>,
-    route: &RoutePlan,
-    place: Option<Place>,
-    other: &RoutePlan,
-    other_place: Option<Place>,
-) {
-    let message = format!("the route `{}` is never reached", route.name);
-    let at = check.source.at(other_place);
-    check.refuse(
-        Problem::new(place, message)
-            .note(format!(
-                "`{}`, at {at}, matches all of its requests first",
-                other.name
-            ))
-            .note("put the narrower route before the wider one"),
-    );
-}
-
 /// Whether every request that is for `later` is for `earlier` as well.
 fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
-    let host = match (&earlier.shape.host, &later.shape.host) {
-        (None, _) => true,
-        (Some(earlier), Some(later)) => earlier.covers(later),
-        (Some(_), None) => false,
-    };
-    let methods = || match (&earlier.shape.methods, &later.shape.methods) {
+    let (earlier, later) = (&earlier.shape, &later.shape);
+    let has_methods = || match (&earlier.methods, &later.methods) {
         (None, _) => true,
         (Some(earlier), Some(later)) => later.iter().all(|method| earlier.contains(method)),
         (Some(_), None) => false,
     };
-    let conditions = || {
-        let (earlier, later) = (&earlier.shape.conditions, &later.shape.conditions);
-        cover(earlier.as_deref(), later.as_deref())
-    };
-    host && earlier.shape.path.covers(&later.shape.path) && methods() && conditions()
+    earlier.covers_hosts(later)
+        && earlier.path.covers(&later.path)
+        && has_methods()
+        && earlier.covers_conditions(later)
 }

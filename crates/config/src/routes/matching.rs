@@ -26,6 +26,20 @@ pub struct RouteShape {
     pub encoded_slashes: EncodedSlashes,
 }
 
+impl RouteShape {
+    /// Returns whether it takes each host that another one takes.
+    pub(crate) fn covers_hosts(&self, other: &Self) -> bool {
+        let is_covered = |own: &HostPattern| other.host.as_ref().is_some_and(|it| own.covers(it));
+        self.host.as_ref().is_none_or(is_covered)
+    }
+
+    /// Returns whether it takes each query and each set of headers that another one takes.
+    pub(crate) fn covers_conditions(&self, other: &Self) -> bool {
+        let conditions = self.conditions.as_ref();
+        conditions.is_none_or(|own| own.cover(other.conditions.as_deref()))
+    }
+}
+
 name!(
     /// The name of a route.
     pub(crate) RouteName,

@@ -50,13 +50,13 @@ use crate::check::Check;
 use crate::limits::{Rules, rules_of};
 use crate::routes::conditions::conditions;
 use crate::routes::cors::Cors;
-use crate::routes::edits::{WrittenEdits, WrittenHeaderEdits};
+use crate::routes::edits::WrittenHeaderEdits;
 use crate::routes::guards::guards;
 use crate::routes::hidden::hidden;
 use crate::routes::hosts::other_hosts;
 use crate::routes::matching::{NO_METHODS, RouteName, literal, methods, with_head};
 use crate::routes::prefixes::prefixes;
-use crate::routes::respelled::{indexed, respelled};
+use crate::routes::respelled::{has_limit, indexed, respelled};
 use crate::routes::retries::{Retries, retry_plan};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
@@ -244,17 +244,7 @@ fn route_plan(
     let own = check.read_some(route.max_body.as_ref());
     let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
     let served = own_methods.clone().map(with_head);
-    let edits = WrittenEdits {
-        request_headers: route.request_headers.as_ref(),
-        response_headers: route.response_headers.as_ref(),
-        of_file: defaults.response_headers,
-        strip_prefix: route.strip_prefix.as_ref(),
-        upstream_host: route.upstream_host.as_ref(),
-        redirect: route.redirect.as_ref(),
-        has_https: defaults.has_https,
-        has_cors: route.cors.is_some(),
-    };
-    let edits = edits::edits(check, &edits, path.as_ref(), defaults.clients);
+    let edits = edits::edits(check, route, path.as_ref(), defaults);
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
     let timeouts = forward_timeouts(check, route, defaults.timeouts);
     let retries = route.retries.as_ref();
@@ -342,9 +332,8 @@ fn route_plan(
 
 /// What a route's requests are charged to: what is always charged, and its own, each once.
 fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route) -> Vec<Rule> {
-    let is_always = |rule: &Rule| always.iter().any(|other| same(other, rule));
     let mut all = always.to_vec();
-    all.extend(own.into_iter().filter(|rule| !is_always(rule)));
+    all.extend(own.into_iter().filter(|rule| !has_limit(always, rule)));
     if all.len() > MAX_CHARGES {
         let scalar = route.limits.iter().flatten().last();
         let place = scalar.map_or(route.path.place, |scalar| scalar.place);
@@ -367,11 +356,6 @@ fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, named: La
     }
     let problem = Problem::new(place, message).first_at(check.source, first.place);
     check.refuse(problem.note("give each a `name` of its own"));
-}
-
-/// A limit is its name's.
-fn same(one: &Rule, other: &Rule) -> bool {
-    Arc::ptr_eq(&one.limit, &other.limit)
 }
 
 /// The name of a route that is given none: its methods, host and path, and what it looks at beside these.

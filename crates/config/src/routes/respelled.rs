@@ -14,7 +14,6 @@ use tidegate_tower::Rule;
 
 use crate::check::Check;
 use crate::routes::RoutePlan;
-use crate::routes::conditions::cover;
 
 /// A name that stands for any.
 pub(crate) const ANY: &str = "0";
@@ -35,15 +34,30 @@ pub(crate) fn respelled(
             Some(HostPattern::Exact(host)) => host.clone(),
             Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
         };
-        let taker = taker(index, routes, route, (&host, &path));
-        let taker = taker.filter(|at| is_laxer(&routes[*at].0, route));
-        if let Some(at) = taker {
+        // Of neither has anybody said that it goes by the letter.
+        let is_unsaid =
+            |at: &usize| [route, &routes[*at].0].map(|it| it.case_insensitive) == [None; 2];
+        if let Some(at) = taker(index, routes, route, (&host, &path)).filter(is_unsaid)
+            && missing_limit(&routes[at].0, route).is_some()
+        {
             laxer.entry(at).or_default().push((route, path));
         }
     }
     for (at, stricter) in laxer {
         let (taker, place) = &routes[at];
-        takes_respelled(check, &taker.name, *place, &stricter);
+        let (route, path) = &stricter[0];
+        let more = match stricter.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let message = format!(
+            "the route `{}` takes `{path}` without the limits of `{}`{more}",
+            taker.name, route.name
+        );
+        check.warn(Problem::new(*place, message).note(
+            "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
+             at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
+        ));
     }
 }
 
@@ -54,28 +68,6 @@ pub(crate) fn indexed(routes: &[(RoutePlan, Option<Place>)]) -> RouteIndex {
         index.add(route.shape.host.as_ref(), &route.shape.path, at);
     }
     index
-}
-
-fn takes_respelled(
-    check: &mut Check<'_>,
-    taker: &str,
-    place: Option<Place>,
-    stricter: &[(&RoutePlan, String)],
-) {
-    let [(route, path), more @ ..] = stricter else {
-        return;
-    };
-    let more = match more.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
-    let name = &route.name;
-    let message =
-        format!("the route `{taker}` takes `{path}` without the limits of `{name}`{more}");
-    check.warn(Problem::new(place, message).note(
-        "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
-         at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
-    ));
 }
 
 /// A path that differs from a route's own in case alone, or in a dot at its end. None if the route has no name to respell.
@@ -107,8 +99,7 @@ pub(crate) fn taker(
             (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
             _ => true,
         };
-        let (theirs, mine) = (&other.shape.conditions, &route.shape.conditions);
-        is_served && cover(theirs.as_deref(), mine.as_deref())
+        is_served && other.shape.covers_conditions(&route.shape)
     };
     let mut first: Option<usize> = None;
     index.at(host, path, |here| {
@@ -118,19 +109,17 @@ pub(crate) fn taker(
     first
 }
 
-/// Whether a limit that a route enforces is missing at another one, of which nobody has said that it goes by the letter.
-fn is_laxer(taker: &RoutePlan, route: &RoutePlan) -> bool {
-    let is_unsaid = taker.case_insensitive.is_none() && route.case_insensitive.is_none();
-    is_unsaid && missing_limit(taker, route).is_some()
-}
-
 /// The first limit that a route enforces and another one lacks.
 pub(crate) fn missing_limit<'r>(taker: &RoutePlan, route: &'r RoutePlan) -> Option<&'r str> {
-    let is_missing = |rule: &&Rule| {
-        let mut theirs = taker.policy.rules.iter();
-        let is_there = theirs.any(|other| Arc::ptr_eq(&other.limit, &rule.limit));
-        !rule.limit.is_observed() && !is_there
-    };
+    let theirs = &taker.policy.rules;
+    let is_missing = |rule: &&Rule| !rule.limit.is_observed() && !has_limit(theirs, rule);
     let missing = route.policy.rules.iter().find(is_missing);
     missing.map(|rule| rule.limit.name())
+}
+
+/// Returns whether one of these rules has the limit of a rule.
+pub(crate) fn has_limit(rules: &[Rule], rule: &Rule) -> bool {
+    rules
+        .iter()
+        .any(|other| Arc::ptr_eq(&other.limit, &rule.limit))
 }

@@ -4,7 +4,6 @@ use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;
-use crate::routes::conditions::cover;
 use crate::routes::respelled::missing_limit;
 
 /// Warns of the first of the `earlier` routes that takes requests of a route without one of its limits.
@@ -38,24 +37,15 @@ pub(crate) fn taken(
 /// A route for reads above a route without methods is common, and meant. So reads alone are no match.
 fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
-    let has_host = match (&wide.host, &narrow.host) {
-        (None, _) => true,
-        (Some(wide), Some(narrow)) => wide.covers(narrow),
-        (Some(_), None) => false,
-    };
-    let is_wider = wide.path.covers(&narrow.path) && !narrow.path.covers(&wide.path);
-    let has_all = cover(wide.conditions.as_deref(), narrow.conditions.as_deref());
-    let Some(methods) = wide
-        .methods
-        .as_ref()
-        .filter(|_| has_host && is_wider && has_all)
-    else {
+    let is_wider = wide.covers_hosts(narrow)
+        && wide.path.covers(&narrow.path)
+        && !narrow.path.covers(&wide.path)
+        && wide.covers_conditions(narrow);
+    let Some(methods) = wide.methods.as_ref().filter(|_| is_wider) else {
         return Vec::new();
     };
-    let is_taken = |method: &&http::Method| match &narrow.methods {
-        Some(own) => own.contains(method),
-        None => true,
-    };
+    let own = narrow.methods.as_ref();
+    let is_taken = |method: &&http::Method| own.is_none_or(|own| own.contains(method));
     let taken: Vec<_> = methods.iter().filter(is_taken).collect();
     let are_meant = narrow.methods.is_none() && taken.iter().all(|method| method.is_safe());
     match are_meant {
