@@ -245,9 +245,9 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let max_connections = check.read_some(file.max_connections.as_ref());
     let max_connections_per_ip = check.read_some(per_ip);
     bounds::useless_share(check, max_connections, max_connections_per_ip, per_ip);
-    let max_memory = check.read_some(file.max_memory.as_ref());
     let (admin, store, log) = (admin?, store?, log::log(check, file.log.as_ref()));
     let overrides_file = store::overrides_file(check, file.overrides_file.as_ref(), &store);
+    let max_memory = check.read_some(file.max_memory.as_ref());
     let fixed = Fixed {
         store: fixed::fixed_store(check, file, &store),
         secret: secret.clone(),

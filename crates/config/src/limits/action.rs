@@ -12,8 +12,8 @@ use tidegate_store::Mode;
 use tidegate_tower::Action;
 
 use crate::check::Check;
-use crate::limits::WrittenLimit;
 use crate::limits::cost::WrittenCost;
+use crate::limits::{WrittenLimit, unfit_mode};
 use crate::shape::SingleOr;
 use crate::value::answers::StatusRange;
 use crate::value::number::object;
@@ -225,16 +225,7 @@ pub(crate) fn reserves_fit(
         check.refuse(problem.note("such a limit is charged before the answer is known"));
     }
     if matches!(mode, Mode::Leased | Mode::Synced) {
-        let place = limit
-            .mode
-            .as_ref()
-            .map_or(name.place, |scalar| scalar.place);
         let message = format!("a limit with {what} cannot be {}", mode.word());
-        let mut problem = Problem::new(place, message);
-        if limit.mode.is_none() {
-            problem =
-                problem.note("the store's `mode` is meant for all limits; this one needs its own");
-        }
-        check.refuse(problem.note("allowed here: exact, local"));
+        check.refuse(unfit_mode(name, limit, message).note("allowed here: exact, local"));
     }
 }

@@ -28,8 +28,8 @@ impl Numbers for WrittenTokenBucket {
         fit(check, quota, &self.capacity, self.refill.place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.capacity.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.capacity.place, None)
     }
 }
 
@@ -54,8 +54,8 @@ impl Numbers for WrittenLeakyBucket {
         fit(check, quota, &self.queue, self.drain.place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.queue.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.queue.place, None)
     }
 }
 

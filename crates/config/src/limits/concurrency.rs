@@ -30,10 +30,8 @@ pub(crate) struct WrittenConcurrency {
 
 impl Numbers for WrittenConcurrency {
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
-        let (count, length) = (
-            check.read(&self.limit),
-            check.read_some(self.lease.as_ref()),
-        );
+        let count = check.read(&self.limit);
+        let length = check.read_some(self.lease.as_ref());
         let place = self.lease.as_ref().and_then(|scalar| scalar.place);
         if length.is_some_and(|length| length < SHORTEST_LEASE) {
             let problem = Problem::new(place, "the shortest lease is 1s");
@@ -44,7 +42,7 @@ impl Numbers for WrittenConcurrency {
         fit(check, quota.map(Quota::from), &self.limit, place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.limit.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.limit.place, None)
     }
 }

@@ -43,27 +43,26 @@ pub(crate) fn cost(
     quota: Option<&Quota>,
     clients: WrittenClients<'_>,
 ) -> Option<Cost> {
-    let cost = match limit.cost.as_ref()? {
+    let (cost, place) = match limit.cost.as_ref()? {
         SingleOr::Single(scalar) => {
             let cost = at_least_1(check, scalar, "cost")?;
-            if let Some(quota) = quota {
-                fits(check, &Cost::Fixed(cost), quota, scalar.place);
-            }
-            Cost::Fixed(cost)
+            (Cost::Fixed(cost), scalar.place)
         }
-        SingleOr::Block(block) => told(check, &block.value, block.place, quota, clients)?,
+        SingleOr::Block(block) => told(check, &block.value, block.place, clients)?,
     };
+    if let Some(quota) = quota {
+        fits(check, &cost, quota, place);
+    }
     Some(cost)
 }
 
-/// A cost that a header says: a request's, or its answer's.
+/// Returns a cost that a request or its answer says, and where the number stands that is charged at first.
 fn told(
     check: &mut Check<'_>,
     written: &WrittenCost,
     place: Option<Place>,
-    quota: Option<&Quota>,
     clients: WrittenClients<'_>,
-) -> Option<Cost> {
+) -> Option<(Cost, Option<Place>)> {
     let WrittenCost {
         header,
         max,
@@ -73,31 +72,23 @@ fn told(
         missing,
     } = written;
     match (header, max, response_header, response_json, reserve) {
-        (Some(header), Some(max), None, None, None) if missing.is_none() => {
+        (Some(header), Some(scalar), None, None, None) if missing.is_none() => {
             let name = check.read(header);
-            let max = at_least_1(check, max, "max");
+            let max = at_least_1(check, scalar, "max");
             if !clients.has_proxies() {
                 let problem = Problem::new(header.place, "this header is never believed");
                 check.warn(problem.note(
                     "a cost is believed from `trusted_proxies` only, and none is listed: every request costs 1",
                 ));
             }
-            Some(Cost::Header {
-                name: name?,
-                max: max?,
-            })
+            let (name, max) = (name?, max?);
+            Some((Cost::Header { name, max }, scalar.place))
         }
         (None, None, Some(header), None, Some(scalar)) if missing.is_none() => {
             let name = check.read(header);
             let reserve = at_least_1(check, scalar, "reserve");
-            let cost = Cost::Answer {
-                name: name?,
-                reserve: reserve?,
-            };
-            if let Some(quota) = quota {
-                fits(check, &cost, quota, scalar.place);
-            }
-            Some(cost)
+            let (name, reserve) = (name?, reserve?);
+            Some((Cost::Answer { name, reserve }, scalar.place))
         }
         (None, None, None, Some(path), Some(scalar)) => {
             let path = check.read(path);
@@ -111,10 +102,7 @@ fn told(
                 reserve: reserve?,
                 missing,
             };
-            if let Some(quota) = quota {
-                fits(check, &cost, quota, scalar.place);
-            }
-            Some(cost)
+            Some((cost, scalar.place))
         }
         _ => {
             let problem = Problem::new(place, "this is not a valid cost");

@@ -11,7 +11,6 @@ pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
 mod slips;
-mod waits;
 mod window;
 
 use std::collections::{HashMap, HashSet};
@@ -22,11 +21,11 @@ use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Block, Micros, Quota, micros};
+use tidegate_identity::LimitLists;
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 
-use crate::access::limit_lists;
-use crate::access::list::KnownClients;
+use crate::access::list::{KnownClients, Purpose, client_list};
 use crate::check::Check;
 use crate::clients::WrittenClients;
 use crate::clients::ip::{IPV6_PREFIX, shared_network};
@@ -39,7 +38,6 @@ use crate::limits::numbers::Numbers;
 use crate::limits::pairs::pairs;
 use crate::limits::quota::{algorithms, quota};
 use crate::limits::slips::slips;
-use crate::limits::waits::waits;
 use crate::shape::{Named, SingleOr};
 use crate::store::StoreDefaults;
 use crate::value::Scalar;
@@ -123,12 +121,13 @@ pub(crate) fn limits(
         let count = count(check, limit);
         let nodelay = has_nodelay(check, limit.leaky_bucket.as_ref());
         let block = block(check, limit, mode);
-        let (exempt, deny) = (limit.exempt.as_deref(), limit.deny.as_deref());
-        let lists = limit_lists(check, exempt, deny, known);
+        let lists = LimitLists {
+            exempt: client_list(check, limit.exempt.as_deref(), known, Purpose::Exempt),
+            deny: client_list(check, limit.deny.as_deref(), known, Purpose::Deny),
+        };
         if let Some(quota) = &quota {
             mode_fits(check, name, limit, quota, mode);
             reserves_fit(check, name, limit, quota, mode);
-            waits(check, limit, quota, action.of_refused, nodelay);
         }
         let Some(LimitName(name)) = check.read(name) else {
             continue;
@@ -177,13 +176,9 @@ pub(crate) fn unused_limits<'f>(
     let used: HashSet<_> = listed.map(|scalar| &scalar.raw).collect();
     for (name, _) in written.into_iter().flat_map(|limits| &limits.0) {
         if !used.contains(&name.raw) {
-            check.warn(
-                Problem::new(
-                    name.place,
-                    format!("no route uses the limit `{}`", name.raw),
-                )
-                .note("list it under `limits` of a route, or under `always`"),
-            );
+            let message = format!("no route uses the limit `{}`", name.raw);
+            let note = "list it under `limits` of a route, or under `always`";
+            check.warn(Problem::new(name.place, message).note(note));
         }
     }
 }
@@ -213,16 +208,12 @@ fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Bloc
 /// Warns of what only matters with Redis.
 fn without_effect(check: &mut Check<'_>, limit: &WrittenLimit) {
     if let Some(scalar) = &limit.on_failure {
-        check.warn(
-            Problem::new(scalar.place, "`on_failure` has no effect here")
-                .note("with `store: memory` the store cannot fail"),
-        );
+        let problem = Problem::new(scalar.place, "`on_failure` has no effect here");
+        check.warn(problem.note("with `store: memory` the store cannot fail"));
     }
     if let Some(scalar) = &limit.mode {
-        check.warn(
-            Problem::new(scalar.place, "`mode` has no effect here")
-                .note("with `store: memory` no other gateway shares the limit"),
-        );
+        let problem = Problem::new(scalar.place, "`mode` has no effect here");
+        check.warn(problem.note("with `store: memory` no other gateway shares the limit"));
     }
 }
 
@@ -238,22 +229,27 @@ fn mode_fits(
     if allowed.contains(&mode) {
         return;
     }
-    let place = limit
-        .mode
-        .as_ref()
-        .map_or(name.place, |scalar| scalar.place);
     let what = match quota.calendar() {
         Some(_) => "window of days or months",
         None => quota.algorithm(),
     };
     let message = format!("a {what} cannot be {}", mode.word());
-    let mut problem = Problem::new(place, message);
-    if limit.mode.is_none() {
-        problem =
-            problem.note("the store's `mode` is meant for all limits; this one needs its own");
-    }
     let allowed: Vec<_> = allowed.iter().map(|mode| mode.word()).collect();
-    check.refuse(problem.note(format!("allowed here: {}", allowed.join(", "))));
+    let allowed = format!("allowed here: {}", allowed.join(", "));
+    check.refuse(unfit_mode(name, limit, message).note(allowed));
+}
+
+/// Returns the problem of a mode that a limit cannot have: its own, or the store's.
+pub(crate) fn unfit_mode(
+    name: &Scalar<LimitName>,
+    limit: &WrittenLimit,
+    message: String,
+) -> Problem {
+    match &limit.mode {
+        Some(scalar) => Problem::new(scalar.place, message),
+        None => Problem::new(name.place, message)
+            .note("the store's `mode` is meant for all limits; this one needs its own"),
+    }
 }
 
 fn per(
@@ -331,16 +327,6 @@ fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: 
     }
 }
 
-/// The rules that every request is charged to.
-pub(crate) fn always(
-    check: &mut Check<'_>,
-    written: Option<&[Scalar<LimitName>]>,
-    rules: &Rules,
-) -> Vec<Rule> {
-    let scalars = written.unwrap_or_default();
-    rules_of(check, scalars, rules, "`always`")
-}
-
 /// The rules of the limits that a list names, each of which must be there once.
 pub(crate) fn rules_of(
     check: &mut Check<'_>,
@@ -351,23 +337,32 @@ pub(crate) fn rules_of(
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for scalar in scalars {
-        let Some(LimitName(name)) = check.read(scalar) else {
-            continue;
-        };
-        let shown = &scalar.raw;
-        let Some(rule) = rules.get(&name) else {
-            let none = "no limit is defined; define limits under `limits`";
-            check.undefined("limit", scalar, rules.keys(), none);
+        let Some((name, rule)) = defined(check, scalar, rules) else {
             continue;
         };
         if !seen.insert(name) {
-            let message = format!("{whose} lists the limit `{shown}` twice");
+            let message = format!("{whose} lists the limit `{}` twice", scalar.raw);
             check.refuse(Problem::new(scalar.place, message));
             continue;
         }
         found.extend(rule.clone());
     }
     found
+}
+
+/// Returns the name and the rule of a limit. Refuses a name that no limit has.
+pub(crate) fn defined<'r>(
+    check: &mut Check<'_>,
+    scalar: &Scalar<LimitName>,
+    rules: &'r Rules,
+) -> Option<(String, &'r Option<Rule>)> {
+    let LimitName(name) = check.read(scalar)?;
+    let rule = rules.get(&name);
+    if rule.is_none() {
+        let none = "no limit is defined; define limits under `limits`";
+        check.undefined("limit", scalar, rules.keys(), none);
+    }
+    Some((name, rule?))
 }
 
 #[cfg(test)]

@@ -14,13 +14,8 @@ pub(crate) trait Numbers: Debug {
     /// The quota; none if something in it was refused.
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota>;
 
-    /// Where the number stands that says how much it admits at once.
-    fn capacity_place(&self) -> Option<Place>;
-
-    /// Where its window stands, if it has one.
-    fn window_place(&self) -> Option<Place> {
-        None
-    }
+    /// Returns where the number stands that says how much it admits at once, and where its window does, if it has one.
+    fn places(&self) -> (Option<Place>, Option<Place>);
 }
 
 /// A quota, if its numbers fit together; else the number that does not is pointed at.

@@ -19,7 +19,7 @@ use crate::limits::bucket::has_nodelay;
 use crate::limits::cost::fits;
 use crate::limits::numbers::Numbers;
 use crate::limits::quota::{algorithms, quota};
-use crate::limits::{Rules, WrittenLimit};
+use crate::limits::{Rules, WrittenLimit, defined};
 use crate::shape::{Named, SingleOr};
 use crate::value::client::ListedText;
 use crate::value::word::LimitName;
@@ -100,15 +100,9 @@ pub(crate) fn plans(
     for (plan, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
         let plan = filled(check, plan).and_then(|plan| plans.called(&plan));
         for (scalar, written) in quotas.0.iter().filter(|(key, _)| key.raw != MEMBERS) {
-            let Some(LimitName(name)) = check.read(scalar) else {
+            let Some((name, Some(rule))) = defined(check, scalar, rules) else {
                 continue;
             };
-            let Some(rule) = rules.get(&name) else {
-                let none = "no limit is defined; define limits under `limits`";
-                check.undefined("limit", scalar, rules.keys(), none);
-                continue;
-            };
-            let Some(rule) = rule else { continue };
             let quota = plan_quota(check, "a plan", scalar, written, rule, limits);
             if let (Some(quota), Some(plan)) = (quota, &plan) {
                 let with = |quota| rule.limit.with_quota(quota).of_plan(plan.name());
@@ -241,23 +235,21 @@ pub(crate) fn plan_quota(
     let quota = quota(check, &whose, block.place, &written)?;
     if quota.kind() == own.kind() {
         let quota = no_more(check, what, numbers, quota, rule)?;
-        let place = written.iter().find_map(|numbers| numbers.capacity_place());
+        let place = written.iter().find_map(|numbers| numbers.places().0);
         fits(check, &rule.cost, &quota, place);
         return Some(Some(quota));
     }
     let is_fixed = |quota: &Quota| !quota.is_gradual() && quota.lease().is_none();
     let same_algorithm = quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
     let (place, other) = if same_algorithm {
-        let window = written.iter().find_map(|numbers| numbers.window_place());
+        let window = written.iter().find_map(|numbers| numbers.places().1);
         (window, "window")
     } else {
         (block.place, "algorithm")
     };
-    let problem = Problem::new(
-        place,
-        format!("{what} can change numbers, but not the {other}"),
-    );
-    let mut problem = problem.note("a limit has one algorithm and window under all plans");
+    let message = format!("{what} can change numbers, but not the {other}");
+    let note = "a limit has one algorithm and window under all plans";
+    let mut problem = Problem::new(place, message).note(note);
     let mut limits = limits.into_iter().flat_map(|limits| &limits.0);
     let itself = limits.find(|(limit, _)| limit.raw == name.raw);
     if let Some((limit, _)) = itself {
@@ -281,31 +273,24 @@ fn no_more(
     let lease = plan.concurrency.as_ref();
     let lease = lease.and_then(|places| places.lease.as_ref());
     let own_lease = rule.limit.quota().lease();
-    let (changed, place) = if quota.is_queue() {
+    let (changed, other, place) = if quota.is_queue() {
         let is_other = nodelay.is_some() && has_nodelay(check, bucket) != rule.nodelay;
-        (is_other, nodelay.and_then(|scalar| scalar.place))
+        (is_other, "nodelay", nodelay.and_then(|scalar| scalar.place))
     } else if let Some(own_lease) = own_lease {
         if lease.is_none() {
             let of_own_lease = Concurrency::new(quota.capacity(), own_lease);
             return of_own_lease.ok().map(Quota::from);
         }
         let is_other = quota.lease() != Some(own_lease);
-        (is_other, lease.and_then(|scalar| scalar.place))
+        (is_other, "lease", lease.and_then(|scalar| scalar.place))
     } else {
         return Some(quota);
     };
     if !changed {
         return Some(quota);
     }
-    let other = if nodelay.is_some() {
-        "nodelay"
-    } else {
-        "lease"
-    };
-    let problem = Problem::new(
-        place,
-        format!("{what} can change numbers, but not `{other}`"),
-    );
-    check.refuse(problem.note("remove it: all plans use the value of the limit"));
+    let message = format!("{what} can change numbers, but not `{other}`");
+    let note = "remove it: all plans use the value of the limit";
+    check.refuse(Problem::new(place, message).note(note));
     None
 }

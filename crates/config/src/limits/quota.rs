@@ -46,10 +46,8 @@ pub(crate) fn quota(
         _ => "more than one algorithm",
     };
     let allowed = algorithms!(keys).join(", ");
-    check.refuse(
-        Problem::new(place, format!("{whose} has {many}"))
-            .note(format!("allowed here: exactly one of {allowed}")),
-    );
+    let problem = Problem::new(place, format!("{whose} has {many}"));
+    check.refuse(problem.note(format!("allowed here: exactly one of {allowed}")));
     None
 }
 

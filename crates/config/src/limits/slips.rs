@@ -1,4 +1,6 @@
 //! Slips in the keys and numbers of one limit: the limit starts, and its effect is hardly intended.
+//!
+//! Among these are waits of requests: longer than clients wait, or too short for a unit to come back.
 
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use tidegate_tower::{Action, Per, Rule};
 
 use crate::check::Check;
 use crate::limits::WrittenLimit;
+use crate::shape::SingleOr;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -20,6 +23,12 @@ const SMALL: u64 = 10;
 /// The longest `lease` of `concurrency` that is no mistake. It is the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
+/// The longest wait of most clients.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The number of longest waits in the time of one unit, from which on a delay hardly helps.
+const RARE: u32 = 10;
+
 /// Warns of slips in a limit. `sync_every` is the time between exchanges of `synced` counts.
 pub(crate) fn slips(
     check: &mut Check<'_>,
@@ -31,6 +40,30 @@ pub(crate) fn slips(
     let period = Duration::from_micros(quota.period());
     let mut months = [28, 30, 31].into_iter();
     let month = months.find(|days| period == DAY * *days);
+    if let Some(bucket) = &limit.leaky_bucket
+        && period > PATIENCE
+        && !rule.nodelay
+    {
+        let wait = humantime::format_duration(Duration::from_secs(period.as_secs()));
+        let message = format!("the last place in this queue waits {wait}");
+        check.warn(Problem::new(bucket.queue.place, message).note(
+            "most clients give up before: write a smaller `queue`, or `nodelay: true` for requests that go on at once",
+        ));
+    }
+    if let (Action::Delay { max }, Some(SingleOr::Block(block)), Some(_)) =
+        (rule.action, &limit.action, &limit.token_bucket)
+    {
+        let capacity = u32::try_from(quota.capacity()).unwrap_or(u32::MAX);
+        let unit = period / capacity.max(1);
+        if max.saturating_mul(RARE) < unit {
+            let written = &block.value.delay.max;
+            let millis = u64::try_from(unit.as_millis()).unwrap_or(u64::MAX);
+            let unit = humantime::format_duration(Duration::from_millis(millis));
+            let message = format!("`max: {}` hardly ever lets a request wait", written.raw);
+            let note = format!("one unit takes {unit} to come back: write a longer `max`");
+            check.warn(Problem::new(written.place, message).note(note));
+        }
+    }
     let mut warn = |place: Option<Place>, message: String, note: &str| {
         check.warn(Problem::new(place, message).note(note));
     };
@@ -92,7 +125,7 @@ pub(crate) fn slips(
     if rule.limit.mode() == Mode::Synced && period <= 2 * sync_every {
         let mut numbers = limit.algorithms().into_iter();
         warn(
-            numbers.find_map(|numbers| numbers.window_place()),
+            numbers.find_map(|numbers| numbers.places().1),
             "the counts of other gateways arrive too late for this window".to_owned(),
             "each gateway admits the whole limit: write a longer `window`, a shorter `sync_every`, or `mode: exact`",
         );

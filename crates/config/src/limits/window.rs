@@ -1,11 +1,10 @@
 //! `fixed_window`, `sliding_window_log` and `sliding_window_counter`.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::yaml::{Place, Problem};
 use jiff::tz::TimeZone;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_core::{
@@ -49,10 +48,8 @@ impl Numbers for WrittenFixedWindow {
             (WindowLength::Month, _) => Period::Month,
             (WindowLength::Even(DAY), Some(_)) => Period::Day,
             (WindowLength::Even(_), Some(scalar)) => {
-                check.refuse(
-                    Problem::new(scalar.place, "a `zone` has no effect on this window")
-                        .note("only windows of 1d and 1mo begin by a time zone"),
-                );
+                let problem = Problem::new(scalar.place, "a `zone` has no effect on this window");
+                check.refuse(problem.note("only windows of 1d and 1mo begin by a time zone"));
                 return None;
             }
             (WindowLength::Even(length), None) => {
@@ -71,12 +68,8 @@ impl Numbers for WrittenFixedWindow {
         fit(check, quota, limit, window.place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.limit.place
-    }
-
-    fn window_place(&self) -> Option<Place> {
-        self.window.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.limit.place, self.window.place)
     }
 }
 
@@ -90,31 +83,10 @@ pub(crate) struct Window {
     pub(crate) window: Scalar<Duration>,
 }
 
-/// Has editors see a type as what it is written as.
-macro_rules! written_as_window {
-    ($type:ident) => {
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                Window::schema_name()
-            }
-
-            fn schema_id() -> Cow<'static, str> {
-                Window::schema_id()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                Window::json_schema(generator)
-            }
-        }
-    };
-}
-
-/// The numbers of a log.
-#[derive(Debug, Deserialize)]
+// The numbers of a log. A comment for editors would make it another schema than that of a window.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenLog(Window);
-
-written_as_window!(WrittenLog);
 
 impl Numbers for WrittenLog {
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
@@ -122,27 +94,25 @@ impl Numbers for WrittenLog {
         let (count, length) = (check.read(limit), check.read(window));
         let (count, length) = (count?.0, micros(length?));
         if count > LONG_LOG {
-            long_log(check, limit, count);
+            let kilobytes = count.saturating_mul(8) / 1_000;
+            let problem = Problem::new(limit.place, "an exact log of this length is costly");
+            check.warn(problem.note(format!(
+                "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
+            )));
         }
         let quota = SlidingWindowLog::new(count, length).map(Quota::from);
         fit(check, quota, limit, window.place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.0.limit.place
-    }
-
-    fn window_place(&self) -> Option<Place> {
-        self.0.window.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.0.limit.place, self.0.window.place)
     }
 }
 
-/// The numbers of a counter.
-#[derive(Debug, Deserialize)]
+// The numbers of a counter, as those of a log.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenCounter(Window);
-
-written_as_window!(WrittenCounter);
 
 impl Numbers for WrittenCounter {
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
@@ -152,22 +122,9 @@ impl Numbers for WrittenCounter {
         fit(check, quota, limit, window.place)
     }
 
-    fn capacity_place(&self) -> Option<Place> {
-        self.0.limit.place
+    fn places(&self) -> (Option<Place>, Option<Place>) {
+        (self.0.limit.place, self.0.window.place)
     }
-
-    fn window_place(&self) -> Option<Place> {
-        self.0.window.place
-    }
-}
-
-fn long_log(check: &mut Check<'_>, limit: &Scalar<Count>, count: u64) {
-    let kilobytes = count.saturating_mul(8) / 1_000;
-    check.warn(
-        Problem::new(limit.place, "an exact log of this length is costly").note(format!(
-            "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
-        )),
-    );
 }
 
 /// How long a fixed window is.
