@@ -53,6 +53,8 @@ pub use yaml::{ConfigError, Warning};
 use tidegate_identity::ClientPlans;
 use tidegate_identity::api_keys::ListedKey;
 use tidegate_net::file_error;
+use value::Value;
+use value::client::{Date, KeyName, PlanName};
 use values::{check, shape, value};
 use yaml::{Place, Problem, Source};
 
@@ -95,8 +97,7 @@ fn load_after(
             ErrorKind::NotFound => "`-c FILE` names another; `tidegate init` writes one",
             _ => "a configuration is one YAML file; `-c FILE` names another",
         };
-        let problem = Problem::new(None, unreadable(&error)).note(note);
-        Source::new(&name, "").refuse(vec![problem])
+        refusal(&name, Problem::new(None, unreadable(&error)).note(note))
     })?;
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse_after(&name, text, env, before),
@@ -151,8 +152,7 @@ pub fn load_keys(
     plans: &ClientPlans,
 ) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
-    let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
-    let text = read_text(path).map_err(refuse)?;
+    let text = read_text(path).map_err(|problem| refusal(&name, problem))?;
     // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = yaml::read(&source, |_, _| None).map_err(|problem| {
@@ -162,7 +162,7 @@ pub fn load_keys(
     })?;
     if keys.is_empty() && !text.contains('[') {
         let problem = Problem::new(None, "this file is empty; a list of no keys is written []");
-        return Err(refuse(problem));
+        return Err(refusal(&name, problem));
     }
     clients::keys::keys(&keys, &source, listed, plans)
 }
@@ -173,10 +173,8 @@ pub fn load_keys(
 ///
 /// The text is no name of a key; what is allowed, as text.
 pub fn key_name(text: &str) -> Result<String, String> {
-    use value::Value as _;
-    use value::client::KeyName;
-    let name = KeyName::read(text).map(|name| name.0);
-    name.map_err(|_| format!("allowed here: {}", KeyName::ALLOWED))
+    let KeyName(name) = read_value(text)?;
+    Ok(name)
 }
 
 /// The name of a plan, if it is one.
@@ -185,10 +183,8 @@ pub fn key_name(text: &str) -> Result<String, String> {
 ///
 /// The text is no name of a plan; what is allowed, as text.
 pub fn plan_name(text: &str) -> Result<String, String> {
-    use value::Value as _;
-    use value::client::PlanName;
-    let name = PlanName::read(text).map(|name| name.0);
-    name.map_err(|_| format!("allowed here: {}", PlanName::ALLOWED))
+    let PlanName(name) = read_value(text)?;
+    Ok(name)
 }
 
 /// When an API key expires, as it is written, if that is still to come.
@@ -197,15 +193,15 @@ pub fn plan_name(text: &str) -> Result<String, String> {
 ///
 /// The text is no date, or the date is over; what is allowed, as text.
 pub fn key_expiry(text: &str) -> Result<String, String> {
-    use value::Value as _;
-    use value::client::Date;
-    match Date::read(text) {
-        Ok(date) if date.is_over() => {
-            Err("this time is over: the key would never be known".to_owned())
-        }
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(format!("allowed here: {}", Date::ALLOWED)),
+    match read_value::<Date>(text)?.is_over() {
+        true => Err("this time is over: the key would never be known".to_owned()),
+        false => Ok(text.to_owned()),
     }
+}
+
+/// Reads a value of a command line.
+fn read_value<T: Value>(text: &str) -> Result<T, String> {
+    T::read(text).map_err(|_| format!("allowed here: {}", T::ALLOWED))
 }
 
 /// The JSON Schema of the configuration, for editors.
@@ -220,6 +216,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Returns the error of a whole file.
+fn refusal(name: &str, problem: Problem) -> ConfigError {
+    Source::new(name, "").refuse(vec![problem])
 }
 
 /// The text of a file that is reread while requests are served.

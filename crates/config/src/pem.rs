@@ -1,28 +1,26 @@
 //! Files with certificates and keys. An error in a file is reported at the key that names the file.
 
-use std::io;
 use std::path::Path;
 
 use crate::yaml::{Place, Problem};
-use tidegate_net::tls::{Authorities, CertificateFiles, FileError};
-use tidegate_net::{file_error, tls};
+use tidegate_net::tls::{self, Authorities, CertificateFiles, FileError, Trust};
 
 use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
 /// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
-pub(crate) fn usable<T>(
+pub(crate) fn usable<'s, T>(
     check: &mut Check<'_>,
     made: Result<T, FileError>,
-    scalars: &[&Scalar<FilePath>],
+    scalars: impl IntoIterator<Item = &'s Scalar<FilePath>>,
 ) -> Option<T> {
     let error = match made {
         Ok(made) => return Some(made),
         Err(error) => error,
     };
-    let names = |scalar: &&&Scalar<FilePath>| check.file(scalar).as_ref() == Some(&error.path);
-    let scalar = scalars.iter().find(names);
+    let names = |scalar: &&Scalar<FilePath>| check.file(scalar).as_ref() == Some(&error.path);
+    let scalar = scalars.into_iter().find(names);
     let why = error.why.to_string();
     check.refuse(match scalar {
         Some(scalar) => unusable(scalar, &error.path, &why),
@@ -31,21 +29,10 @@ pub(crate) fn usable<T>(
     None
 }
 
-/// Refuses a file that cannot be read.
-pub(crate) fn unreadable(
-    check: &mut Check<'_>,
-    scalar: &Scalar<FilePath>,
-    path: &Path,
-    error: &io::Error,
-) {
-    let why = format!("cannot be read: {}", file_error::reason(error.kind()));
-    check.refuse(unusable(scalar, path, &why));
-}
-
 /// The certificates of authorities in a file.
 pub(crate) fn authorities(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<Authorities> {
     let path = check.file(scalar)?;
-    usable(check, tls::authorities(&path), &[scalar])
+    usable(check, tls::authorities(&path), [scalar])
 }
 
 /// The files of a certificate that the gateway shows, and of its key; none if neither is named. Refuses one without the other.
@@ -61,36 +48,29 @@ pub(crate) fn identity(
             key: check.file(key)?,
         })),
         (Some(alone), None) | (None, Some(alone)) => {
-            check.refuse(
-                Problem::new(alone.place, "one of `cert` and `key` is missing")
-                    .note("a certificate and its key are given together"),
-            );
+            let problem = Problem::new(alone.place, "one of `cert` and `key` is missing");
+            check.refuse(problem.note("a certificate and its key are given together"));
             None
         }
     }
 }
 
 /// Returns the authorities of this system. Refuses a system without any, with `remedy`.
-pub(crate) fn system(
-    check: &mut Check<'_>,
-    place: Option<Place>,
-    remedy: &str,
-) -> Option<Authorities> {
+pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>, remedy: &str) -> Option<Trust> {
     let authorities = Authorities::of_the_system();
     if authorities.is_none() {
         let problem = Problem::new(place, "this system has no certificate authorities");
-        check.refuse(problem.note(remedy.to_owned()));
+        check.refuse(problem.note(remedy));
     }
-    authorities
+    authorities.map(Trust::Authorities)
 }
 
 /// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
 pub(crate) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
     let is_filled = scalar.raw.contains("${");
-    let name = if is_filled {
-        scalar.raw.clone()
-    } else {
-        path.display().to_string()
+    let name = match is_filled {
+        true => scalar.raw.clone(),
+        false => path.display().to_string(),
     };
     let problem = Problem::new(scalar.place, format!("`{name}` {why}"));
     let is_missing = path.is_relative() && !path.exists();

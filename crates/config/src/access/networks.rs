@@ -31,11 +31,8 @@ pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Opt
             path,
         }),
         Err(error) => {
-            let mut problem = Problem::new(scalar.place, "this file with networks is refused");
-            for line in error.to_string().lines().filter(|line| !line.is_empty()) {
-                problem = problem.note(line.trim_start().trim_start_matches("= "));
-            }
-            check.refuse(problem);
+            let problem = Problem::new(scalar.place, "this file with networks is refused");
+            check.refuse(problem.caused_by(&error));
             None
         }
     }
@@ -48,17 +45,15 @@ pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Opt
 /// The file cannot be read, or a line is no network.
 pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     let name = path.display().to_string();
-    let text = crate::read_text(path);
-    let text = text.map_err(|problem| Source::new(&name, "").refuse(vec![problem]))?;
+    let text = crate::read_text(path).map_err(|problem| crate::refusal(&name, problem))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     // Places alone, as of a key file: the messages stand below a key of the configuration.
     let source = Source::secret(&name, text);
     if text.trim().is_empty() {
         // What writes the file may have begun just now, and nobody would be denied meanwhile.
         let problem = Problem::new(None, "this file is empty");
-        return Err(source.refuse(vec![
-            problem.note("a file without networks has a comment: # none"),
-        ]));
+        let problem = problem.note("a file without networks has a comment: # none");
+        return Err(source.refuse(vec![problem]));
     }
     let mut networks = NetworkTable::default();
     let mut problems = Vec::new();
@@ -93,19 +88,18 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
 }
 
 fn problem(fault: Fault, entry: &str, place: Place) -> Problem {
-    let problem = match fault {
-        // Other files, such as those of keys, hold secrets.
-        Fault::Form if !entry.contains(|c: char| !c.is_ascii_hexdigit() && !".:/".contains(c)) => {
-            Problem::new(place, format!("`{entry}` is not {}", Network::WHAT))
-        }
-        Fault::Form => Problem::new(place, format!("this is not {}", Network::WHAT)),
-        Fault::Because(reason) => Problem::new(place, reason),
-        Fault::Quoting(reason) => Problem::new(place, reason),
+    // Other files, such as those of keys, hold secrets.
+    let is_shown = entry
+        .chars()
+        .all(|c| c.is_ascii_hexdigit() || ".:/".contains(c));
+    let message = match fault {
+        Fault::Form if is_shown => format!("`{entry}` is not {}", Network::WHAT),
+        Fault::Form => format!("this is not {}", Network::WHAT),
+        Fault::Because(reason) => reason.to_owned(),
+        Fault::Quoting(reason) => reason,
     };
-    problem.note(format!(
-        "allowed here: {}; # begins a comment",
-        Network::ALLOWED
-    ))
+    let allowed = Network::ALLOWED;
+    Problem::new(place, message).note(format!("allowed here: {allowed}; # begins a comment"))
 }
 
 #[cfg(test)]

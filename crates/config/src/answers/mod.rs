@@ -82,21 +82,12 @@ pub(crate) fn refusal(check: &mut Check<'_>, reject: &WrittenReject, usual: Stat
     let kind = kind.map_or(TEXT, |MediaType(kind)| kind);
     let body = check.read_some(reject.body.as_ref());
     if let (Some(scalar), None) = (&reject.content_type, &reject.body) {
-        no_body(check, scalar);
+        let message = "there is no `body` that this could be the type of";
+        let note = "without a `body` a refusal is problem details, which have a type of their own";
+        check.refuse(Problem::new(scalar.place, message).note(note));
     }
     Reject {
         status: status.map_or(usual, |RejectStatus(status)| status),
         body: body.map(|RejectBody(body)| (kind, body)),
     }
-}
-
-fn no_body(check: &mut Check<'_>, kind: &Scalar<MediaType>) {
-    let problem = Problem::new(
-        kind.place,
-        "there is no `body` that this could be the type of",
-    );
-    check.refuse(
-        problem
-            .note("without a `body` a refusal is problem details, which have a type of their own"),
-    );
 }

@@ -82,15 +82,8 @@ pub(crate) fn keys(
     let mut check = Check::new(source, &|_| None);
     let mut seen = SeenKeys::default();
     for key in listed {
-        let plan = key.plan.as_ref();
-        one_client(
-            &mut check,
-            &mut seen,
-            &key.name,
-            None,
-            plan,
-            key.expires.is_some(),
-        );
+        let (plan, expires) = (key.plan.as_ref(), key.expires.is_some());
+        one_client(&mut check, &mut seen, &key.name, None, plan, expires);
         seen.hashes.insert(key.sha256, None);
     }
     let keys = listed_keys(&mut check, written.iter(), plans, &mut seen);
@@ -116,14 +109,19 @@ pub(crate) fn listed_keys<'f>(
         if let (Some(date), Some(scalar)) = (expires, &key.expires)
             && date.is_over()
         {
-            expired(check, &key.name, scalar);
+            // A name with digits may be the key itself.
+            let whose = match is_plain_word(&key.name.raw) {
+                true => format!("the key of `{}`", key.name.raw),
+                false => "this key".to_owned(),
+            };
+            let problem = Problem::new(scalar.place, format!("{whose} has expired"));
+            let remedy = "remove it, or give it a later date";
+            check.warn(problem.note(format!("requests with it are not known any more: {remedy}")));
         }
         let plan = key.plan.as_ref();
-        let plan = plan.map(|scalar| plan_of_key(check, scalar, plans));
-        let is_plan_known = plan.as_ref().is_none_or(Option::is_some);
-        let plan = plan.flatten();
+        let plan = plan.and_then(|scalar| plan_of_key(check, scalar, plans));
         if let Some(KeyName(name)) = &name
-            && is_plan_known
+            && plan.is_some() == key.plan.is_some()
         {
             let expires = key.expires.is_some();
             one_client(check, seen, name, key.name.place, plan.as_ref(), expires);
@@ -144,19 +142,6 @@ pub(crate) fn listed_keys<'f>(
         }
     }
     keys
-}
-
-/// Warns of a key that is unknown already.
-fn expired(check: &mut Check<'_>, name: &Scalar<KeyName>, expires: &Scalar<Date>) {
-    // A name with digits may be the key itself.
-    let whose = match is_plain_word(&name.raw) {
-        true => format!("the key of `{}`", name.raw),
-        false => "this key".to_owned(),
-    };
-    let problem = Problem::new(expires.place, format!("{whose} has expired"));
-    check.warn(
-        problem.note("requests with it are not known any more: remove it, or give it a later date"),
-    );
 }
 
 /// The plan of a key.
@@ -195,11 +180,8 @@ pub(crate) fn key_file(
     match crate::load_keys(&path, &listed, plans) {
         Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
         Err(error) => {
-            let mut problem = Problem::new(scalar.place, "this file with keys is refused");
-            for line in error.to_string().lines().filter(|line| !line.is_empty()) {
-                problem = problem.note(line.trim_start().trim_start_matches("= "));
-            }
-            check.refuse(problem);
+            let problem = Problem::new(scalar.place, "this file with keys is refused");
+            check.refuse(problem.caused_by(&error));
         }
     }
     Some(KeyFile {

@@ -1,6 +1,7 @@
 //! `jwt`: what signed tokens must be, and where the keys come from that they are verified with.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs};
@@ -20,7 +21,7 @@ use tidegate_net::tls::Authorities;
 use tokio::sync::Notify;
 
 use crate::check::Check;
-use crate::pem::{authorities, unreadable, unusable};
+use crate::pem::{authorities, unusable};
 use crate::value::client::ClaimName;
 use crate::value::net::http_url;
 use crate::value::word::FilePath;
@@ -102,8 +103,8 @@ impl Value for JwksUrl {
 pub(crate) struct JwksRefresh(pub(crate) Duration);
 
 impl JwksRefresh {
-    const SOONEST: Duration = Duration::from_secs(1);
-    const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+    const BOUNDS: RangeInclusive<Duration> =
+        Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 }
 
 impl Value for JwksRefresh {
@@ -113,11 +114,8 @@ impl Value for JwksRefresh {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let every = Duration::read(text)?;
-        let allowed = Self::SOONEST..=Self::LATEST;
-        allowed
-            .contains(&every)
-            .then_some(Self(every))
-            .ok_or(Fault::Form)
+        let is_allowed = Self::BOUNDS.contains(&every);
+        is_allowed.then_some(Self(every)).ok_or(Fault::Form)
     }
 
     fn schema() -> Map<String, serde_json::Value> {
@@ -245,7 +243,7 @@ fn key_of_file(
     let content = match fs::read(&path) {
         Ok(content) => content,
         Err(error) => {
-            unreadable(check, file, &path, &error);
+            check.refuse(unusable(file, &path, &crate::unreadable(&error)));
             return None;
         }
     };
@@ -255,17 +253,12 @@ fn key_of_file(
         return None;
     };
     if signatures == [Signature::Hs256] && content.trim_ascii_end().len() < SECRET {
-        short_secret(check, file.place);
+        let problem = Problem::new(file.place, "this secret is short enough to be guessed");
+        check.warn(problem.note(format!(
+            "who guesses it can forge every token; use at least {SECRET} random bytes"
+        )));
     }
     Some(keys)
-}
-
-fn short_secret(check: &mut Check<'_>, place: Option<Place>) {
-    check.warn(
-        Problem::new(place, "this secret is short enough to be guessed").note(format!(
-            "who guesses it can forge every token; use at least {SECRET} random bytes"
-        )),
-    );
 }
 
 /// A key verifies one kind of signature: one that could be taken for another's would be forged.
@@ -275,21 +268,17 @@ fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Optio
     {
         return;
     }
-    check.refuse(
-        Problem::new(
-            place,
-            "a `jwt` source with a `key_file` has exactly one algorithm",
-        )
-        .note(format!("allowed here: one of {}", names(|_| true))),
-    );
+    let message = "a `jwt` source with a `key_file` has exactly one algorithm";
+    let note = format!("allowed here: one of {}", names(|_| true));
+    check.refuse(Problem::new(place, message).note(note));
 }
 
 /// The names of some signatures.
 fn names(are_meant: impl Fn(Signature) -> bool) -> String {
-    let meant = Signature::ALL
-        .into_iter()
-        .filter(|(_, one)| are_meant(*one));
-    let names: Vec<_> = meant.map(|(name, _)| name).collect();
+    let all = Signature::ALL.into_iter();
+    let names: Vec<_> = all
+        .filter_map(|(name, one)| are_meant(one).then_some(name))
+        .collect();
     names.join(", ")
 }
 
@@ -325,11 +314,10 @@ fn key_set(
 /// What is published is no secret, so whoever reads it could sign with it.
 fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
-        let problem = Problem::new(
-            jwt.algorithms.place,
-            "the keys at a `jwks_url` are public, and verify signatures of public keys only",
-        );
+        let message =
+            "the keys at a `jwks_url` are public, and verify signatures of public keys only";
         let public = names(|signature| !signature.is_by_secret());
+        let problem = Problem::new(jwt.algorithms.place, message);
         check.refuse(problem.note(format!("allowed here: any of {public}")));
     }
 }
@@ -341,11 +329,8 @@ fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>)
         check.warn(problem.note("only a server at https:// is verified"));
     }
     if !url.host().is_some_and(is_loopback) {
-        let problem = Problem::new(place, "this key set comes over plain http");
-        check.warn(
-            problem
-                .note("an attacker on the way can add keys and forge every token: write https://"),
-        );
+        let note = "an attacker on the way can add keys and forge every token: write https://";
+        check.warn(Problem::new(place, "this key set comes over plain http").note(note));
     }
 }
 

@@ -24,12 +24,8 @@ pub(crate) fn fixed_store(check: &mut Check<'_>, file: &File, store: &StorePlan)
 }
 
 fn fixed_redis(check: &mut Check<'_>, written: &Redis, options: &RedisOptions) -> FixedRedis {
-    let tls = written.tls.as_ref().map(|tls| &tls.value);
-    let files = [
-        tls.and_then(|tls| tls.ca.as_ref()),
-        tls.and_then(|tls| tls.cert.as_ref()),
-        tls.and_then(|tls| tls.key.as_ref()),
-    ];
+    let files = written.tls.as_ref().map(|tls| tls.value.files());
+    let files = files.unwrap_or_default();
     FixedRedis {
         url: Secret::new(&options.url),
         timeout: options.timeout,

@@ -71,15 +71,10 @@ pub(crate) fn listener_tls(
                 several.map(|one| (&one.cert, &one.key)).collect()
             }
             _ => {
-                check.refuse(
-                Problem::new(
-                    written.place,
-                    "there is not exactly one kind of certificates",
-                )
-                .note(
+                let message = "there is not exactly one kind of certificates";
+                check.refuse(Problem::new(written.place, message).note(
                     "allowed here: `cert` and `key`, or a list of such pairs under `certificates`",
-                ),
-            );
+                ));
                 return None;
             }
         };
@@ -92,10 +87,8 @@ pub(crate) fn listener_tls(
     }
     let client_cert = check.read_some(tls.client_cert.as_ref());
     if let (Some(scalar), None) = (&tls.client_cert, &tls.client_ca) {
-        let problem = Problem::new(scalar.place, "`client_cert` needs `client_ca`");
-        check.refuse(
-            problem.note("`client_ca` is a file with the authorities of client certificates"),
-        );
+        let note = "`client_ca` is a file with the authorities of client certificates";
+        check.refuse(Problem::new(scalar.place, "`client_cert` needs `client_ca`").note(note));
     }
     let clients = match &tls.client_ca {
         Some(scalar) => Some(ClientCertificates {
@@ -109,8 +102,8 @@ pub(crate) fn listener_tls(
         clients,
     };
     let scalars = pairs.iter().flat_map(|(cert, key)| [*cert, *key]);
-    let scalars: Vec<_> = scalars.chain(&tls.client_ca).collect();
-    let loaded = usable(check, ServerTls::load(files), &scalars)?;
+    let scalars = scalars.chain(&tls.client_ca);
+    let loaded = usable(check, ServerTls::load(files), scalars)?;
     for ((cert, _), shown) in pairs.into_iter().zip(loaded.shown()) {
         soon_over(check, cert, &shown);
     }

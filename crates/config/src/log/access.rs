@@ -19,13 +19,13 @@ use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
 /// An access log that has settings.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessLog {
     /// The file that lines are appended to; SIGUSR1 opens it again. Default: standard error.
     pub(crate) file: Option<Scalar<FilePath>>,
     /// How a line looks: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
-    pub(crate) format: Option<Scalar<AccessFormatText>>,
+    pub(crate) format: Option<Scalar<AccessFormat>>,
     /// The fields of text and json lines. Default: most; docs/operations.md lists them.
     pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
     /// The requests that get a line: those that meet one of these conditions. Default: all.
@@ -58,33 +58,22 @@ pub(crate) struct WrittenAccessFilter {
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 
-/// How a line of the access log looks, as it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AccessFormatText {
-    Text,
-    Json,
-    Common,
-    Combined,
-    Template(Vec<AccessPiece>),
-}
+/// The formats with names. Which fields a line has is another key.
+const FORMATS: [(&str, AccessFormat); 4] = [
+    ("text", AccessFormat::Text(Vec::new())),
+    ("json", AccessFormat::Json(Vec::new())),
+    ("common", AccessFormat::Common),
+    ("combined", AccessFormat::Combined),
+];
 
-impl AccessFormatText {
-    const WORDS: [(&str, Self); 4] = [
-        ("text", Self::Text),
-        ("json", Self::Json),
-        ("common", Self::Common),
-        ("combined", Self::Combined),
-    ];
-}
-
-impl Value for AccessFormatText {
+impl Value for AccessFormat {
     const NAME: &'static str = "AccessFormat";
     const WHAT: &'static str = "a format of the access log";
     const ALLOWED: &'static str = "text, json, common, combined, or a template with `$` and names of fields, such as \
                                    \"$time $peer $status\"; docs/operations.md lists the fields";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        if let Some((_, format)) = Self::WORDS.into_iter().find(|(word, _)| *word == text) {
+        if let Some((_, format)) = FORMATS.into_iter().find(|(word, _)| *word == text) {
             return Ok(format);
         }
         if !text.contains('$') {
@@ -101,7 +90,7 @@ impl Value for AccessFormatText {
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        let words = Self::WORDS.map(|(word, _)| word);
+        let words = FORMATS.map(|(word, _)| word);
         object(json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": r"\$" }] }))
     }
 }
@@ -124,9 +113,7 @@ impl Value for Sample {
         {
             return Err(Fault::Form);
         }
-        let decimals = format!("{decimals:0<4}")
-            .parse::<u64>()
-            .map_err(|_| Fault::Form)?;
+        let decimals = format!("{decimals:0<4}").parse().map_err(|_| Fault::Form)?;
         let millionths = whole.saturating_mul(10_000).saturating_add(decimals);
         let millionths = u32::try_from(millionths).ok();
         let share = millionths.filter(|share| *share <= AccessLogSettings::ALL);
@@ -140,24 +127,21 @@ impl Value for Sample {
 
 pub(crate) fn access_log(
     check: &mut Check<'_>,
-    written: Option<&AccessLog>,
+    written: &AccessLog,
     usual: LogFormat,
 ) -> AccessLogSettings {
-    let format = check.read_some(written.and_then(|access| access.format.as_ref()));
+    let format = check.read_some(written.format.as_ref());
     let format = format.unwrap_or(match usual {
-        LogFormat::Text => AccessFormatText::Text,
-        LogFormat::Json => AccessFormatText::Json,
+        LogFormat::Text => AccessFormat::Text(Vec::new()),
+        LogFormat::Json => AccessFormat::Json(Vec::new()),
     });
-    let sample = check.read_some(written.and_then(|access| access.sample.as_ref()));
-    let filter = written.and_then(|access| access_filter(check, access));
-    if let Some(access) = written {
-        useless_sample(check, access, filter.as_ref(), sample);
-    }
-    let refusals =
-        check.read_some(written.and_then(|access| access.max_refusals_per_second.as_ref()));
+    let sample = check.read_some(written.sample.as_ref());
+    let filter = access_filter(check, written);
+    useless_sample(check, written, filter.as_ref(), sample);
+    let refusals = check.read_some(written.max_refusals_per_second.as_ref());
     AccessLogSettings {
         max_refusals_per_second: refusals.map(|Refusals(number)| number),
-        file: written.and_then(|access| log_file(check, access)),
+        file: log_file(check, written),
         format: access_format(check, written, format),
         filter,
         sample: sample.map_or(AccessLogSettings::ALL, |Sample(share)| share),
@@ -175,22 +159,16 @@ fn log_file(check: &mut Check<'_>, access: &AccessLog) -> Option<std::path::Path
         let problem = Problem::new(scalar.place, format!("`{}` is a folder", scalar.raw));
         check.refuse(problem.note("`file` is the file that lines are appended to"));
     } else if folder.is_some_and(|folder| !folder.is_dir()) {
-        let problem = Problem::new(
-            scalar.place,
-            format!("the folder of `{}` is not there", scalar.raw),
-        );
-        check.refuse(problem.note("make the folder; the gateway makes the file"));
+        let message = format!("the folder of `{}` is not there", scalar.raw);
+        let note = "make the folder; the gateway makes the file";
+        check.refuse(Problem::new(scalar.place, message).note(note));
     }
     Some(path)
 }
 
-fn access_format(
-    check: &mut Check<'_>,
-    written: Option<&AccessLog>,
-    format: AccessFormatText,
-) -> AccessFormat {
-    let list = written.and_then(|access| access.fields.as_ref());
-    let has_fields = matches!(format, AccessFormatText::Text | AccessFormatText::Json);
+fn access_format(check: &mut Check<'_>, written: &AccessLog, format: AccessFormat) -> AccessFormat {
+    let list = written.fields.as_ref();
+    let has_fields = matches!(format, AccessFormat::Text(_) | AccessFormat::Json(_));
     if let Some(list) = list
         && (!has_fields || list.value.is_empty())
     {
@@ -224,11 +202,9 @@ fn access_format(
         }
     };
     match format {
-        AccessFormatText::Text => AccessFormat::Text(fields),
-        AccessFormatText::Json => AccessFormat::Json(fields),
-        AccessFormatText::Common => AccessFormat::Common,
-        AccessFormatText::Combined => AccessFormat::Combined,
-        AccessFormatText::Template(pieces) => AccessFormat::Template(pieces),
+        AccessFormat::Text(_) => AccessFormat::Text(fields),
+        AccessFormat::Json(_) => AccessFormat::Json(fields),
+        other => other,
     }
 }
 
@@ -242,18 +218,14 @@ fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilt
     let status = status.as_deref().unwrap_or_default();
     let outcome = outcome.as_deref().unwrap_or_default();
     if status.is_empty() && outcome.is_empty() && duration.is_none() {
-        let problem = Problem::new(
-            written.place,
-            "`filter` has no condition, so no request would get a line",
-        );
-        check.refuse(problem.note("add `status`, `outcome` or `duration`, or leave `filter` out"));
+        let message = "`filter` has no condition, so no request would get a line";
+        let note = "add `status`, `outcome` or `duration`, or leave `filter` out";
+        check.refuse(Problem::new(written.place, message).note(note));
     }
     let statuses = status.iter().filter_map(|scalar| check.read(scalar));
     let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
-    let outcomes = outcome
-        .iter()
-        .filter_map(|scalar| check.read(scalar))
-        .collect();
+    let outcomes = outcome.iter().filter_map(|scalar| check.read(scalar));
+    let outcomes = outcomes.collect();
     Some(AccessFilter {
         statuses,
         outcomes,

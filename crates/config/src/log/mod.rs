@@ -50,13 +50,14 @@ pub struct LogPlan {
 pub(crate) fn log(check: &mut Check<'_>, log: Option<&Log>) -> LogPlan {
     let format = check.read_some(log.and_then(|log| log.format.as_ref()));
     let format = format.unwrap_or_default();
+    let usual = AccessLog::default();
     let access = match log.and_then(|log| log.access.as_ref()) {
-        None => Some(access_log(check, None, format)),
+        None => Some(access_log(check, &usual, format)),
         Some(SingleOr::Single(scalar)) => {
             let is_on = check.read(scalar).unwrap_or(true);
-            is_on.then(|| access_log(check, None, format))
+            is_on.then(|| access_log(check, &usual, format))
         }
-        Some(SingleOr::Block(block)) => Some(access_log(check, Some(&block.value), format)),
+        Some(SingleOr::Block(block)) => Some(access_log(check, &block.value, format)),
     };
     let level = check.read_some(log.and_then(|log| log.level.as_ref()));
     LogPlan {

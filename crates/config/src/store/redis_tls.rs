@@ -23,6 +23,13 @@ pub(crate) struct RedisTls {
     pub(crate) key: Option<Scalar<FilePath>>,
 }
 
+impl RedisTls {
+    /// Returns the files of the authorities, of the certificate and of its key.
+    pub(crate) fn files(&self) -> [Option<&Scalar<FilePath>>; 3] {
+        [&self.ca, &self.cert, &self.key].map(Option::as_ref)
+    }
+}
+
 /// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.
 pub(crate) fn redis_tls(
     check: &mut Check<'_>,
@@ -30,14 +37,10 @@ pub(crate) fn redis_tls(
     url: &str,
     place: Option<Place>,
 ) -> Option<Option<Tls>> {
-    let Some(written) = written else {
-        if !is_tls(url) {
-            return Some(None);
-        }
-        let made = client_config(system(check, place)?, None);
-        return usable(check, made, &[]).map(|config| Some(Tls::from(config)));
-    };
     if !is_tls(url) {
+        let Some(written) = written else {
+            return Some(None);
+        };
         check.refuse(
             Problem::new(written.place, "the URL does not use TLS").note(
                 "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
@@ -45,19 +48,16 @@ pub(crate) fn redis_tls(
         );
         return None;
     }
-    let tls = &written.value;
-    let identity = pem::identity(check, tls.cert.as_ref(), tls.key.as_ref())?;
-    let trust = match &tls.ca {
+    let place = written.map_or(place, |written| written.place);
+    let files = written.map(|written| written.value.files());
+    let [ca, cert, key] = files.unwrap_or_default();
+    let identity = pem::identity(check, cert, key)?;
+    let remedy = "a file with those of Redis is named by `tls: { ca: … }` beside its `url`";
+    let trust = match ca {
         Some(scalar) => Trust::File(check.file(scalar)?),
-        None => system(check, written.place)?,
+        None => pem::system(check, place, remedy)?,
     };
     let made = client_config(trust, identity.as_ref());
-    let scalars = [&tls.ca, &tls.cert, &tls.key];
-    let scalars: Vec<_> = scalars.into_iter().flatten().collect();
-    usable(check, made, &scalars).map(|config| Some(Tls::from(config)))
-}
-
-fn system(check: &mut Check<'_>, place: Option<Place>) -> Option<Trust> {
-    let remedy = "a file with those of Redis is named by `tls: { ca: … }` beside its `url`";
-    pem::system(check, place, remedy).map(Trust::Authorities)
+    let scalars = [ca, cert, key].into_iter().flatten();
+    usable(check, made, scalars).map(|config| Some(Tls::from(config)))
 }

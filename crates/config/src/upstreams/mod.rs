@@ -18,7 +18,7 @@ use tidegate_net::tls::UpstreamTls;
 use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, Sticky, UpstreamPlan};
 
 use crate::check::Check;
-use crate::pem::usable;
+use crate::pem::{self, usable};
 use crate::secret::Secret;
 use crate::shape::{Named, SingleOr};
 use crate::upstreams::balance::{WrittenSticky, balance};
@@ -27,7 +27,7 @@ use crate::upstreams::own::{OwnAddress, elsewhere};
 use crate::upstreams::server::{
     Server, ServerScheme, Target, address_in_certificate, listed_twice, other_scheme,
 };
-use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
+use crate::upstreams::tls::{NO_AUTHORITIES, WrittenUpstreamTls, upstream_tls};
 use crate::value::Scalar;
 use crate::value::number::{Connections, Percent, bounded};
 use crate::value::word::LimitName;
@@ -216,8 +216,9 @@ fn server_plan(
         (ServerScheme::H2c, _) => Speaks::Http2,
         (ServerScheme::Https, Some(tls)) => Speaks::Tls(tls.clone()),
         (ServerScheme::Https, None) => {
-            let made = UpstreamTls::new(system(check, place)?, None, None);
-            let made = Arc::new(usable(check, made, &[])?);
+            let trust = pem::system(check, place, NO_AUTHORITIES)?;
+            let made = UpstreamTls::new(trust, None, None);
+            let made = Arc::new(usable(check, made, [])?);
             *tls = Some(made.clone());
             Speaks::Tls(made)
         }
@@ -267,13 +268,9 @@ pub(crate) fn target(
 
 /// Warns of groups that no route leads to.
 pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>) {
-    let unused = upstreams.groups.values().filter(|group| !group.is_used);
-    let unused: Vec<(Option<Place>, &str)> = unused
-        .map(|group| (group.name.place, group.name.raw.as_str()))
-        .collect();
-    for (place, name) in unused {
-        let message = format!("no route leads to the upstream `{name}`");
-        check.warn(Problem::new(place, message));
+    for group in upstreams.groups.values().filter(|group| !group.is_used) {
+        let message = format!("no route leads to the upstream `{}`", group.name.raw);
+        check.warn(Problem::new(group.name.place, message));
     }
 }
 
@@ -306,10 +303,8 @@ fn warn_of_balance(
         matches!(sticky, Some(Sticky::Cookie(other, _)) if other == cookie)
     };
     if let Some(other) = others.groups.values().find(is_same) {
-        let message = format!(
-            "the upstream `{}` sets the cookie `{cookie}`, too",
-            other.name.raw
-        );
+        let other = &other.name.raw;
+        let message = format!("the upstream `{other}` sets the cookie `{cookie}`, too");
         let note = "a client of both under one host loses its server each time: give each upstream a cookie of its own";
         check.warn(Problem::new(block.place, message).note(note));
     }
@@ -329,10 +324,8 @@ pub(crate) fn upstream_plan(
     let (balance, sticky) = balance(check, written.balance.as_ref(), secret);
     let resolve_every = check.read_some(written.resolve_every.as_ref());
     let eject = eject(check, written.eject.as_ref());
-    let health = written
-        .health
-        .as_ref()
-        .map(|health| health_plan(check, health, servers.as_deref()));
+    let health = written.health.as_ref();
+    let health = health.map(|health| health_plan(check, health, servers.as_deref()));
     let slow_start = check.read_some(written.slow_start.as_ref());
     let max_connections = check.read_some(written.max_connections.as_ref());
     let max_waiting = check.read_some(written.max_waiting.as_ref());
@@ -340,18 +333,13 @@ pub(crate) fn upstream_plan(
     let share = per_ip.map_or_else(Share::default, |Percent(share)| Share(share));
     let idle = check.read_some(written.idle.as_ref());
     if let (Some(scalar), None) = (&written.max_connections_per_ip, &written.max_connections) {
-        let problem = Problem::new(
-            scalar.place,
-            "`max_connections_per_ip` is a part of `max_connections`",
-        );
-        check.refuse(problem.note("say how many connections one server takes, or leave this out"));
+        let message = "`max_connections_per_ip` is a part of `max_connections`";
+        let note = "say how many connections one server takes, or leave this out";
+        check.refuse(Problem::new(scalar.place, message).note(note));
     }
-    let places = max_connections.map(|Connections(number)| {
-        let count = written.servers.value.len();
-        number.saturating_mul(count)
-    });
-    if let (Some(scalar), Some(places), None) = (&written.max_connections, places, per_ip)
-        && !share.leaves_some(places)
+    let max_connections = max_connections.map(|Connections(number)| number);
+    if let (Some(scalar), Some(number), None) = (&written.max_connections, max_connections, per_ip)
+        && !share.leaves_some(number.saturating_mul(written.servers.value.len()))
     {
         let message = "one client may hold all connections of this upstream";
         check.warn(Problem::new(scalar.place, message).note(
@@ -374,7 +362,7 @@ pub(crate) fn upstream_plan(
             None => None,
         },
         slow_start,
-        max_connections: max_connections.map(|Connections(number)| number),
+        max_connections,
         max_connections_per_ip: share,
         max_waiting: max_waiting.map_or(MAX_WAITING, |Waiting(number)| number),
         idle: idle.unwrap_or(UpstreamPlan::IDLE),

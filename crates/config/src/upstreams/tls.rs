@@ -44,11 +44,8 @@ impl Value for CertificateName {
     }
 }
 
-/// The authorities that servers are trusted by where no file is named.
-pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>) -> Option<Trust> {
-    let remedy = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
-    pem::system(check, place, remedy).map(Trust::Authorities)
-}
+/// The remedy for a system without authorities, by which servers are trusted where no file is named.
+pub(crate) const NO_AUTHORITIES: &str = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
 
 pub(crate) fn upstream_tls(
     check: &mut Check<'_>,
@@ -58,14 +55,10 @@ pub(crate) fn upstream_tls(
     let identity = pem::identity(check, tls.cert.as_ref(), tls.key.as_ref())?;
     let name = check.read_some(tls.server_name.as_ref());
     let trust = trust(check, tls, written.place)?;
-    let made = UpstreamTls::new(
-        trust,
-        identity.as_ref(),
-        name.map(|CertificateName(name)| name),
-    );
+    let name = name.map(|CertificateName(name)| name);
+    let made = UpstreamTls::new(trust, identity.as_ref(), name);
     let scalars = [&tls.ca, &tls.cert, &tls.key];
-    let scalars: Vec<_> = scalars.into_iter().flatten().collect();
-    usable(check, made, &scalars)
+    usable(check, made, scalars.into_iter().flatten())
 }
 
 fn trust(check: &mut Check<'_>, tls: &WrittenUpstreamTls, whole: Option<Place>) -> Option<Trust> {
@@ -78,13 +71,13 @@ fn trust(check: &mut Check<'_>, tls: &WrittenUpstreamTls, whole: Option<Place>) 
             None
         }
         (None, false) => {
-            check.warn(
-                Problem::new(place, "the certificates of these servers are not verified")
-                    .note("an attacker on the way can read and change everything: set `ca` to the authority of the servers"),
-            );
+            let message = "the certificates of these servers are not verified";
+            check.warn(Problem::new(place, message).note(
+                "an attacker on the way can read and change everything: set `ca` to the authority of the servers",
+            ));
             Some(Trust::Anybody)
         }
         (Some(scalar), true) => check.file(scalar).map(Trust::File),
-        (None, true) => system(check, whole),
+        (None, true) => pem::system(check, whole, NO_AUTHORITIES),
     }
 }

@@ -129,6 +129,14 @@ impl Problem {
         self.note(note)
     }
 
+    /// Adds the problems of another file, a note for each line.
+    pub(crate) fn caused_by(self, error: &ConfigError) -> Self {
+        let lines = error.text.lines().filter(|line| !line.is_empty());
+        lines.fold(self, |problem, line| {
+            problem.note(line.trim_start().trim_start_matches("= "))
+        })
+    }
+
     /// Adds where the first one of two is, if that is known.
     pub(crate) fn first_at(self, source: &Source<'_>, first: Option<Place>) -> Self {
         match first {

@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn a_template_is_text_and_fields() {
     use AccessPiece::{Field, Text};
-    let read = |text| AccessFormatText::read(text);
+    let read = |text| AccessFormat::read(text);
     let pieces = vec![
         Field(AccessField::Peer),
         Text(" [".into()),
@@ -11,9 +11,9 @@ fn a_template_is_text_and_fields() {
         Text("x] $".into()),
         Field(AccessField::Path),
     ];
-    let template = AccessFormatText::Template(pieces);
+    let template = AccessFormat::Template(pieces);
     assert_eq!(read("$peer [${status}x] $$$path"), Ok(template));
-    assert_eq!(read("common"), Ok(AccessFormatText::Common));
+    assert_eq!(read("common"), Ok(AccessFormat::Common));
     for wrong in ["", "jason", "$", "$peers", "${peer", "$peer\n", "$Peer"] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
