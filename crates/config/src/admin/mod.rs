@@ -148,14 +148,10 @@ pub(crate) fn admin(
     let hosts = hosts.into_iter().flatten();
     let hosts = hosts.filter_map(|host| check.read(host)).collect();
     let address = match address {
+        Some(scalar) => take(check, taken, scalar)?,
         None => {
             free_of_listeners(check, taken);
             ADMIN
-        }
-        Some(scalar) => {
-            let address = check.read(scalar)?;
-            take(check, taken, address, scalar.place);
-            address
         }
     };
     Some(AdminPlan {

@@ -286,10 +286,8 @@ fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clie
             let first = written.sources.first();
             let place = scalar.map_or(first.and_then(|source| source.place), |scalar| scalar.place);
             let message = format!("the header {name} would mean two things");
-            check.refuse(
-                Problem::new(place, message)
-                    .note("give each source, and forward_client, a header of its own"),
-            );
+            let note = "give each source, and forward_client, a header of its own";
+            check.refuse(Problem::new(place, message).note(note));
         }
     }
 }

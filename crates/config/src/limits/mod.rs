@@ -320,10 +320,8 @@ fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: 
     let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
     shared_network(check, &format!("ip/{bits}"), *bits, place);
     if *bits >= own {
-        check.refuse(
-            Problem::new(place, format!("`ip` is one client per /{own} already"))
-                .note(format!("allowed here: ip/1 to ip/{}", own - 1)),
-        );
+        let problem = Problem::new(place, format!("`ip` is one client per /{own} already"));
+        check.refuse(problem.note(format!("allowed here: ip/1 to ip/{}", own - 1)));
     }
 }
 

@@ -91,7 +91,7 @@ fn plain(
     scalar: &Scalar<SocketAddr>,
     taken: &mut Vec<TakenAddress>,
 ) -> Option<ListenerPlan> {
-    let address = free_address(check, scalar, taken)?;
+    let address = take(check, taken, scalar)?;
     if address.port() == 443 {
         let problem = Problem::new(scalar.place, "port 443 without `tls`");
         check.warn(problem.note(
@@ -99,16 +99,6 @@ fn plain(
         ));
     }
     Some(ListenerPlan { address, tls: None })
-}
-
-fn free_address(
-    check: &mut Check<'_>,
-    scalar: &Scalar<SocketAddr>,
-    taken: &mut Vec<TakenAddress>,
-) -> Option<SocketAddr> {
-    let address = check.read(scalar)?;
-    take(check, taken, address, scalar.place);
-    Some(address)
 }
 
 fn listener_plan(
@@ -119,7 +109,7 @@ fn listener_plan(
     let Some(written) = &listener.tls else {
         return plain(check, &listener.address, taken);
     };
-    let address = free_address(check, &listener.address, taken);
+    let address = take(check, taken, &listener.address);
     let tls = Some(Arc::new(listener_tls(check, written)?));
     Some(ListenerPlan {
         address: address?,
@@ -135,26 +125,27 @@ pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
 }
 
-/// Takes an address, which must not be taken already.
+/// Reads an address and takes it. Refuses one that is taken already.
 pub(crate) fn take(
     check: &mut Check<'_>,
     taken: &mut Vec<TakenAddress>,
-    address: SocketAddr,
-    place: Option<Place>,
-) {
+    scalar: &Scalar<SocketAddr>,
+) -> Option<SocketAddr> {
+    let address = check.read(scalar)?;
     let same = |(other, _): &&TakenAddress| overlap(*other, address);
     if let Some((other, first)) = taken.iter().find(same) {
         let message = match *other == address {
             true => "this address is used twice".to_owned(),
             false => format!("this address and {other} have the same port"),
         };
-        let problem = Problem::new(place, message);
+        let problem = Problem::new(scalar.place, message);
         check.refuse(match first {
             Some(_) => problem.first_at(check.source, *first),
             None => problem.note("it is what `listen` is by default"),
         });
     }
-    taken.push((address, place));
+    taken.push((address, scalar.place));
+    Some(address)
 }
 
 /// An ingress or a load balancer speaks plain HTTP to a gateway on all addresses. `trusted_proxies: []` says that there

@@ -286,10 +286,7 @@ fn header_name(
     };
     // What stands beside it may be a secret.
     let message = format!("the header `{name}` cannot be changed here");
-    check.refuse(
-        Problem::new(scalar.place, message)
-            .note(note)
-            .without_line(),
-    );
+    let problem = Problem::new(scalar.place, message).note(note);
+    check.refuse(problem.without_line());
     None
 }

@@ -167,9 +167,9 @@ pub struct ForwardSettings {
 /// The routes as they are written.
 pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
 
-/// What a route is called, and where its name or path stands.
+/// The label of a route: whether no other one may have its name, and where its name or path stands.
+#[derive(Clone, Copy)]
 struct Label {
-    name: String,
     is_unique: bool,
     place: Option<Place>,
 }
@@ -200,11 +200,11 @@ pub(crate) fn routes(
     let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
     for route in written.iter().flat_map(|routes| &routes.value) {
         let route = &route.value;
-        let Some((plan, named)) = route_plan(check, route, rules, defaults, upstreams) else {
+        let Some((plan, label)) = route_plan(check, route, rules, defaults, upstreams) else {
             continue;
         };
-        routes.push((plan, named.place));
-        one_name(check, &mut names, named);
+        one_name(check, &mut names, &plan.name, label);
+        routes.push((plan, label.place));
     }
     if written.is_none_or(|routes| routes.value.is_empty()) {
         let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
@@ -282,8 +282,7 @@ fn route_plan(
             conditions.as_deref(),
         ),
     };
-    let named = Label {
-        name: name.clone(),
+    let label = Label {
         // Other routes that are alike in all that their names say hide each other, and are refused as such.
         is_unique: route.name.is_some() || conditions.is_some(),
         place: route
@@ -293,10 +292,8 @@ fn route_plan(
     };
     let all = charged(check, &unmatched.rules, own_rules, route);
     if all.is_empty() && scalars.is_empty() {
-        check.warn(
-            Problem::new(named.place, format!("the route `{name}` has no limit"))
-                .note("list one under its `limits`, or under `always`"),
-        );
+        let problem = Problem::new(label.place, format!("the route `{name}` has no limit"));
+        check.warn(problem.note("list one under its `limits`, or under `always`"));
     }
     let policy = Policy {
         route: Arc::from(name.as_str()),
@@ -327,7 +324,7 @@ fn route_plan(
         },
         cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
     };
-    Some((plan, named))
+    Some((plan, label))
 }
 
 /// What a route's requests are charged to: what is always charged, and its own, each once.
@@ -345,17 +342,14 @@ fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route
 }
 
 /// Refuses a second route of a name, for names are of logs, metrics and keys.
-fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, named: Label) {
-    let (place, is_unique) = (named.place, named.is_unique);
-    let message = format!("two routes are called `{}`", named.name);
-    let Some(first) = names.insert(named.name.clone(), named) else {
-        return;
-    };
-    if !is_unique && !first.is_unique {
-        return;
+fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &str, label: Label) {
+    if let Some(first) = names.insert(name.to_owned(), label)
+        && (label.is_unique || first.is_unique)
+    {
+        let problem = Problem::new(label.place, format!("two routes are called `{name}`"));
+        let problem = problem.first_at(check.source, first.place);
+        check.refuse(problem.note("give each a `name` of its own"));
     }
-    let problem = Problem::new(place, message).first_at(check.source, first.place);
-    check.refuse(problem.note("give each a `name` of its own"));
 }
 
 /// The name of a route that is given none: its methods, host and path, and what it looks at beside these.

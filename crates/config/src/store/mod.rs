@@ -99,10 +99,8 @@ pub(crate) fn store(
         Some(SingleOr::Block(store)) => store,
     };
     let Some(redis) = &store.value.redis else {
-        check.refuse(
-            Problem::new(store.place, "no store is named here")
-                .note("allowed here: memory, or `redis: { url: … }`"),
-        );
+        let problem = Problem::new(store.place, "no store is named here");
+        check.refuse(problem.note("allowed here: memory, or `redis: { url: … }`"));
         return (None, StoreDefaults::default());
     };
     let on_failure = check.read_some(redis.on_failure.as_ref());

@@ -151,19 +151,15 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
     if let (Some(timeout), Some(scalar)) = (timeout, &redis.timeout)
         && timeout > LONGEST_STORE_TIMEOUT
     {
-        check.refuse(
-            Problem::new(scalar.place, "this timeout is too long")
-                .note("the longest is 1m; 25ms is the default"),
-        );
+        let problem = Problem::new(scalar.place, "this timeout is too long");
+        check.refuse(problem.note("the longest is 1m; 25ms is the default"));
     }
     let sync_every = check.read_some(redis.sync_every.as_ref());
     if let (Some(every), Some(scalar)) = (sync_every, &redis.sync_every)
         && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
     {
-        check.refuse(
-            Problem::new(scalar.place, "`sync_every` is out of range")
-                .note("allowed here: 1ms to 1m; 100ms is the default"),
-        );
+        let problem = Problem::new(scalar.place, "`sync_every` is out of range");
+        check.refuse(problem.note("allowed here: 1ms to 1m; 100ms is the default"));
     }
     let key_prefix = check.read_some(redis.key_prefix.as_ref());
     let gateways = check.read_some(redis.gateways.as_ref());
