@@ -28,6 +28,8 @@ mod files;
 mod mistakes;
 #[path = "config/mistakes_of_limits.rs"]
 mod mistakes_of_limits;
+#[path = "config/mistakes_of_routes.rs"]
+mod mistakes_of_routes;
 #[path = "config/numbers.rs"]
 mod numbers;
 #[path = "config/plans.rs"]
@@ -39,6 +41,9 @@ mod warnings;
 
 /// No message may hold this; in the broken files and in the environment it is every secret.
 const SECRET: &str = "hunter2";
+
+/// The hash of an API key.
+const HASH: &str = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
 
 fn env(name: &str) -> Option<String> {
     let value = match name {
@@ -56,6 +61,25 @@ fn parse(text: &str) -> Result<(Plan, Vec<Warning>), ConfigError> {
 
 fn plan(text: &str) -> Plan {
     parse(text).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+/// All warnings of a configuration.
+#[track_caller]
+fn warnings(text: &str) -> String {
+    let (_, warnings) = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    warnings.iter().map(|it| format!("{it}\n")).collect()
+}
+
+#[track_caller]
+fn warned(text: &str, expected: &str) {
+    let all = warnings(text);
+    assert!(all.contains(expected), "{text}: {all}");
+}
+
+#[track_caller]
+fn not_warned(text: &str, part: &str) {
+    let all = warnings(text);
+    assert!(!all.contains(part), "{text}: {all}");
 }
 
 /// A configuration of one route, and something more.

@@ -2,13 +2,7 @@
 
 use super::*;
 
-const LIMITS: &str = "limits: { a: { token_bucket: { capacity: 9, refill: 1/s } }, b: { token_bucket: { capacity: 9, refill: 1/s } } }\n";
-
-/// All warnings of a configuration.
-fn warnings(text: &str) -> String {
-    let (_, warnings) = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-    warnings.iter().map(|it| format!("{it}\n")).collect()
-}
+pub(super) const LIMITS: &str = "limits: { a: { token_bucket: { capacity: 9, refill: 1/s } }, b: { token_bucket: { capacity: 9, refill: 1/s } } }\n";
 
 /// Compares the warnings of texts in the place of `…`, each with a part of its only warning, or with none.
 #[track_caller]
@@ -33,7 +27,7 @@ pub(super) fn of_file() -> String {
 }
 
 /// A route with a key more.
-fn of_route(more: &str) -> String {
+pub(super) fn of_route(more: &str) -> String {
     format!(
         "{more}{LIMITS}always: [a, b]\nroutes:\n  - {{ path: /x/y, upstream: \"http://127.0.0.1:9000\", … }}\n  - {{ path: /**, upstream: \"http://127.0.0.1:9000\" }}\n"
     )
@@ -65,118 +59,11 @@ fn keys_without_a_value() {
 }
 
 #[test]
-fn slips_in_methods() {
-    compare(
-        &of_route(""),
-        &[
-            ("methods: [PSOT]", "`PSOT` is no registered method\n"),
-            ("methods: [GET, POTS]", "did you mean `POST`?"),
-            ("methods: [PURGE]", ""),
-            ("methods: [LIST, QUERY, PROPFIND, M-SEARCH, LINK]", ""),
-            (
-                "cors: { origins: [\"*\"], methods: [GTE] }",
-                "`GTE` is no registered method",
-            ),
-        ],
-    );
-}
-
-#[test]
-fn names_in_the_style_of_other_routers() {
-    compare(
-        &of_route("").replace("/x/y", "…").replace(", … }", " }"),
-        &[
-            ("/users/:id/x", "`:id` matches only these letters"),
-            ("/users/:id", "is written `{id}`"),
-            ("/v1/items:batch", ""),
-            ("/at/:80", ""),
-        ],
-    );
-}
-
-#[test]
-fn retries_that_leave_no_time() {
-    let long = "`retries.timeout` (10s) is not below `timeouts.upstream` (1s)";
-    compare(
-        &of_route("timeouts: { upstream: 1s }\n"),
-        &[
-            ("retries: { attempts: 3, timeout: 10s }", long),
-            ("retries: { attempts: 3, timeout: 1s }", "such as 250ms"),
-            ("retries: { attempts: 3, timeout: 999ms }", ""),
-            ("retries: { attempts: 3 }", ""),
-            (
-                "retries: { attempts: 3, timeout: 10s }, timeouts: { upstream: 11s }",
-                "",
-            ),
-        ],
-    );
-}
-
-#[test]
-fn methods_of_a_stricter_route_that_a_wider_one_takes() {
-    let login = "{ path: /api/login, upstream: \"http://h\", limits: [a, b] }";
-    let of = |wider: &str, stricter: &str| {
-        let wider = format!("{{ upstream: \"http://h\", {wider} }}");
-        warnings(&format!(
-            "{LIMITS}timeouts: {{}}\nroutes:\n  - {wider}\n  - {stricter}\n"
-        ))
-    };
-    let wider = "path: \"/api/{x}\", case_insensitive: false, limits: [b], methods: ";
-    let told = of(&format!("{wider}[GET, POST]"), login);
-    assert!(
-        told.contains(
-            "the route `GET,POST /api/{x}` takes GET, POST, HEAD of `/api/login` without its limit `a`"
-        ),
-        "{told}"
-    );
-    assert!(told.contains(":4:35: "), "{told}");
-    assert!(
-        told.contains("put `/api/login` (gateway.yaml:5:13) first"),
-        "{told}"
-    );
-    let get = login.replace("upstream", "methods: [GET, POST], upstream");
-    let told = of(&format!("{wider}[GET]"), &get);
-    assert!(
-        told.contains("takes GET, HEAD of `GET,POST /api/login`"),
-        "{told}"
-    );
-    for (wider, stricter) in [
-        // Reads by one route, and the rest by another.
-        (format!("{wider}[GET]"), login.to_owned()),
-        (
-            format!("{wider}[POST]").replace("{x}", "login"),
-            login.to_owned(),
-        ),
-        (
-            format!("{wider}[GET, POST]").replace("[b]", "[a, b]"),
-            login.to_owned(),
-        ),
-        (format!("{wider}[GET, POST], host: a.com"), login.to_owned()),
-        (
-            format!("{wider}[GET, POST], query: {{ x: y }}"),
-            login.to_owned(),
-        ),
-        (
-            format!("{wider}[GET, POST]").replace("/api", "/web"),
-            login.to_owned(),
-        ),
-        (format!("{wider}[DELETE]"), get),
-    ] {
-        let told = of(&wider, &stricter);
-        assert!(!told.contains("takes"), "{wider}: {told}");
-    }
-}
-
-#[test]
 fn keys_that_have_expired() {
-    let hash = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
-    let frame = of_file();
-    let frame = frame.replace(
-        '…',
-        &format!("clients: [{{ api_key: {{ keys: [{{ hash: \"sha256:{hash}\", … }}] }} }}]"),
-    );
+    let key = format!("{{ hash: \"sha256:{HASH}\", … }}");
+    let keys = format!("clients: [{{ api_key: {{ keys: [{key}] }} }}]");
     compare(
-        &frame,
+        &of_file().replace('…', &keys),
         &[
             (
                 "name: acme, expires: 2025-01-31",
@@ -204,53 +91,6 @@ fn secrets_that_are_names_of_files() {
             ("secret: a$b%c{{d}}e<f>g$(h)ijklm", ""),
             ("secret: \"${PASSWORD}-$hunter2-%hunter2\"", ""),
         ],
-    );
-}
-
-#[test]
-fn signs_that_mean_something_to_other_proxies() {
-    let of = |sign: &str| format!("`{sign}` is sent as it is");
-    compare(
-        &of_route(""),
-        &[
-            (
-                "request_headers: { set: { X-C: $remote_addr } }",
-                &of("$remote_addr"),
-            ),
-            (
-                "request_headers: { set: { X-C: \"%REQ(:path)%\" } }",
-                &of("%REQ("),
-            ),
-            ("response_headers: { set: { X-C: \"%[src]\" } }", &of("%[")),
-            (
-                "request_headers: { set: { X-C: \"Bearer $(TOKEN)\" } }",
-                &of("$("),
-            ),
-            (
-                "request_headers: { set: { X-C: \"100% of {a} for $5\" } }",
-                "",
-            ),
-            (
-                "request_has: { X-Beta: \"*\" }",
-                "`*` is compared letter by letter",
-            ),
-            (
-                "request_has: { User-Agent: \"curl.*\" }",
-                "`*` is compared letter by letter",
-            ),
-            ("query: { key: \"k*\" }", "`*` is compared letter by letter"),
-            (
-                "query: { q: a%20b }",
-                "this value is compared without escapes",
-            ),
-            ("request_has: { Accept: \"*/*\" }", ""),
-            ("request_has: { Accept: \"text/*\" }", ""),
-            ("query: { q: \"100%\", r: 2 * 3 }", ""),
-        ],
-    );
-    compare(
-        &of_file(),
-        &[("response_headers: { set: { X-C: $host } }", &of("$host"))],
     );
 }
 
@@ -321,18 +161,6 @@ fn mapped_addresses_are_those_of_ipv4() {
     assert!(
         error.to_string().contains("the same entry is here twice"),
         "{error}"
-    );
-}
-
-#[test]
-fn redirects_without_tls() {
-    let expected = "no request counts as https here";
-    let redirect = [("redirect: https", expected)];
-    compare(&of_route(""), &redirect);
-    compare(&of_route("trusted_proxies: []\n"), &redirect);
-    compare(
-        &of_route("trusted_proxies: [10.0.0.1]\n"),
-        &[("redirect: https", "")],
     );
 }
 
@@ -446,36 +274,11 @@ fn settings_without_effect() {
     );
 }
 
-#[test]
-fn headers_of_the_file_that_a_route_replaces() {
-    let of_file = "response_headers: { set: { Strict-Transport-Security: max-age=9, X-Frame-Options: DENY } }\n";
-    let lost = "answers of this route do not get `strict-transport-security`\n";
-    compare(
-        &of_route(of_file),
-        &[
-            ("", ""),
-            (
-                "response_headers: { set: { x-frame-options: SAMEORIGIN } }",
-                lost,
-            ),
-            (
-                "response_headers: { remove: [Server] }",
-                "do not get `strict-transport-security`, `x-frame-options`",
-            ),
-            (
-                "response_headers: { set: { X-Frame-Options: DENY }, remove: [Strict-Transport-Security] }",
-                "",
-            ),
-        ],
-    );
-}
-
 /// Each source of one header sees the credentials of the other, and may reject them.
 #[test]
 fn sources_that_reject_what_another_source_reads() {
-    let hash = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
     let [api_key, jwt] = [
-        &format!("{{ api_key: {{ keys: [{{ name: x, hash: \"sha256:{hash}\" }}] KEY }} }}"),
+        &format!("{{ api_key: {{ keys: [{{ name: x, hash: \"sha256:{HASH}\" }}] KEY }} }}"),
         "{ jwt: { algorithms: [RS256], jwks_url: \"https://id.example.com/keys.json\" JWT } }",
     ];
     let of = |sources: [&str; 2], key: &str, token: &str| {
@@ -508,74 +311,6 @@ fn sources_that_reject_what_another_source_reads() {
 }
 
 #[test]
-fn hosts_that_another_host_gets_around() {
-    let strict =
-        "host: shop.example.com, path: /api/login, case_insensitive: false, limits: [a, b]";
-    let frame = format!(
-        "{LIMITS}routes:\n  - {{ {strict}, upstream: \"http://h\" }}\n  - {{ upstream: \"http://h\", … }}\n"
-    );
-    let expected = "the route `/**` takes `shop.example.com/api/login` under any other host, without its limit `a`\n";
-    compare(
-        &frame,
-        &[
-            ("path: /**, limits: [b]", ":4:35: the route"),
-            ("path: /**, limits: [b]", expected),
-            (
-                "path: \"/api/{x}\", limits: [b]",
-                "the route `/api/{x}` takes",
-            ),
-            ("path: /**, limits: [a, b]", ""),
-            ("path: /web/**, limits: [b]", ""),
-            ("path: /**, host: shop.example.com, limits: [b]", ""),
-            ("path: /**, query: { x: y }, limits: [b]", ""),
-        ],
-    );
-    // Limits of a tenant, and the default of all others.
-    let tenant = frame.replace("path: /api/login", "path: /**");
-    compare(
-        &tenant,
-        &[("path: /**, limits: [b]", "without its limit `a`")],
-    );
-    let third = ", c: { token_bucket: { capacity: 9, refill: 1/s } } }\n";
-    let tenant = tenant.replacen(" }\n", third, 1);
-    compare(&tenant, &[("path: /**, limits: [c]", "")]);
-    let other = frame.replace("upstream: \"http://h\", …", "upstream: \"http://i\", …");
-    compare(&other, &[("path: /**, limits: [b]", "")]);
-    let post = frame.replace("limits: [a, b]", "methods: [POST], limits: [a, b]");
-    compare(
-        &post,
-        &[
-            ("path: /**, methods: [GET], limits: [b]", ""),
-            (
-                "path: /**, methods: [PUT, POST], limits: [b]",
-                "without its limit `a`",
-            ),
-        ],
-    );
-    let below = frame
-        .replace("host: shop.", "host: \"*.")
-        .replace("example.com,", "example.com\",");
-    compare(
-        &below,
-        &[("path: /**, limits: [b]", "takes `*.example.com/api/login`")],
-    );
-    let whole = frame.replace("path: /api/login", "path: /**");
-    compare(
-        &whole,
-        &[("path: /**, limits: [b]", "takes `shop.example.com/**`")],
-    );
-    let line = format!("  - {{ {strict}, upstream: \"http://h\" }}\n");
-    let more = line.replace("shop.", "www.");
-    compare(
-        &frame.replace(&line, &format!("{line}{more}")),
-        &[(
-            "path: /**, limits: [b]",
-            "without its limit `a`; and 1 more route\n",
-        )],
-    );
-}
-
-#[test]
 fn port_443_without_tls() {
     let folder = tempfile::tempdir().unwrap();
     let authority = tidegate_testkit::Authority::new();
@@ -597,23 +332,6 @@ fn port_443_without_tls() {
             (&tls, ""),
         ],
     );
-}
-
-#[test]
-fn idle_times_that_end_no_tunnel() {
-    let idle = "`idle` does not end tunnels\n";
-    let rows = [
-        ("upgrade: [websocket], timeouts: { idle: 1h }", idle),
-        (
-            "upgrade: [websocket], timeouts: { idle: 1h, tunnel_idle: 1h }",
-            "",
-        ),
-        ("upgrade: [websocket], timeouts: { upstream: 1h }", ""),
-        ("timeouts: { idle: 1h }", ""),
-    ];
-    compare(&of_route(""), &rows);
-    let of_file = of_route("timeouts: { tunnel_idle: 1h }\n");
-    compare(&of_file, &[(rows[0].0, "")]);
 }
 
 #[test]
@@ -641,27 +359,4 @@ fn samples_of_lines_that_are_always_written() {
             ("filter: { status: [5xx], duration: 1s }, sample: 1%", ""),
         ],
     );
-}
-
-/// The host of a request may be none that a server on the internet has.
-#[test]
-fn the_host_that_servers_of_other_names_get_is_explained() {
-    let hosts = |upstream: &str, more: &str| {
-        let text = format!("routes: [{{ path: /**, upstream: \"{upstream}\"{more} }}]");
-        let mut lines = String::new();
-        plan(&text).routes[0].explain(&mut lines).unwrap();
-        let lines = lines.lines().filter(|line| line.starts_with("host:"));
-        lines.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let kept = ["host:     the client's; `upstream_host: upstream` sends the server's"];
-    assert_eq!(hosts("https://shop.example.net", ""), kept);
-    let sent = hosts("https://shop.example.net", ", upstream_host: upstream");
-    assert_eq!(sent, ["host:     the server's own"]);
-    for upstream in [
-        "http://127.0.0.1:9000",
-        "http://shop",
-        "https://203.0.113.7",
-    ] {
-        assert_eq!(hosts(upstream, ""), [""; 0], "{upstream}");
-    }
 }

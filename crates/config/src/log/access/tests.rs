@@ -1,4 +1,5 @@
 use super::*;
+use crate::tests::bad;
 
 #[test]
 fn a_template_is_text_and_fields() {
@@ -14,9 +15,7 @@ fn a_template_is_text_and_fields() {
     let template = AccessFormat::Template(pieces);
     assert_eq!(read("$peer [${status}x] $$$path"), Ok(template));
     assert_eq!(read("common"), Ok(AccessFormat::Common));
-    for wrong in ["", "jason", "$", "$peers", "${peer", "$peer\n", "$Peer"] {
-        assert!(read(wrong).is_err(), "{wrong}");
-    }
+    bad::<AccessFormat>(&["", "jason", "$", "$peers", "${peer", "$peer\n", "$Peer"]);
 }
 
 #[test]
@@ -30,18 +29,14 @@ fn a_share_has_up_to_four_decimals() {
     ] {
         assert_eq!(Sample::read(text), Ok(Sample(millionths)), "{text}");
     }
-    for wrong in [
+    bad::<Sample>(&[
         "", "%", "1", "101%", "100.1%", "1.%", ".1%", "0.12345%", "-1%", "01%", "1.x%",
-    ] {
-        assert!(Sample::read(wrong).is_err(), "{wrong}");
-    }
+    ]);
 }
 
 #[test]
 fn a_status_is_one_or_a_class() {
     assert_eq!(StatusRange::read("404"), Ok(StatusRange(404, 404)));
     assert_eq!(StatusRange::read("5xx"), Ok(StatusRange(500, 599)));
-    for wrong in ["", "xx", "6xx", "0xx", "99", "600", "4x", "4XX"] {
-        assert!(StatusRange::read(wrong).is_err(), "{wrong}");
-    }
+    bad::<StatusRange>(&["", "xx", "6xx", "0xx", "99", "600", "4x", "4XX"]);
 }

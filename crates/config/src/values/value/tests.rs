@@ -6,19 +6,7 @@ use tidegate_core::{Algorithm as _, Rate, TokenBucket};
 
 use super::number::{Connections, Count};
 use super::word::LimitName;
-use super::*;
-
-#[track_caller]
-fn good<T: Value>(text: &str) -> T {
-    T::read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
-}
-
-#[track_caller]
-fn bad<T: Value>(texts: &[&str]) {
-    for text in texts {
-        assert!(T::read(text).is_err(), "{text} is not {}", T::WHAT);
-    }
-}
+use crate::tests::{bad, good};
 
 #[test]
 fn durations_have_a_unit() {
