@@ -3,6 +3,7 @@
 mod stdin;
 
 use std::fs::File;
+use std::io::ErrorKind::{Interrupted, InvalidData, IsADirectory};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use ruzstd::decoding::{BlockDecodingStrategy::UptoBlocks, FrameDecoder};
 
 use stdin::Stdin;
 
@@ -61,37 +62,25 @@ impl std::fmt::Debug for Lines {
 impl Lines {
     /// Opens a file, or standard input as `-`, and decompresses it if its first bytes say so. Standard input ends once `stop` is true.
     pub(crate) fn open(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Self> {
-        if path == Path::new("-") {
-            return Self::of(Box::new(Stdin::new(stop.clone())?));
-        }
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory",
-            ));
-        }
-        Self::of(Box::new(file))
-    }
-
-    pub(crate) fn of(input: Bytes) -> io::Result<Self> {
         let read = Arc::new(AtomicU64::new(0));
         let mut input = Counted {
-            input,
+            input: bytes(path, stop)?,
             read: read.clone(),
         };
         let mut magic = Vec::new();
-        input
-            .by_ref()
-            .take(ZSTD.len() as u64)
-            .read_to_end(&mut magic)?;
+        let mut head = input.by_ref().take(ZSTD.len() as u64);
+        head.read_to_end(&mut magic)?;
         let is_gzip = magic.starts_with(&GZIP);
         let is_zstd = magic == ZSTD;
         let whole = Cursor::new(magic).chain(input);
         let input: Bytes = if is_gzip {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(BLOCK, whole)))
         } else if is_zstd {
-            Box::new(Frames::new(BufReader::with_capacity(BLOCK, whole)))
+            Box::new(Frames {
+                input: BufReader::with_capacity(BLOCK, whole),
+                decoder: FrameDecoder::new(),
+                is_within: false,
+            })
         } else {
             Box::new(whole)
         };
@@ -111,9 +100,7 @@ impl Lines {
     /// Steps to the next line.
     pub(crate) fn next(&mut self) -> io::Result<Next> {
         loop {
-            let found = memchr::memchr(b'\n', &self.buffer[self.searched..self.end]);
-            if let Some(length) = found {
-                let end = self.searched + length;
+            if let Some(end) = self.end_of_line(self.searched) {
                 let line = self.start..end;
                 (self.start, self.searched) = (end + 1, end + 1);
                 return Ok(self.line(line));
@@ -143,8 +130,17 @@ impl Lines {
         if std::mem::take(&mut self.is_too_long) || line.len() > MAX_LINE {
             return Next::TooLong;
         }
+        Next::Line(self.without_return(line))
+    }
+
+    /// The first end of a line from this byte on.
+    fn end_of_line(&self, from: usize) -> Option<usize> {
+        memchr::memchr(b'\n', &self.buffer[from..self.end]).map(|length| from + length)
+    }
+
+    fn without_return(&self, line: Range<usize>) -> Range<usize> {
         let has_return = self.buffer[line.clone()].ends_with(b"\r");
-        Next::Line(line.start..line.end - usize::from(has_return))
+        line.start..line.end - usize::from(has_return)
     }
 
     fn fill(&mut self) -> io::Result<()> {
@@ -159,7 +155,7 @@ impl Lines {
         }
         let count = loop {
             match self.input.read(&mut self.buffer[self.end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == Interrupted => {}
                 other => break other?,
             }
         };
@@ -190,18 +186,29 @@ impl Lines {
         let mut lines = Vec::new();
         let mut start = 0;
         while lines.len() < most && start < self.end {
-            let length = memchr::memchr(b'\n', &self.buffer[start..self.end]);
+            let end = self.end_of_line(start);
             // A line that is cut by the end of the block says nothing, unless it is the only one.
-            if length.is_none() && !self.is_at_end && !lines.is_empty() {
+            if end.is_none() && !self.is_at_end && !lines.is_empty() {
                 break;
             }
-            let end = length.map_or(self.end, |length| start + length);
-            let has_return = self.buffer[start..end].ends_with(b"\r");
-            lines.push(start..end - usize::from(has_return));
+            let end = end.unwrap_or(self.end);
+            lines.push(self.without_return(start..end));
             start = end + 1;
         }
         Ok(lines)
     }
+}
+
+/// Opens a file, or standard input as `-`.
+fn bytes(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Bytes> {
+    if path == Path::new("-") {
+        return Ok(Box::new(Stdin::new(stop.clone())?));
+    }
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::new(IsADirectory, "it is a directory"));
+    }
+    Ok(Box::new(file))
 }
 
 /// Counts what is read.
@@ -225,16 +232,6 @@ struct Frames<R: BufRead> {
     is_within: bool,
 }
 
-impl<R: BufRead> Frames<R> {
-    fn new(input: R) -> Self {
-        Self {
-            input,
-            decoder: FrameDecoder::new(),
-            is_within: false,
-        }
-    }
-}
-
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
@@ -245,7 +242,7 @@ impl<R: BufRead> Read for Frames<R> {
             decoder,
             is_within,
         } = self;
-        let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let wrong = |error| io::Error::new(InvalidData, error);
         loop {
             if !*is_within {
                 if input.fill_buf()?.is_empty() {
@@ -263,10 +260,8 @@ impl<R: BufRead> Read for Frames<R> {
                 }
             }
             while decoder.can_collect() == 0 && !decoder.is_finished() {
-                let strategy = BlockDecodingStrategy::UptoBlocks(1);
-                decoder
-                    .decode_blocks(&mut *input, strategy)
-                    .map_err(wrong)?;
+                let decoded = decoder.decode_blocks(&mut *input, UptoBlocks(1));
+                decoded.map_err(wrong)?;
             }
             let count = decoder.read(buffer)?;
             if count > 0 {
@@ -274,10 +269,7 @@ impl<R: BufRead> Read for Frames<R> {
             }
             let said = decoder.get_checksum_from_data();
             if said.is_some() && said != decoder.get_calculated_checksum() {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "its checksum is wrong",
-                ));
+                return Err(io::Error::new(InvalidData, "its checksum is wrong"));
             }
             *is_within = false;
         }
