@@ -4,34 +4,26 @@ use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
 use crate::format::Format;
-use crate::parser::{Kind, Parser};
-use crate::record::Record;
+use crate::parser::Parser;
+use crate::record::{Kind, Record};
 use crate::wrapper::Wrapper;
 
 /// How many lines are looked at.
 pub(crate) const LINES: usize = 200;
 
-/// What the first lines tell.
+/// How well a format fits the first lines.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Fit {
     pub(crate) format: Format,
     pub(crate) parser: Parser,
-    /// When the first request was written.
-    pub(crate) first: u64,
-    /// How exact the times of requests are, in microseconds: that of the coarsest.
-    pub(crate) resolution: u32,
-}
-
-/// How well a format fits.
-struct Fit {
-    format: Format,
-    parser: Parser,
     requests: usize,
     /// The requests that have a path.
     paths: usize,
     others: usize,
-    first: Option<u64>,
-    resolution: u32,
+    /// When the first request was written.
+    pub(crate) first: Option<u64>,
+    /// How exact the times of requests are, in microseconds: that of the coarsest.
+    pub(crate) resolution: u32,
     /// The first line that is wrong, and why.
     wrong: Option<(usize, LineError)>,
 }
@@ -48,11 +40,8 @@ impl Fit {
             resolution: 0,
             wrong: None,
         };
-        for (number, line) in lines
-            .iter()
-            .enumerate()
-            .filter(|(_, line)| !line.is_empty())
-        {
+        let filled = lines.iter().enumerate();
+        for (number, line) in filled.filter(|(_, line)| !line.is_empty()) {
             match fit.parser.read(line) {
                 Ok(Kind::Request) => {
                     let record = fit.parser.record();
@@ -87,7 +76,7 @@ pub(crate) fn detect(
     lines: &[&[u8]],
     said: Option<&Format>,
     asked: &[String],
-) -> Result<(Option<Found>, Option<Wrapper>), String> {
+) -> Result<(Option<Fit>, Option<Wrapper>), String> {
     let plain = format_of(lines, said, asked);
     let Some(wrapper) = Wrapper::of(lines) else {
         return Ok((plain?, None));
@@ -107,7 +96,7 @@ fn format_of(
     lines: &[&[u8]],
     said: Option<&Format>,
     asked: &[String],
-) -> Result<Option<Found>, String> {
+) -> Result<Option<Fit>, String> {
     let filled = lines.iter().filter(|line| !line.is_empty()).count();
     if filled == 0 {
         return Ok(None);
@@ -133,21 +122,10 @@ fn format_of(
     }
 }
 
-fn found(mut fit: Fit) -> Option<Found> {
+/// Returns the format if a line is a request, with a parser that begins with the first line.
+fn found(mut fit: Fit) -> Option<Fit> {
     fit.parser.rewind();
-    let Fit {
-        format,
-        parser,
-        first,
-        resolution,
-        ..
-    } = fit;
-    Some(Found {
-        format,
-        parser,
-        first: first?,
-        resolution,
-    })
+    fit.first.is_some().then_some(fit)
 }
 
 /// The format with the most requests, the first one of those that are alike.
@@ -161,15 +139,11 @@ fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
         .iter()
         .map(|it| &it.1)
         .filter(|format| is_json(format) == are_json);
-    let fits = formats
-        .map(|format| Fit::of(format.clone(), lines, asked))
-        .filter(Fit::is_likely);
-    fits.reduce(|best, fit| {
-        if fit.requests > best.requests {
-            fit
-        } else {
-            best
-        }
+    let fits = formats.map(|format| Fit::of(format.clone(), lines, asked));
+    let fits = fits.filter(Fit::is_likely);
+    fits.reduce(|best, fit| match fit.requests > best.requests {
+        true => fit,
+        false => best,
     })
 }
 
@@ -181,11 +155,8 @@ fn reason(fit: &Fit) -> String {
 }
 
 fn unknown(lines: &[&[u8]], asked: &[String]) -> String {
-    let first = lines
-        .iter()
-        .find(|line| !line.is_empty())
-        .copied()
-        .unwrap_or_default();
+    let first = lines.iter().find(|line| !line.is_empty());
+    let first = first.copied().unwrap_or_default();
     if first.trim_ascii_start().starts_with(b"{") {
         let guessed = Fit::of(Format::NginxJson, lines, asked);
         let why = match guessed.requests > 0 && guessed.paths == 0 {

@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
 
     /// How long the request took, in microseconds.
     pub const fn duration(&self) -> Option<u64> {
-        self.record.duration()
+        self.record.duration
     }
 
     /// When the request ended, in microseconds since the epoch, if the line says so or has a duration.
@@ -103,22 +103,22 @@ impl<'a> Entry<'a> {
 
     /// The bytes received.
     pub const fn bytes_in(&self) -> Option<u64> {
-        self.record.bytes_in()
+        self.record.bytes_in
     }
 
     /// The bytes sent.
     pub const fn bytes_out(&self) -> Option<u64> {
-        self.record.bytes_out()
+        self.record.bytes_out
     }
 
     /// The highest cost that a limit of the request charged.
     pub const fn cost(&self) -> Option<u64> {
-        self.record.cost()
+        self.record.cost
     }
 
     /// How long tidegate let the request wait, in microseconds.
     pub const fn waited(&self) -> Option<u64> {
-        self.record.waited()
+        self.record.waited
     }
 
     /// The request headers that the line has, with names in lower case, but `host` and `x-forwarded-for`.

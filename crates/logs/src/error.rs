@@ -13,6 +13,14 @@ pub struct LineError {
     pub what: &'static str,
 }
 
+impl LineError {
+    /// Reports what is wrong behind this many bytes of the line.
+    pub(crate) const fn at(bytes: usize, what: &'static str) -> Self {
+        let column = bytes + 1;
+        Self { column, what }
+    }
+}
+
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "column {}: {}", self.column, self.what)
@@ -20,6 +28,24 @@ impl fmt::Display for LineError {
 }
 
 impl std::error::Error for LineError {}
+
+/// A line that is wrong.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The file; `-` is standard input.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub number: u64,
+    /// Why.
+    pub error: LineError,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, number, error) = (self.path.display(), self.number, self.error);
+        write!(f, "{path}: line {number}: {error}")
+    }
+}
 
 /// Why reading ends before the end.
 #[derive(Debug)]
@@ -29,7 +55,7 @@ pub enum Error {
     /// No format fits the beginning of a file.
     Unknown(PathBuf, String),
     /// A line is wrong, and [`Options::strict`](crate::Options) is set.
-    Line(PathBuf, u64, LineError),
+    Line(Refused),
 }
 
 impl fmt::Display for Error {
@@ -37,9 +63,7 @@ impl fmt::Display for Error {
         match self {
             Self::Read(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unknown(path, why) => write!(f, "{}: {why}", path.display()),
-            Self::Line(path, number, error) => {
-                write!(f, "{}: line {number}: {error}", path.display())
-            }
+            Self::Line(refused) => refused.fmt(f),
         }
     }
 }

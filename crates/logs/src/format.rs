@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::FormatError;
 use crate::field::{Field, Fields};
-use crate::lines::{alb, clf, cloudfront, envoy, haproxy, template};
+use crate::lines::{cloudfront, template};
 use crate::names::{Names, Vocabulary};
 
 /// How the lines of a log look.
@@ -122,64 +122,40 @@ impl Format {
             UpstreamStatus, User, Waited, WouldRefuse,
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
-        let (known, headers): (&[&[Field]], &[&str]) = match self {
+        let known: &[&[Field]] = match self {
             // Users choose the fields. What most lines may lack does not tell whether it was chosen.
-            Self::TidegateJson | Self::TidegateText => (
-                &[
-                    &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
-                    &[Exempt, DeniedBy, Waited],
-                ],
-                &[],
-            ),
-            Self::Common => (&[&common], &[]),
+            Self::TidegateJson | Self::TidegateText => &[
+                &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
+                &[Exempt, DeniedBy, Waited],
+            ],
             // Lines show whether they have a duration.
-            Self::Combined | Self::CombinedTimed => (&[&common], &clf::HEADERS),
-            Self::VhostCombined => (&[&common, &[Host]], &clf::HEADERS),
-            Self::NginxMain => (&[&common, &[ForwardedFor]], &clf::HEADERS),
-            Self::IngressNginx => (
-                &[&common, &[Duration, BytesIn, UpstreamStatus, Id]],
-                &clf::HEADERS,
-            ),
-            Self::Traefik => (&[&common, &[Duration]], &clf::HEADERS),
-            Self::TraefikJson => (
-                &[&common, &[Duration, Host, Scheme, BytesIn, UpstreamStatus]],
-                &[],
-            ),
-            Self::Envoy => (
-                &[&[
-                    Method,
-                    Path,
-                    Query,
-                    Protocol,
-                    Status,
-                    BytesIn,
-                    BytesOut,
-                    Duration,
-                    ForwardedFor,
-                    Id,
-                    Host,
-                ]],
-                &envoy::HEADERS,
-            ),
-            Self::Haproxy => (&[haproxy::FIELDS], &[]),
-            Self::Alb => (
-                &[
-                    &[Peer, Method, Path, Query, Protocol, Status, BytesOut],
-                    &[Scheme, Host, BytesIn, Duration, UpstreamStatus],
-                ],
-                &alb::HEADERS,
-            ),
+            Self::Common | Self::Combined | Self::CombinedTimed => &[&common],
+            Self::VhostCombined => &[&common, &[Host]],
+            Self::NginxMain => &[&common, &[ForwardedFor]],
+            Self::IngressNginx => &[&common, &[Duration, BytesIn, UpstreamStatus, Id]],
+            Self::Traefik => &[&common, &[Duration]],
+            Self::TraefikJson => &[&common, &[Duration, Host, Scheme, BytesIn, UpstreamStatus]],
+            Self::Envoy => &[
+                &[Method, Path, Query, Protocol, Status, BytesOut],
+                &[BytesIn, Duration, ForwardedFor, Id, Host],
+            ],
+            Self::Haproxy => &[
+                &[Peer, Method, Path, Query, Protocol, Status, BytesOut],
+                &[Duration],
+            ],
+            Self::Alb => &[
+                &[Peer, Method, Path, Query, Protocol, Status, BytesOut],
+                &[Scheme, Host, BytesIn, Duration, UpstreamStatus],
+            ],
             Self::NginxJson | Self::Caddy | Self::CloudFront | Self::Map(_) | Self::Template(_) => {
-                (&[], &[])
+                &[]
             }
         };
         let mut fields = Fields::default();
-        known
-            .iter()
-            .copied()
-            .flatten()
-            .for_each(|field| fields.add(*field));
-        headers.iter().for_each(|name| fields.add_header(name));
+        let known = known.iter().copied().flatten();
+        known.for_each(|field| fields.add(*field));
+        let headers = self.headers().iter();
+        headers.for_each(|name| fields.add_header(name));
         match self {
             Self::CloudFront => {
                 let mut names = Names::new(Vocabulary::Listed);
@@ -199,6 +175,20 @@ impl Format {
             _ => {}
         }
         fields
+    }
+
+    /// The request headers that lines of this format always can have, in the order of their numbers.
+    pub(crate) const fn headers(&self) -> &'static [&'static str] {
+        match self {
+            Self::Combined
+            | Self::VhostCombined
+            | Self::NginxMain
+            | Self::CombinedTimed
+            | Self::IngressNginx
+            | Self::Traefik => &["referer", "user-agent"],
+            Self::Envoy | Self::Alb => &["user-agent"],
+            _ => &[],
+        }
     }
 }
 

@@ -25,11 +25,11 @@ mod time;
 mod wrapper;
 
 pub use entry::Entry;
-pub use error::{Error, FormatError, LineError};
+pub use error::{Error, FormatError, LineError, Refused};
 pub use field::{Field, Fields};
 pub use format::Format;
 pub use parser::{Line, Parser};
 pub use reader::{Options, Reader, Source};
 pub use record::Stamp;
-pub use report::{Refused, Report};
+pub use report::Report;
 pub use text::Text;

@@ -59,7 +59,7 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
                 }
             };
         }
-        if objects[at].is_listed(last.as_bytes()) {
+        if objects[at].listed(last.as_bytes()).is_some() {
             return wrong(format!("`{shown}`: this path is named twice"));
         }
         objects[at].list(last.as_bytes(), slot);
@@ -72,18 +72,14 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
 
 /// The object that is a member of another one.
 fn inner(objects: &mut Objects, at: usize, member: &str) -> Option<usize> {
-    let names = &mut objects[at];
-    if names.is_listed(member.as_bytes()) {
-        return match names.find(Names::START, member.as_bytes()).0 {
-            Slot::Object(number) => Some(number.into()),
-            _ => None,
-        };
+    match objects[at].listed(member.as_bytes()) {
+        Some(Slot::Object(number)) => Some(number.into()),
+        None if objects.len() < MAX_OBJECTS => {
+            let number = objects.len();
+            objects[at].list(member.as_bytes(), Slot::Object(number as u8));
+            objects.push(Names::new(Vocabulary::Listed));
+            Some(number)
+        }
+        _ => None,
     }
-    let number = objects.len();
-    if number == MAX_OBJECTS {
-        return None;
-    }
-    objects[at].list(member.as_bytes(), Slot::Object(number as u8));
-    objects.push(Names::new(Vocabulary::Listed));
-    Some(number)
 }

@@ -106,9 +106,10 @@ impl Names {
         self.known.len() - 1
     }
 
-    /// Whether this name has a meaning.
-    pub(crate) fn is_listed(&self, text: &[u8]) -> bool {
-        self.known.iter().any(|name| *name.text == *text)
+    /// Returns the meaning that this name was given.
+    pub(crate) fn listed(&self, text: &[u8]) -> Option<Slot> {
+        let known = self.known.iter().find(|name| *name.text == *text);
+        known.map(|name| name.slot)
     }
 
     /// What a name means by the vocabulary.
@@ -123,29 +124,34 @@ impl Names {
             Vocabulary::Traefik => traefik(name),
             Vocabulary::Caddy => caddy(name),
             Vocabulary::CaddyRequest => caddy_request(name),
-            Vocabulary::Headers => return self.listed_header(name),
-            Vocabulary::Listed => None,
+            Vocabulary::Headers | Vocabulary::Listed => None,
         };
         if let Some(slot) = found {
             return slot;
         }
-        match header_of(self.vocabulary, name) {
-            Some(header) => self.header(&header),
-            None => Slot::Skip,
-        }
+        let header = match self.vocabulary {
+            Vocabulary::Nginx | Vocabulary::Template => {
+                let header = name.strip_prefix("http_");
+                header.map(|header| header.replace('_', "-"))
+            }
+            Vocabulary::Traefik => name.strip_prefix("request_").map(str::to_owned),
+            Vocabulary::Headers => Some(name.to_owned()),
+            _ => None,
+        };
+        header.map_or(Slot::Skip, |header| self.header(&header))
     }
 
     /// The slot of a request header.
     pub(crate) fn header(&mut self, name: &str) -> Slot {
         if let Some(field) = Field::of_header(name) {
-            return Slot::Text(field);
+            return Slot::Field(field);
         }
-        let name = name.to_ascii_lowercase();
-        let known = self.headers.iter().position(|it| **it == *name);
-        let number = match known {
+        let mut headers = self.headers.iter();
+        let number = match headers.position(|it| it.eq_ignore_ascii_case(name)) {
             Some(number) => number,
+            None if self.vocabulary == Vocabulary::Headers => return Slot::Skip,
             None if self.headers.len() < MAX_HEADERS => {
-                self.headers.push(name.into());
+                self.headers.push(name.to_ascii_lowercase().into());
                 self.headers.len() - 1
             }
             None => {
@@ -154,16 +160,6 @@ impl Names {
             }
         };
         Slot::Header(number as u8)
-    }
-
-    /// The slot of a request header that has a place already.
-    fn listed_header(&self, name: &str) -> Slot {
-        if let Some(field) = Field::of_header(name) {
-            return Slot::Text(field);
-        }
-        let mut headers = self.headers.iter();
-        let known = headers.position(|it| it.eq_ignore_ascii_case(name));
-        known.map_or(Slot::Skip, |number| Slot::Header(number as u8))
     }
 
     /// Names of the same headers, of another object of the line.
@@ -203,17 +199,6 @@ impl Names {
     }
 }
 
-/// The request header that a name stands for.
-fn header_of(vocabulary: Vocabulary, name: &str) -> Option<String> {
-    match vocabulary {
-        Vocabulary::Nginx | Vocabulary::Template => {
-            Some(name.strip_prefix("http_")?.replace('_', "-"))
-        }
-        Vocabulary::Traefik => Some(name.strip_prefix("request_")?.to_owned()),
-        _ => None,
-    }
-}
-
 /// A field of tidegate's access log.
 pub(crate) fn tidegate(name: &str) -> Option<Slot> {
     Some(match name {
@@ -222,19 +207,13 @@ pub(crate) fn tidegate(name: &str) -> Option<Slot> {
         "decided_at" => Slot::Decided,
         "total_us" => Slot::Duration(Unit::Microseconds),
         "waited_us" => Slot::Waited(Unit::Microseconds),
-        "peer" => Slot::Peer,
-        "client_ip" => Slot::ClientIp,
-        "status" => Slot::Status,
-        "upstream_status" => Slot::UpstreamStatus,
-        "bytes_in" => Slot::BytesIn,
-        "bytes_out" => Slot::BytesOut,
-        "cost" => Slot::Cost,
         "lost" => Slot::Lost,
         "target" => Slot::Log,
         // The path is logged without the query.
         "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
         | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
-        | "decided_by" => Slot::Text(Field::named(name)?),
+        | "decided_by" | "peer" | "client_ip" | "status" | "upstream_status" | "bytes_in"
+        | "bytes_out" | "cost" => Slot::Field(Field::named(name)?),
         _ => return None,
     })
 }
@@ -243,23 +222,23 @@ pub(crate) fn tidegate(name: &str) -> Option<Slot> {
 fn nginx(name: &str) -> Option<Slot> {
     Some(match name {
         "time_local" | "time_iso8601" | "msec" => Slot::End,
-        "remote_addr" => Slot::Peer,
+        "remote_addr" => Slot::Field(Field::Peer),
         "realip_remote_addr" => Slot::OtherPeer,
-        "remote_user" => Slot::Text(Field::User),
+        "remote_user" => Slot::Field(Field::User),
         "request" => Slot::Request,
-        "request_method" => Slot::Text(Field::Method),
+        "request_method" => Slot::Field(Field::Method),
         "request_uri" => Slot::Target,
         "uri" | "document_uri" => Slot::Uri,
-        "args" | "query_string" => Slot::Text(Field::Query),
-        "host" | "http_host" => Slot::Text(Field::Host),
-        "scheme" => Slot::Text(Field::Scheme),
-        "server_protocol" => Slot::Text(Field::Protocol),
-        "status" => Slot::Status,
-        "upstream_status" => Slot::UpstreamStatus,
-        "body_bytes_sent" | "bytes_sent" => Slot::BytesOut,
-        "request_length" => Slot::BytesIn,
+        "args" | "query_string" => Slot::Field(Field::Query),
+        "host" | "http_host" => Slot::Field(Field::Host),
+        "scheme" => Slot::Field(Field::Scheme),
+        "server_protocol" => Slot::Field(Field::Protocol),
+        "status" => Slot::Field(Field::Status),
+        "upstream_status" => Slot::Field(Field::UpstreamStatus),
+        "body_bytes_sent" | "bytes_sent" => Slot::Field(Field::BytesOut),
+        "request_length" => Slot::Field(Field::BytesIn),
         "request_time" => Slot::Duration(Unit::Seconds),
-        "request_id" => Slot::Text(Field::Id),
+        "request_id" => Slot::Field(Field::Id),
         _ => return None,
     })
 }
@@ -271,16 +250,16 @@ fn operators(name: &str) -> Option<Slot> {
         "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => {
             Slot::OtherPeer
         }
-        "user" => Slot::Text(Field::User),
-        "method" | "verb" => Slot::Text(Field::Method),
+        "user" => Slot::Field(Field::User),
+        "method" | "verb" => Slot::Field(Field::Method),
         "path" | "url" => Slot::Target,
-        "query" => Slot::Text(Field::Query),
-        "vhost" => Slot::Text(Field::Host),
-        "protocol" | "http_version" => Slot::Text(Field::Protocol),
-        "response_code" | "status_code" | "response_status" => Slot::Status,
-        "bytes" | "size" | "response_length" => Slot::BytesOut,
-        "x_forwarded_for" | "xff" => Slot::Text(Field::ForwardedFor),
-        "x_request_id" | "req_id" => Slot::Text(Field::Id),
+        "query" => Slot::Field(Field::Query),
+        "vhost" => Slot::Field(Field::Host),
+        "protocol" | "http_version" => Slot::Field(Field::Protocol),
+        "response_code" | "status_code" | "response_status" => Slot::Field(Field::Status),
+        "bytes" | "size" | "response_length" => Slot::Field(Field::BytesOut),
+        "x_forwarded_for" | "xff" => Slot::Field(Field::ForwardedFor),
+        "x_request_id" | "req_id" => Slot::Field(Field::Id),
         _ => return None,
     })
 }
@@ -291,17 +270,17 @@ fn traefik(name: &str) -> Option<Slot> {
         "StartUTC" | "StartLocal" => Slot::Start,
         "time" => Slot::End,
         "Duration" => Slot::Duration(Unit::Nanoseconds),
-        "ClientAddr" => Slot::Peer,
-        "ClientUsername" => Slot::Text(Field::User),
-        "RequestMethod" => Slot::Text(Field::Method),
+        "ClientAddr" => Slot::Field(Field::Peer),
+        "ClientUsername" => Slot::Field(Field::User),
+        "RequestMethod" => Slot::Field(Field::Method),
         "RequestPath" => Slot::Target,
-        "RequestHost" => Slot::Text(Field::Host),
-        "RequestScheme" => Slot::Text(Field::Scheme),
-        "RequestProtocol" => Slot::Text(Field::Protocol),
-        "DownstreamStatus" => Slot::Status,
-        "OriginStatus" => Slot::UpstreamStatus,
-        "RequestContentSize" => Slot::BytesIn,
-        "DownstreamContentSize" => Slot::BytesOut,
+        "RequestHost" => Slot::Field(Field::Host),
+        "RequestScheme" => Slot::Field(Field::Scheme),
+        "RequestProtocol" => Slot::Field(Field::Protocol),
+        "DownstreamStatus" => Slot::Field(Field::Status),
+        "OriginStatus" => Slot::Field(Field::UpstreamStatus),
+        "RequestContentSize" => Slot::Field(Field::BytesIn),
+        "DownstreamContentSize" => Slot::Field(Field::BytesOut),
         _ => return None,
     })
 }
@@ -312,11 +291,11 @@ fn caddy(name: &str) -> Option<Slot> {
         "ts" => Slot::End,
         "logger" => Slot::Log,
         "request" => Slot::Object(1),
-        "user_id" => Slot::Text(Field::User),
+        "user_id" => Slot::Field(Field::User),
         "duration" => Slot::Duration(Unit::Seconds),
-        "status" => Slot::Status,
-        "bytes_read" => Slot::BytesIn,
-        "size" => Slot::BytesOut,
+        "status" => Slot::Field(Field::Status),
+        "bytes_read" => Slot::Field(Field::BytesIn),
+        "size" => Slot::Field(Field::BytesOut),
         _ => return None,
     })
 }
@@ -324,11 +303,11 @@ fn caddy(name: &str) -> Option<Slot> {
 /// A member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
 fn caddy_request(name: &str) -> Option<Slot> {
     Some(match name {
-        "client_ip" => Slot::Peer,
+        "client_ip" => Slot::Field(Field::Peer),
         "remote_ip" | "remote_addr" => Slot::OtherPeer,
-        "proto" => Slot::Text(Field::Protocol),
-        "method" => Slot::Text(Field::Method),
-        "host" => Slot::Text(Field::Host),
+        "proto" => Slot::Field(Field::Protocol),
+        "method" => Slot::Field(Field::Method),
+        "host" => Slot::Field(Field::Host),
         "uri" => Slot::Target,
         "headers" => Slot::Object(2),
         _ => return None,
@@ -351,15 +330,9 @@ pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Slot> {
         "duration_us" => Slot::Duration(Unit::Microseconds),
         "duration_ns" => Slot::Duration(Unit::Nanoseconds),
         "waited" => Slot::Waited(Unit::Seconds),
-        "peer" | "ip" => Slot::Peer,
-        "client_ip" => Slot::ClientIp,
-        "status" => Slot::Status,
-        "upstream_status" => Slot::UpstreamStatus,
-        "bytes_in" => Slot::BytesIn,
-        "bytes_out" => Slot::BytesOut,
-        "cost" => Slot::Cost,
+        "ip" => Slot::Field(Field::Peer),
         // With the query, if it has one.
         "path" => Slot::Target,
-        _ => Slot::Text(Field::named(name).filter(|field| (*field as usize) < Field::TEXTS)?),
+        _ => Slot::Field(Field::named(name)?),
     })
 }

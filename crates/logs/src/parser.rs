@@ -10,8 +10,8 @@ use crate::lines::clf::Clf;
 use crate::lines::json::Objects;
 use crate::lines::{alb, clf, cloudfront, envoy, haproxy, json, pairs, template};
 use crate::names::{Names, Vocabulary};
-use crate::record::Record;
-use crate::time::{TimeReader, number};
+use crate::record::{Kind, Record, Values};
+use crate::time::number;
 
 /// Reads lines of one format.
 #[derive(Debug)]
@@ -19,8 +19,7 @@ pub struct Parser {
     lines: Lines,
     /// The names of the line; of a map the first are those of the line itself, which has all headers.
     objects: Objects,
-    times: TimeReader,
-    record: Record,
+    values: Values,
     /// The fields that lines can have, and could have before: a log may change, and its lines may say more and more.
     fields: Vec<Arc<Fields>>,
     /// Which of these lines can have now.
@@ -37,10 +36,8 @@ enum Lines {
     Json(Json),
     Text,
     Clf(Clf),
-    Traefik,
-    Envoy,
-    Haproxy,
-    Alb,
+    /// A format whose lines have one form.
+    Fixed(fn(&[u8], &mut Values) -> Result<(), LineError>),
     CloudFront(cloudfront::Columns),
     Template(template::Template),
 }
@@ -64,14 +61,6 @@ pub enum Line<'a> {
     Lost(u64),
 }
 
-/// The same, with the values in the parser.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Request,
-    Other,
-    Lost(u64),
-}
-
 impl Parser {
     /// Reads lines of this format.
     pub fn new(format: &Format) -> Self {
@@ -87,20 +76,9 @@ impl Parser {
             Format::Caddy => Vocabulary::Caddy,
             _ => Vocabulary::Listed,
         });
-        let headers: &[&str] = match format {
-            Format::Combined
-            | Format::VhostCombined
-            | Format::NginxMain
-            | Format::CombinedTimed
-            | Format::IngressNginx
-            | Format::Traefik => &clf::HEADERS,
-            Format::Envoy => &envoy::HEADERS,
-            Format::Alb => &alb::HEADERS,
-            _ => &[],
-        };
-        headers.iter().for_each(|name| {
+        for name in format.headers() {
             names.header(name);
-        });
+        }
         if let Format::NginxJson | Format::TraefikJson | Format::Caddy = format {
             asked.iter().for_each(|name| _ = names.header(name));
         }
@@ -121,10 +99,10 @@ impl Parser {
             Format::NginxMain => Lines::Clf(Clf::NginxMain),
             Format::CombinedTimed => Lines::Clf(Clf::Timed),
             Format::IngressNginx => Lines::Clf(Clf::IngressNginx),
-            Format::Traefik => Lines::Traefik,
-            Format::Envoy => Lines::Envoy,
-            Format::Haproxy => Lines::Haproxy,
-            Format::Alb => Lines::Alb,
+            Format::Traefik => Lines::Fixed(clf::traefik),
+            Format::Envoy => Lines::Fixed(envoy::read),
+            Format::Haproxy => Lines::Fixed(haproxy::read),
+            Format::Alb => Lines::Fixed(alb::read),
             Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(&mut names)),
             // Texts that are wrong make no format.
             Format::Map(text) => {
@@ -145,8 +123,7 @@ impl Parser {
         Self {
             lines,
             objects,
-            times: TimeReader::default(),
-            record: Record::EMPTY,
+            values: Values::default(),
             fields: vec![Arc::new(format.fields())],
             version: 0,
             named: 0,
@@ -160,7 +137,7 @@ impl Parser {
     /// The line is not one of this format.
     pub fn line<'a>(&'a mut self, line: &'a [u8]) -> Result<Line<'a>, LineError> {
         Ok(match self.read(line)? {
-            Kind::Request => Line::Request(self.entry(line)),
+            Kind::Request => Line::Request(self.entry(line, self.record())),
             Kind::Other => Line::Other,
             Kind::Lost(count) => Line::Lost(count),
         })
@@ -171,58 +148,47 @@ impl Parser {
         let Self {
             lines,
             objects,
-            times,
-            record,
+            values,
             ..
         } = self;
-        *record = Record::EMPTY;
+        values.record = Record::default();
         let Some(names) = objects.first_mut() else {
             return Ok(Kind::Other);
         };
         let kind = match lines {
             Lines::Json(by) => {
-                let seen = json::read(line, objects, record, times)?;
+                let seen = json::read(line, objects, values)?;
                 let lost = seen.lost.and_then(|span| number(span.bytes(line)));
                 let log = seen.target.bytes(line);
                 match (by, lost) {
                     (Json::Tidegate, Some(lost)) => Kind::Lost(lost),
                     (Json::Tidegate, None) if log != b"access" => Kind::Other,
                     // Errors of requests are logged beside the requests.
-                    (Json::Caddy, _) if !is_access_of_caddy(log, record) => Kind::Other,
+                    (Json::Caddy, _) if !is_access_of_caddy(log, &values.record) => Kind::Other,
                     _ => Kind::Request,
                 }
             }
-            Lines::Text => match pairs::read(line, names, record, times)? {
-                pairs::Kind::Request => Kind::Request,
-                pairs::Kind::Other => Kind::Other,
-                pairs::Kind::Lost(count) => Kind::Lost(count),
-            },
+            Lines::Text => pairs::read(line, names, values)?,
             Lines::Clf(form) => {
-                clf::read(line, *form, record, times)?;
-                clf::lost(line, record).map_or(Kind::Request, Kind::Lost)
+                clf::read(line, *form, values)?;
+                clf::lost(line, &values.record).map_or(Kind::Request, Kind::Lost)
             }
-            Lines::Traefik => clf::traefik(line, record, times).map(|()| Kind::Request)?,
-            Lines::Envoy => envoy::read(line, record, times).map(|()| Kind::Request)?,
-            Lines::Haproxy => haproxy::read(line, record, times).map(|()| Kind::Request)?,
-            Lines::Alb => alb::read(line, record, times).map(|()| Kind::Request)?,
-            Lines::CloudFront(columns) => match columns.read(line, names, record, times)? {
-                cloudfront::Kind::Request => Kind::Request,
-                cloudfront::Kind::Comment => Kind::Other,
-                cloudfront::Kind::Columns => {
+            Lines::Fixed(read) => read(line, values).map(|()| Kind::Request)?,
+            Lines::CloudFront(columns) => {
+                if columns.rename(line, names) {
                     let fields = columns.fields(names);
                     self.change_fields(fields);
                     return Ok(Kind::Other);
                 }
-            },
-            Lines::Template(template) => {
-                template.read(line, record, times).map(|()| Kind::Request)?
+                columns.read(line, values)?
             }
+            Lines::Template(template) => template.read(line, values).map(|()| Kind::Request)?,
         };
         if kind == Kind::Request {
-            let finished = record.finish();
-            finished.map_err(|what| LineError { column: 1, what })?;
+            let finished = values.record.finish();
+            finished.map_err(|what| LineError::at(0, what))?;
             self.note_fields();
-            self.record.version = self.version;
+            self.values.record.version = self.version;
         }
         Ok(kind)
     }
@@ -233,7 +199,7 @@ impl Parser {
         match self.lines {
             // A line has no member for what it lacks. Names of other lines say nothing.
             Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
-                let seen = self.record.seen();
+                let seen = self.values.record.seen();
                 if self.fields().includes(seen) {
                     return;
                 }
@@ -270,13 +236,8 @@ impl Parser {
         self.version = version as u16;
     }
 
-    /// The request that was read last, of this line.
-    pub(crate) fn entry<'a>(&'a self, line: &'a [u8]) -> Entry<'a> {
-        self.entry_of(line, &self.record)
-    }
-
-    /// A request that was read before.
-    pub(crate) fn entry_of<'a>(&'a self, line: &'a [u8], record: &'a Record) -> Entry<'a> {
+    /// Returns a request that was read from this line.
+    pub(crate) fn entry<'a>(&'a self, line: &'a [u8], record: &'a Record) -> Entry<'a> {
         Entry {
             line,
             record,
@@ -295,7 +256,7 @@ impl Parser {
     }
 
     pub(crate) const fn record(&self) -> &Record {
-        &self.record
+        &self.values.record
     }
 
     /// Begins with the first line again. It can have all that lines had so far, unless the log says when that changes.

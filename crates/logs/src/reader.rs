@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use crate::detect::{self, detect};
 use crate::entry::Entry;
-use crate::error::{Error, LineError};
+use crate::error::{Error, LineError, Refused};
 use crate::field::Fields;
 use crate::format::Format;
 use crate::held::Held;
 use crate::input::{Lines, Next};
-use crate::parser::{Kind, Parser};
-use crate::report::{Refused, Report};
+use crate::parser::Parser;
+use crate::record::Kind;
+use crate::report::Report;
 use crate::wrapper::{Content, Unwrapper};
 
 /// The longest that a request may take, and be put in order.
@@ -87,14 +88,12 @@ impl Source {
         let found = detect(&first, options.format.as_ref(), &options.headers);
         let (found, wrapper) = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
-        let begins = found.as_ref().map(|found| found.first);
-        let resolution = found.as_ref().map_or(0, |found| found.resolution);
-        let (format, parser) = match found {
-            Some(found) => (Some(found.format), found.parser),
+        let (format, parser, begins, resolution) = match found {
+            Some(fit) => (Some(fit.format), fit.parser, fit.first, fit.resolution),
             None => {
                 let format = options.format.clone();
                 let parser = Parser::new(format.as_ref().unwrap_or(&Format::Combined));
-                (format, parser)
+                (format, parser, None, 0)
             }
         };
         let is_file = size.is_some();
@@ -232,7 +231,7 @@ impl Reader {
         }
         self.last = self.last.max(arrival);
         let parser = &self.sources[place.log].parser;
-        Ok(Some(parser.entry_of(&place.line, &place.record)))
+        Ok(Some(parser.entry(&place.line, &place.record)))
     }
 
     /// Reads on in the log that is the farthest behind, until another one is.
@@ -264,10 +263,7 @@ impl Reader {
                     PeekMut::pop(top);
                     return Ok(());
                 }
-                Next::TooLong => Err(LineError {
-                    column: 1,
-                    what: "expected a line of 1 MiB at most",
-                }),
+                Next::TooLong => Err(LineError::at(0, "expected a line of 1 MiB at most")),
                 Next::Line(line) => {
                     let line = lines.bytes(line);
                     let content = match &mut source.unwrapper {
@@ -302,17 +298,18 @@ impl Reader {
                     self.report.others += 1;
                     self.report.lost = self.report.lost.saturating_add(count);
                 }
-                Err(error) if self.strict => {
-                    return Err(Error::Line(source.path.clone(), lines.number(), error));
-                }
                 Err(error) => {
+                    let refused = || Refused {
+                        path: source.path.clone(),
+                        number: lines.number(),
+                        error,
+                    };
+                    if self.strict {
+                        return Err(Error::Line(refused()));
+                    }
                     self.report.refused += 1;
                     if self.report.first_refused.len() < MAX_REFUSED {
-                        self.report.first_refused.push(Refused {
-                            path: source.path.clone(),
-                            number: lines.number(),
-                            error,
-                        });
+                        self.report.first_refused.push(refused());
                     }
                 }
             }

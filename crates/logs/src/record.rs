@@ -1,22 +1,20 @@
 //! What a line says, as places in it.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use crate::address::{address, address_with_port};
 use crate::field::Field;
 use crate::request;
-use crate::slot::Slot;
+use crate::slot::{Slot, Unit};
 use crate::text::{Escape, Text};
 use crate::time::{Time, TimeReader, number};
 
 /// The most request headers that an entry has. Further ones are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// No number.
-const NONE: u64 = u64::MAX;
-
 /// Where in its line each value of an entry is. It holds no reference, so it can be kept beside a copy of the line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,
     pub(crate) resolution: u32,
@@ -26,21 +24,38 @@ pub(crate) struct Record {
     pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
-    duration: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    cost: u64,
-    waited: u64,
+    pub(crate) duration: Option<u64>,
+    pub(crate) bytes_in: Option<u64>,
+    pub(crate) bytes_out: Option<u64>,
+    pub(crate) cost: Option<u64>,
+    pub(crate) waited: Option<u64>,
     pub(crate) peer: Option<IpAddr>,
     pub(crate) client_ip: Option<IpAddr>,
     pub(crate) texts: [Span; Field::TEXTS],
     pub(crate) headers: [Span; MAX_HEADERS],
-    started: Option<Time>,
+    pub(crate) started: Option<Time>,
     pub(crate) ended: Option<Time>,
     /// When tidegate's limits were asked.
     decided: Option<Time>,
     /// The path as nginx decoded it, which counts if the line has no other.
     uri: Span,
+}
+
+/// The values of the line that is read.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) record: Record,
+    pub(crate) times: TimeReader,
+}
+
+/// The sort of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    /// A line that is none by its format: a comment, or another line of tidegate's log.
+    Other,
+    /// So many requests are missing here.
+    Lost(u64),
 }
 
 /// A part of a line.
@@ -52,19 +67,18 @@ pub(crate) struct Span {
 }
 
 /// What the time of a line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     /// When the request arrived.
     Arrival,
     /// When it ended. The line has a duration, which was subtracted.
     Shifted,
     /// When it ended. The line has no duration: the request arrived some time before.
+    #[default]
     End,
 }
 
 impl Span {
-    const EMPTY: Self = Self { start: 0, coded: 0 };
-
     pub(crate) const fn new(start: usize, end: usize, escaped: bool) -> Self {
         Self {
             start: start as u32,
@@ -84,7 +98,13 @@ impl Span {
         self.coded & 1 == 1
     }
 
-    const fn is_empty(self) -> bool {
+    /// Returns a part of this one.
+    fn part(self, range: Range<usize>) -> Self {
+        let start = self.start();
+        Self::new(start + range.start, start + range.end, self.is_escaped())
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
         self.coded < 2
     }
 
@@ -99,42 +119,7 @@ impl Span {
     }
 }
 
-const fn known(value: u64) -> Option<u64> {
-    if value == NONE { None } else { Some(value) }
-}
-
 impl Record {
-    pub(crate) const EMPTY: Self = Self {
-        arrival: 0,
-        resolution: 0,
-        stamp: Stamp::End,
-        escape: Escape::Backslash,
-        version: 0,
-        status: 0,
-        upstream_status: 0,
-        duration: NONE,
-        bytes_in: NONE,
-        bytes_out: NONE,
-        cost: NONE,
-        waited: NONE,
-        peer: None,
-        client_ip: None,
-        texts: [Span::EMPTY; Field::TEXTS],
-        headers: [Span::EMPTY; MAX_HEADERS],
-        started: None,
-        ended: None,
-        decided: None,
-        uri: Span::EMPTY,
-    };
-
-    pub(crate) const fn duration(&self) -> Option<u64> {
-        known(self.duration)
-    }
-
-    pub(crate) const fn set_duration(&mut self, duration: u64) {
-        self.duration = duration;
-    }
-
     /// Takes a fraction of a number as exact to the millisecond: writers leave out the zeros at its end.
     pub(crate) fn complete_fraction(&mut self, slot: Slot) {
         let time = match slot {
@@ -149,27 +134,6 @@ impl Record {
         }
     }
 
-    /// Takes the time that was read as the arrival. The duration behind it shows that Apache wrote the line.
-    pub(crate) const fn set_started_at_end(&mut self) {
-        self.started = self.ended.take();
-    }
-
-    pub(crate) const fn bytes_in(&self) -> Option<u64> {
-        known(self.bytes_in)
-    }
-
-    pub(crate) const fn bytes_out(&self) -> Option<u64> {
-        known(self.bytes_out)
-    }
-
-    pub(crate) const fn cost(&self) -> Option<u64> {
-        known(self.cost)
-    }
-
-    pub(crate) const fn waited(&self) -> Option<u64> {
-        known(self.waited)
-    }
-
     /// The fields that the line has, one bit each.
     pub(crate) fn seen(&self) -> u64 {
         let texts = self.texts.iter().enumerate();
@@ -177,77 +141,18 @@ impl Record {
             seen | u64::from(!span.is_empty()) << number
         });
         let others = [
-            (Field::Duration, self.duration != NONE),
+            (Field::Duration, self.duration.is_some()),
             (Field::Peer, self.peer.is_some()),
             (Field::ClientIp, self.client_ip.is_some()),
             (Field::Status, self.status != 0),
             (Field::UpstreamStatus, self.upstream_status != 0),
-            (Field::BytesIn, self.bytes_in != NONE),
-            (Field::BytesOut, self.bytes_out != NONE),
-            (Field::Cost, self.cost != NONE),
-            (Field::Waited, self.waited != NONE),
+            (Field::BytesIn, self.bytes_in.is_some()),
+            (Field::BytesOut, self.bytes_out.is_some()),
+            (Field::Cost, self.cost.is_some()),
+            (Field::Waited, self.waited.is_some()),
         ];
         let others = others.into_iter().filter(|(_, is_there)| *is_there);
         others.fold(texts, |seen, (field, _)| seen | field.bit())
-    }
-
-    /// Takes a value. `-` and an empty text are none.
-    pub(crate) fn take(
-        &mut self,
-        slot: Slot,
-        line: &[u8],
-        span: Span,
-        times: &mut TimeReader,
-    ) -> Result<(), &'static str> {
-        let value = span.bytes(line);
-        if matches!(value, [] | b"-") {
-            return Ok(());
-        }
-        match slot {
-            Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
-            // A query alone, as a target of this form has no path either.
-            Slot::Text(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
-            Slot::Text(field) => {
-                if let Some(place) = self.texts.get_mut(field as usize) {
-                    *place = span;
-                }
-            }
-            Slot::Request => self.request(line, span),
-            Slot::Target => self.target(line, span),
-            Slot::Uri => self.uri = span,
-            Slot::Header(number) => {
-                if let Some(place) = self.headers.get_mut(usize::from(number)) {
-                    *place = span;
-                }
-            }
-            // A host name, or `unix:`, is no address.
-            Slot::Peer => self.peer = address(value).or(self.peer),
-            Slot::OtherPeer => self.peer = self.peer.or_else(|| address(value)),
-            Slot::PeerAndPort => self.peer = address_with_port(value),
-            Slot::ClientIp => self.client_ip = address(value),
-            Slot::Status => {
-                self.status = status(value).ok_or("expected a status, such as 200")?;
-            }
-            Slot::UpstreamStatus => self.upstream_status = last_status(value),
-            Slot::BytesIn => self.bytes_in = bytes(value)?,
-            Slot::BytesOut => self.bytes_out = bytes(value)?,
-            Slot::Cost => self.cost = number(value).ok_or("expected a whole number")?,
-            Slot::Duration(unit) => {
-                // A proxy that does not know it writes -1.
-                if !value.starts_with(b"-") {
-                    let duration = unit.read(value);
-                    self.duration = duration.ok_or("expected a duration of at most 31 days")?;
-                }
-            }
-            Slot::Waited(unit) => {
-                let waited = unit.read(value);
-                self.waited = waited.ok_or("expected a duration of at most 31 days")?;
-            }
-            Slot::Start => self.started = Some(finer(self.started, times.read(value))?),
-            Slot::End => self.ended = Some(finer(self.ended, times.read(value))?),
-            Slot::Decided => self.decided = Some(finer(None, times.read(value))?),
-        }
-        Ok(())
     }
 
     /// The parts of `GET /path?query HTTP/1.1`. What is no request has none.
@@ -255,32 +160,23 @@ impl Record {
         let Some(parts) = request::parts(span.bytes(line)) else {
             return;
         };
-        let part = |range: std::ops::Range<usize>| {
-            let (start, end) = (span.start() + range.start, span.start() + range.end);
-            Span::new(start, end, span.is_escaped())
-        };
-        self.texts[Field::Method as usize] = part(parts.method);
+        self.texts[Field::Method as usize] = span.part(parts.method);
         if let Some(protocol) = parts.protocol {
-            self.texts[Field::Protocol as usize] = part(protocol);
+            self.texts[Field::Protocol as usize] = span.part(protocol);
         }
-        self.target(line, part(parts.target));
+        self.target(line, span.part(parts.target));
     }
 
     fn target(&mut self, line: &[u8], span: Span) {
         let parts = request::target(span.bytes(line));
-        let part = |range: std::ops::Range<usize>| {
-            let (start, end) = (span.start() + range.start, span.start() + range.end);
-            Span::new(start, end, span.is_escaped())
-        };
-        let fields = [
+        for (field, range) in [
             (Field::Scheme, parts.scheme),
             (Field::Host, parts.host),
             (Field::Path, parts.path),
             (Field::Query, parts.query),
-        ];
-        for (field, range) in fields {
+        ] {
             if let Some(range) = range {
-                self.texts[field as usize] = part(range);
+                self.texts[field as usize] = span.part(range);
             }
         }
     }
@@ -293,8 +189,8 @@ impl Record {
         }
         let (time, stamp) = match (self.decided.or(self.started), self.ended, self.duration) {
             (Some(start), ..) => (start, Stamp::Arrival),
-            (None, Some(end), NONE) => (end, Stamp::End),
-            (None, Some(end), duration) => {
+            (None, Some(end), None) => (end, Stamp::End),
+            (None, Some(end), Some(duration)) => {
                 let micros = end.micros.saturating_sub(duration);
                 (Time { micros, ..end }, Stamp::Shifted)
             }
@@ -308,9 +204,65 @@ impl Record {
     pub(crate) fn written(&self) -> u64 {
         match self.ended {
             Some(end) => end.micros.max(self.arrival),
-            None => self.arrival.saturating_add(self.duration().unwrap_or(0)),
+            None => self.arrival.saturating_add(self.duration.unwrap_or(0)),
         }
     }
+}
+
+impl Values {
+    /// Takes a value. `-` and an empty text are none.
+    pub(crate) fn take(&mut self, slot: Slot, line: &[u8], span: Span) -> Result<(), &'static str> {
+        let value = span.bytes(line);
+        if matches!(value, [] | b"-") {
+            return Ok(());
+        }
+        let Self { record, times } = self;
+        match slot {
+            Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
+            // A query alone, as a target of this form has no path either.
+            Slot::Field(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
+            // A host name, or `unix:`, is no address.
+            Slot::Field(Field::Peer) => record.peer = address(value).or(record.peer),
+            Slot::Field(Field::ClientIp) => record.client_ip = address(value),
+            Slot::Field(Field::Status) => {
+                record.status = status(value).ok_or("expected a status, such as 200")?;
+            }
+            Slot::Field(Field::UpstreamStatus) => record.upstream_status = last_status(value),
+            Slot::Field(Field::BytesIn) => record.bytes_in = bytes(value)?,
+            Slot::Field(Field::BytesOut) => record.bytes_out = bytes(value)?,
+            Slot::Field(Field::Cost) => {
+                record.cost = Some(number(value).ok_or("expected a whole number")?);
+            }
+            Slot::Field(field) => {
+                if let Some(place) = record.texts.get_mut(field as usize) {
+                    *place = span;
+                }
+            }
+            Slot::Request => record.request(line, span),
+            Slot::Target => record.target(line, span),
+            Slot::Uri => record.uri = span,
+            Slot::Header(number) => {
+                if let Some(place) = record.headers.get_mut(usize::from(number)) {
+                    *place = span;
+                }
+            }
+            Slot::OtherPeer => record.peer = record.peer.or_else(|| address(value)),
+            Slot::PeerAndPort => record.peer = address_with_port(value),
+            // A proxy that does not know it writes -1.
+            Slot::Duration(_) if value.starts_with(b"-") => {}
+            Slot::Duration(unit) => record.duration = Some(duration(value, unit)?),
+            Slot::Waited(unit) => record.waited = Some(duration(value, unit)?),
+            Slot::Start => record.started = Some(finer(record.started, times.read(value))?),
+            Slot::End => record.ended = Some(finer(record.ended, times.read(value))?),
+            Slot::Decided => record.decided = Some(finer(None, times.read(value))?),
+        }
+        Ok(())
+    }
+}
+
+fn duration(text: &[u8], unit: Unit) -> Result<u64, &'static str> {
+    unit.read(text)
+        .ok_or("expected a duration of at most 31 days")
 }
 
 /// The more exact of two times.
@@ -338,9 +290,9 @@ fn last_status(text: &[u8]) -> u16 {
 }
 
 /// A number of bytes; -1 stands for none.
-fn bytes(text: &[u8]) -> Result<u64, &'static str> {
+fn bytes(text: &[u8]) -> Result<Option<u64>, &'static str> {
     if text == b"-1" {
-        return Ok(NONE);
+        return Ok(None);
     }
-    number(text).ok_or("expected a number of bytes")
+    number(text).map(Some).ok_or("expected a number of bytes")
 }

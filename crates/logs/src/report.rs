@@ -1,8 +1,6 @@
 //! What was read, and what could not be.
 
-use std::path::PathBuf;
-
-use crate::error::LineError;
+use crate::error::Refused;
 
 /// What was read so far.
 #[derive(Clone, Debug, Default)]
@@ -23,15 +21,4 @@ pub struct Report {
     pub backward: u64,
     /// The longest time from the arrival of such a request to the newest line, in microseconds.
     pub farthest_back: u64,
-}
-
-/// A line that is wrong.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// The file; `-` is standard input.
-    pub path: PathBuf,
-    /// The line, from 1.
-    pub number: u64,
-    /// Why.
-    pub error: LineError,
 }

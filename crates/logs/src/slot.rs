@@ -11,8 +11,8 @@ const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 pub(crate) enum Slot {
     /// Nothing that is asked for.
     Skip,
-    /// A field with a text.
-    Text(Field),
+    /// The value of this field: a text, an address, a status, or a number. Durations have slots with their units.
+    Field(Field),
     /// `GET /path?query HTTP/1.1`.
     Request,
     /// `/path?query`, or `http://host/path?query`.
@@ -21,19 +21,10 @@ pub(crate) enum Slot {
     Uri,
     /// A request header, by its number.
     Header(u8),
-    /// An address, perhaps with a port.
-    Peer,
-    /// The same under a name that may mean something else: it counts where the line has no other.
+    /// The address of the peer under a name that may mean something else: it counts where the line has no other.
     OtherPeer,
-    /// An address with its port behind the last colon.
+    /// The address of the peer with its port behind the last colon.
     PeerAndPort,
-    /// The same as [`Peer`](Self::Peer), as tidegate's limits count it.
-    ClientIp,
-    Status,
-    UpstreamStatus,
-    BytesIn,
-    BytesOut,
-    Cost,
     Duration(Unit),
     Waited(Unit),
     /// When the request arrived.
@@ -78,33 +69,21 @@ impl Unit {
 impl Slot {
     /// Adds the fields that a value of this slot gives. These are the names of all headers.
     pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
-        if let Self::Header(number) = self
-            && let Some(name) = headers.get(usize::from(number))
-        {
-            fields.add_header(name);
-        }
         let given: &[Field] = match self {
-            Self::Skip
-            | Self::Object(_)
-            | Self::Lost
-            | Self::Log
-            | Self::Header(_)
-            | Self::Start
-            | Self::Decided
-            | Self::End => &[],
-            Self::Text(field) => &[field],
+            Self::Header(number) => {
+                let name = headers.get(usize::from(number));
+                name.into_iter().for_each(|name| fields.add_header(name));
+                return;
+            }
+            Self::Field(field) => &[field],
             Self::Request => &[Field::Method, Field::Path, Field::Query, Field::Protocol],
             Self::Target => &[Field::Path, Field::Query],
             Self::Uri => &[Field::Path],
-            Self::Peer | Self::OtherPeer | Self::PeerAndPort => &[Field::Peer],
-            Self::ClientIp => &[Field::ClientIp],
-            Self::Status => &[Field::Status],
-            Self::UpstreamStatus => &[Field::UpstreamStatus],
-            Self::BytesIn => &[Field::BytesIn],
-            Self::BytesOut => &[Field::BytesOut],
-            Self::Cost => &[Field::Cost],
+            Self::OtherPeer | Self::PeerAndPort => &[Field::Peer],
             Self::Duration(_) => &[Field::Duration],
             Self::Waited(_) => &[Field::Waited],
+            Self::Skip | Self::Object(_) | Self::Lost | Self::Log => &[],
+            Self::Start | Self::Decided | Self::End => &[],
         };
         given.iter().for_each(|field| fields.add(*field));
     }

@@ -11,9 +11,10 @@ pub struct Text<'a> {
 }
 
 /// How a format escapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Escape {
     /// `\xNN` as nginx and Apache have it, and what JSON and Rust have: `\"`, `\\`, `\n`, `\u00fc`, `\u{fc}`.
+    #[default]
     Backslash,
     /// `\"` and nothing else, as Traefik has it.
     Quote,

@@ -189,10 +189,8 @@ impl Unwrapper {
                 text: Vec::new(),
                 is_too_long: !piece.is_whole,
             };
-            return Err(LineError {
-                column: 1,
-                what: "expected parts of a line of 1 MiB at most",
-            });
+            let what = "expected parts of a line of 1 MiB at most";
+            return Err(LineError::at(0, what));
         }
         parts.text.extend_from_slice(&text);
         if !piece.is_whole {

@@ -6,18 +6,15 @@ use super::cursor::Cursor;
 use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
-use crate::record::{Record, Span};
+use crate::record::{Record, Span, Values};
 use crate::slot::{Slot, Unit};
 use crate::text::Escape;
-use crate::time::TimeReader;
+use crate::time::number;
 
 /// The number of the header `referer`.
 const REFERER: Slot = Slot::Header(0);
 /// The number of the header `user-agent`.
 const USER_AGENT: Slot = Slot::Header(1);
-
-/// The headers of lines, by their numbers.
-pub(crate) const HEADERS: [&str; 2] = ["referer", "user-agent"];
 
 /// The formats with the fields of the Common Log Format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,32 +33,27 @@ pub(crate) enum Clf {
 }
 
 /// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and what stands before and behind it.
-pub(crate) fn read(
-    line: &[u8],
-    form: Clf,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+pub(crate) fn read(line: &[u8], form: Clf, values: &mut Values) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
     let mut time = Slot::End;
     if form == Clf::Vhost {
-        vhost(&mut cursor, record, times)?;
+        vhost(&mut cursor, values)?;
         // Apache writes the time of the arrival.
         time = Slot::Start;
     }
-    front(&mut cursor, time, record, times)?;
+    front(&mut cursor, time, values)?;
     if form != Clf::Common {
         for slot in [REFERER, USER_AGENT] {
             cursor.expect(b" \"", "expected a text in quotes")?;
             let span = cursor.quoted()?;
-            cursor.take(record, slot, span, times)?;
+            cursor.take(values, slot, span)?;
         }
     }
     match form {
         Clf::Common | Clf::Combined | Clf::Vhost => {}
-        Clf::NginxMain => behind::main(&mut cursor, record, times)?,
-        Clf::Timed => behind::durations(&mut cursor, record, times)?,
-        Clf::IngressNginx => behind::ingress(&mut cursor, record, times)?,
+        Clf::NginxMain => behind::main(&mut cursor, values)?,
+        Clf::Timed => behind::durations(&mut cursor, values)?,
+        Clf::IngressNginx => behind::ingress(&mut cursor, values)?,
     }
     if cursor.at < line.len() {
         return Err(cursor.error(match form {
@@ -73,17 +65,11 @@ pub(crate) fn read(
 }
 
 /// Reads a virtual host, perhaps with its port. Clients leave the ports 80 and 443 out.
-fn vhost(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
-    let line = cursor.line;
+fn vhost(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let host = cursor.word();
-    let name = host.bytes(line);
+    let name = host.bytes(cursor.line);
     if !is_host(name) || name == b"-" {
-        cursor.at = 0;
-        return Err(cursor.error("expected a virtual host"));
+        return Err(LineError::at(0, "expected a virtual host"));
     }
     if cursor.rest().starts_with(b"- ") {
         return Err(cursor.error("expected the address of the client behind the virtual host"));
@@ -91,27 +77,22 @@ fn vhost(
     let bare = name.strip_suffix(b":443").or(name.strip_suffix(b":80"));
     let length = bare.unwrap_or(name).len();
     let host = Span::new(host.start(), host.start() + length, false);
-    cursor.take(record, Slot::Text(Field::Host), host, times)
+    cursor.take(values, Slot::Field(Field::Host), host)
 }
 
 /// Reads up to the size.
-fn front(
-    cursor: &mut Cursor<'_>,
-    time: Slot,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+fn front(cursor: &mut Cursor<'_>, time: Slot, values: &mut Values) -> Result<(), LineError> {
     let line = cursor.line;
     let peer = cursor.word();
     if !is_host(peer.bytes(line)) {
-        cursor.at = peer.start();
-        return Err(cursor.error("expected an address or a host name"));
+        let what = "expected an address or a host name";
+        return Err(LineError::at(peer.start(), what));
     }
-    cursor.take(record, Slot::Peer, peer, times)?;
+    cursor.take(values, Slot::Field(Field::Peer), peer)?;
     let identity = cursor.word();
-    if identity.bytes(line) != b"-" && address(identity.bytes(line)).is_some() {
-        cursor.at = identity.start();
-        return Err(cursor.error("expected one address before the time"));
+    if address(identity.bytes(line)).is_some() {
+        let what = "expected one address before the time";
+        return Err(LineError::at(identity.start(), what));
     }
     // A user may have blanks and brackets in its name, but no quotes.
     let user = cursor.at;
@@ -120,45 +101,28 @@ fn front(
     let (Some(close), Some(open)) = (close, open.map(|length| user + length)) else {
         return Err(cursor.error("expected a time in brackets, and a request in quotes"));
     };
-    cursor.take(record, time, Span::new(open + 1, close, false), times)?;
+    cursor.take(values, time, Span::new(open + 1, close, false))?;
     let end = open.saturating_sub(1).max(user);
     if line[end] != b' ' {
-        cursor.at = open;
-        return Err(cursor.error("expected a blank before the time"));
+        return Err(LineError::at(open, "expected a blank before the time"));
     }
     if line[user..end].starts_with(b"- ") {
-        cursor.at = user;
         return Err(cursor.error("expected an identity, a user and a time behind the address"));
     }
     // Apache writes an empty user as `""`.
-    let user = if &line[user..end] == b"\"\"" {
-        end
-    } else {
-        user
-    };
-    let escaped = line[user..end].contains(&b'\\');
-    cursor.take(
-        record,
-        Slot::Text(Field::User),
-        Span::new(user, end, escaped),
-        times,
-    )?;
+    if &line[user..end] != b"\"\"" {
+        let escaped = line[user..end].contains(&b'\\');
+        let user = Span::new(user, end, escaped);
+        cursor.take(values, Slot::Field(Field::User), user)?;
+    }
     cursor.at = close + 3;
     let request = cursor.quoted()?;
-    cursor.take(record, Slot::Request, request, times)?;
+    cursor.take(values, Slot::Request, request)?;
     cursor.expect(b" ", "expected a blank behind the request")?;
-    let status = cursor.word();
-    if status.bytes(line).is_empty() {
-        cursor.at = status.start();
-        return Err(cursor.error("expected a status, such as 200"));
-    }
-    cursor.take(record, Slot::Status, status, times)?;
-    let size = cursor.word();
-    if size.bytes(line).is_empty() {
-        cursor.at = size.start();
-        return Err(cursor.error("expected a number of bytes"));
-    }
-    cursor.take(record, Slot::BytesOut, size, times)?;
+    let status = cursor.filled_word("expected a status, such as 200")?;
+    cursor.take(values, Slot::Field(Field::Status), status)?;
+    let size = cursor.filled_word("expected a number of bytes")?;
+    cursor.take(values, Slot::Field(Field::BytesOut), size)?;
     cursor.at = size.end();
     Ok(())
 }
@@ -174,25 +138,18 @@ fn is_host(text: &[u8]) -> bool {
 
 /// Reads the same with ` "referer" "user agent" 17 "router" "http://server" 23ms`. Only quotes are escaped, backslashes are not:
 /// so the end is read backwards.
-pub(crate) fn traefik(
-    line: &[u8],
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
-    record.escape = Escape::Quote;
+pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError> {
+    values.record.escape = Escape::Quote;
     let mut cursor = Cursor::new(line);
-    front(&mut cursor, Slot::Start, record, times)?;
+    front(&mut cursor, Slot::Start, values)?;
     let start = cursor.at;
-    let end = |what| LineError {
-        column: start + 1,
-        what,
-    };
+    let end = |what| LineError::at(start, what);
     let last = memchr::memrchr(b' ', line).unwrap_or(0);
     if last < start || !line.ends_with(b"ms") {
         return Err(end("expected the duration in ms at the end of the line"));
     }
     let duration = Span::new(last + 1, line.len() - 2, false);
-    cursor.take(record, Slot::Duration(Unit::Milliseconds), duration, times)?;
+    cursor.take(values, Slot::Duration(Unit::Milliseconds), duration)?;
     // The server, the router, and the number of the request.
     let mut rest = &line[start..last];
     for _ in 0..2 {
@@ -209,17 +166,11 @@ pub(crate) fn traefik(
     let middle =
         between(headers).ok_or_else(|| end("expected a referer and a user agent in quotes"))?;
     let first = start + 2;
-    let last = first + headers.len();
-    let has_escapes = |from: usize, to: usize| memchr::memchr(b'\\', &line[from..to]).is_some();
-    let referer = Span::new(first, first + middle, has_escapes(first, first + middle));
-    let agent = first + middle + 3;
-    cursor.take(record, REFERER, referer, times)?;
-    cursor.take(
-        record,
-        USER_AGENT,
-        Span::new(agent, last, has_escapes(agent, last)),
-        times,
-    )
+    let quoted = |from: usize, to: usize| Span::new(from, to, line[from..to].contains(&b'\\'));
+    let referer = quoted(first, first + middle);
+    let agent = quoted(first + middle + 3, first + headers.len());
+    cursor.take(values, REFERER, referer)?;
+    cursor.take(values, USER_AGENT, agent)
 }
 
 /// Where `" "` divides two texts: where its first quote is not escaped, if there is such a place.
@@ -241,5 +192,5 @@ pub(crate) fn lost(line: &[u8], record: &Record) -> Option<u64> {
     }
     let start = memchr::memmem::find(line, b"] \"- /")? + 6;
     let end = memchr::memmem::find(line, b"-lines-lost -\" 599 0")?;
-    crate::time::number(line.get(start..end)?)
+    number(line.get(start..end)?)
 }

@@ -4,10 +4,9 @@ use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::{Field, Fields};
 use crate::names::Names;
-use crate::record::{Record, Span};
+use crate::record::{Kind, Span, Values};
 use crate::slot::{Slot, Unit};
 use crate::text::Escape;
-use crate::time::TimeReader;
 
 /// The columns of a log that names none.
 const COLUMNS: &str = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) \
@@ -22,15 +21,6 @@ const MAX_COLUMNS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     slots: Vec<Column>,
-}
-
-/// What a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Request,
-    /// It says what the columns are from now on.
-    Columns,
-    Comment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,51 +61,40 @@ impl Columns {
         fields
     }
 
-    /// Reads a line; what it is.
-    pub(crate) fn read(
-        &mut self,
-        line: &[u8],
-        names: &mut Names,
-        record: &mut Record,
-        times: &mut TimeReader,
-    ) -> Result<Kind, LineError> {
-        record.escape = Escape::Percent;
-        if let Some(comment) = line.strip_prefix(b"#") {
-            if let Some(columns) = comment.strip_prefix(b"Fields:") {
-                *self = Self::named(&String::from_utf8_lossy(columns), names);
-                return Ok(Kind::Columns);
-            }
-            return Ok(Kind::Comment);
+    /// Takes the columns that a line names for those that follow. Returns whether it is such a line.
+    pub(crate) fn rename(&mut self, line: &[u8], names: &mut Names) -> bool {
+        let columns = line.strip_prefix(b"#Fields:");
+        if let Some(columns) = columns {
+            *self = Self::named(&String::from_utf8_lossy(columns), names);
+        }
+        columns.is_some()
+    }
+
+    pub(crate) fn read(&self, line: &[u8], values: &mut Values) -> Result<Kind, LineError> {
+        values.record.escape = Escape::Percent;
+        // A comment.
+        if line.starts_with(b"#") {
+            return Ok(Kind::Other);
         }
         let cursor = Cursor::new(line);
         let mut at = 0;
         let mut date = None;
-        let mut number = 0;
-        for column in &self.slots {
+        for (number, column) in self.slots.iter().enumerate() {
             let end = memchr::memchr(b'\t', &line[at..]).map_or(line.len(), |length| at + length);
-            let span = |escaped| Span::new(date.unwrap_or(at), end, escaped);
+            let start = date.take().unwrap_or(at);
             match column {
                 Column::Date => date = Some(at),
-                Column::Value(slot) => {
-                    cursor.take(record, *slot, span(false), times)?;
-                    date = None;
-                }
+                Column::Value(slot) => cursor.take(values, *slot, Span::new(start, end, false))?,
                 Column::Escaped(slot) => {
-                    cursor.take(record, *slot, span(line[at..end].contains(&b'%')), times)?;
-                    date = None;
+                    let escaped = line[at..end].contains(&b'%');
+                    cursor.take(values, *slot, Span::new(start, end, escaped))?;
                 }
             }
-            number += 1;
-            if end == line.len() {
-                break;
+            if end == line.len() && number + 1 < self.slots.len() {
+                let what = "expected more columns, divided by tabs";
+                return Err(LineError::at(end, what));
             }
             at = end + 1;
-        }
-        if number < self.slots.len() {
-            return Err(LineError {
-                column: line.len() + 1,
-                what: "expected more columns, divided by tabs",
-            });
         }
         Ok(Kind::Request)
     }
@@ -125,19 +104,19 @@ fn column(name: &str, names: &mut Names) -> Column {
     Column::Value(match name {
         "date" => return Column::Date,
         "time" | "timestamp" | "timestamp(ms)" => Slot::End,
-        "sc-bytes" => Slot::BytesOut,
-        "cs-bytes" => Slot::BytesIn,
-        "c-ip" => Slot::Peer,
-        "cs-method" => Slot::Text(Field::Method),
-        "x-host-header" => Slot::Text(Field::Host),
-        "cs-uri-stem" => Slot::Text(Field::Path),
-        "cs-uri-query" => Slot::Text(Field::Query),
-        "sc-status" => Slot::Status,
-        "cs-protocol" => Slot::Text(Field::Scheme),
-        "cs-protocol-version" => Slot::Text(Field::Protocol),
+        "sc-bytes" => Slot::Field(Field::BytesOut),
+        "cs-bytes" => Slot::Field(Field::BytesIn),
+        "c-ip" => Slot::Field(Field::Peer),
+        "cs-method" => Slot::Field(Field::Method),
+        "x-host-header" => Slot::Field(Field::Host),
+        "cs-uri-stem" => Slot::Field(Field::Path),
+        "cs-uri-query" => Slot::Field(Field::Query),
+        "sc-status" => Slot::Field(Field::Status),
+        "cs-protocol" => Slot::Field(Field::Scheme),
+        "cs-protocol-version" => Slot::Field(Field::Protocol),
         "time-taken" => Slot::Duration(Unit::Seconds),
-        "x-edge-request-id" => Slot::Text(Field::Id),
-        "x-forwarded-for" => return Column::Escaped(Slot::Text(Field::ForwardedFor)),
+        "x-edge-request-id" => Slot::Field(Field::Id),
+        "x-forwarded-for" => return Column::Escaped(Slot::Field(Field::ForwardedFor)),
         "cs(Referer)" => return Column::Escaped(names.header("referer")),
         "cs(User-Agent)" => return Column::Escaped(names.header("user-agent")),
         "cs(Cookie)" => return Column::Escaped(names.header("cookie")),

@@ -1,9 +1,8 @@
 //! Walks through a line.
 
 use crate::error::LineError;
-use crate::record::{Record, Span};
+use crate::record::{Span, Values};
 use crate::slot::Slot;
-use crate::time::TimeReader;
 
 /// A place in a line.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +25,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) const fn error(&self, what: &'static str) -> LineError {
-        LineError {
-            column: self.at + 1,
-            what,
-        }
+        LineError::at(self.at, what)
     }
 
     /// Steps over this text, if it is next.
@@ -57,14 +53,27 @@ impl<'a> Cursor<'a> {
         Span::new(start, end, false)
     }
 
+    /// The word, which must not be empty.
+    pub(crate) fn filled_word(&mut self, what: &'static str) -> Result<Span, LineError> {
+        let error = self.error(what);
+        let word = self.word();
+        if word.is_empty() {
+            Err(error)
+        } else {
+            Ok(word)
+        }
+    }
+
     /// The text up to the quote that closes it; the opening one was stepped over. A backslash escapes the byte behind it.
     pub(crate) fn quoted(&mut self) -> Result<Span, LineError> {
         let start = self.at;
         let mut escaped = false;
         loop {
             let Some(next) = memchr::memchr2(b'"', b'\\', self.rest()) else {
-                self.at = start;
-                return Err(self.error("expected a `\"` that closes this text"));
+                return Err(LineError::at(
+                    start,
+                    "expected a `\"` that closes this text",
+                ));
             };
             self.at += next;
             if self.line[self.at] == b'"' {
@@ -79,15 +88,11 @@ impl<'a> Cursor<'a> {
     /// Hands a value to the record.
     pub(crate) fn take(
         &self,
-        record: &mut Record,
+        values: &mut Values,
         slot: Slot,
         span: Span,
-        times: &mut TimeReader,
     ) -> Result<(), LineError> {
-        let taken = record.take(slot, self.line, span, times);
-        taken.map_err(|what| LineError {
-            column: span.start() + 1,
-            what,
-        })
+        let taken = values.take(slot, self.line, span);
+        taken.map_err(|what| LineError::at(span.start(), what))
     }
 }

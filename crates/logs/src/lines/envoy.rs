@@ -4,110 +4,80 @@ use super::cursor::Cursor;
 use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
-use crate::record::{Record, Span};
+use crate::record::{Span, Values};
 use crate::slot::{Slot, Unit};
-use crate::time::TimeReader;
-
-/// The headers of lines, by their numbers.
-pub(crate) const HEADERS: [&str; 1] = ["user-agent"];
 
 /// Reads `[time] "GET /path HTTP/1.1" 200 - 0 6 3 2 "forwarded for" "user agent" "id" "host" "server"`.
-pub(crate) fn read(
-    line: &[u8],
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
     cursor.expect(b"[", "expected `[` and a time")?;
     let close = memchr::memmem::find(line, b"] \"");
     let Some(close) = close else {
         return Err(cursor.error("expected a time in brackets, and a request in quotes"));
     };
-    cursor.take(record, Slot::Start, Span::new(1, close, false), times)?;
+    cursor.take(values, Slot::Start, Span::new(1, close, false))?;
     cursor.at = close + 3;
-    request(&mut cursor, record, times)?;
+    request(&mut cursor, values)?;
     let status = cursor.word();
-    cursor.take(record, Slot::Status, status, times)?;
+    cursor.take(values, Slot::Field(Field::Status), status)?;
     // Flags, such as `NR`.
     let flags = cursor.word();
     for slot in [
-        Slot::BytesIn,
-        Slot::BytesOut,
+        Slot::Field(Field::BytesIn),
+        Slot::Field(Field::BytesOut),
         Slot::Duration(Unit::Milliseconds),
     ] {
         let span = cursor.word();
-        cursor.take(record, slot, span, times)?;
+        cursor.take(values, slot, span)?;
     }
     // How long the upstream took.
     cursor.word();
-    if status.bytes(line).is_empty() || flags.bytes(line).is_empty() || !cursor.skip(b"\"") {
+    if status.is_empty() || flags.is_empty() || !cursor.skip(b"\"") {
         return Err(
             cursor.error("expected a status, flags, two sizes, two durations, and texts in quotes")
         );
     }
-    texts(&cursor, record, times)
+    texts(&cursor, values)
 }
 
 /// `GET /path HTTP/1.1" `; a path may have quotes, but no blanks.
-fn request(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
-    let line = cursor.line;
+fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let method = cursor.word();
     let target = cursor.word();
     let start = cursor.at;
-    let Some(length) = memchr::memmem::find(cursor.rest(), b"\" ") else {
-        return Err(cursor.error("expected a protocol, and a `\"` behind it"));
-    };
+    let error = cursor.error("expected a protocol, and a `\"` behind it");
+    let length = memchr::memmem::find(cursor.rest(), b"\" ").ok_or(error)?;
     cursor.at += length + 2;
-    cursor.take(record, Slot::Text(Field::Method), method, times)?;
-    cursor.take(record, Slot::Target, target, times)?;
+    cursor.take(values, Slot::Field(Field::Method), method)?;
+    cursor.take(values, Slot::Target, target)?;
     let protocol = Span::new(start, start + length, false);
-    if protocol.bytes(line).contains(&b' ') {
-        cursor.at = start;
-        return Err(cursor.error("expected a protocol, and a `\"` behind it"));
+    if protocol.bytes(cursor.line).contains(&b' ') {
+        return Err(error);
     }
-    cursor.take(record, Slot::Text(Field::Protocol), protocol, times)
+    cursor.take(values, Slot::Field(Field::Protocol), protocol)
 }
 
 /// The texts in quotes: the last three are read backwards, because the first two may hold anything.
-fn texts(
-    cursor: &Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
-    let error = || {
-        cursor
-            .error("expected five texts in quotes: forwarded for, user agent, ID, host and server")
-    };
+fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
+    let error = cursor
+        .error("expected five texts in quotes: forwarded for, user agent, ID, host and server");
     let (line, start) = (cursor.line, cursor.at);
     let mut end = line
         .len()
         .checked_sub(1)
         .filter(|end| *end >= start && line[*end] == b'"')
-        .ok_or_else(error)?;
-    for slot in [Slot::Skip, Slot::Text(Field::Host), Slot::Text(Field::Id)] {
-        let divided = memchr::memmem::rfind(&line[start..end], b"\" \"").ok_or_else(error)?;
+        .ok_or(error)?;
+    for slot in [Slot::Skip, Slot::Field(Field::Host), Slot::Field(Field::Id)] {
+        let divided = memchr::memmem::rfind(&line[start..end], b"\" \"").ok_or(error)?;
         let at = start + divided;
-        cursor.take(record, slot, Span::new(at + 3, end, false), times)?;
+        cursor.take(values, slot, Span::new(at + 3, end, false))?;
         end = at;
     }
-    let divided = between(&line[start..end]).ok_or_else(error)?;
+    let divided = between(&line[start..end]).ok_or(error)?;
     let forwarded_for = Span::new(start, start + divided, false);
-    cursor.take(
-        record,
-        Slot::Text(Field::ForwardedFor),
-        forwarded_for,
-        times,
-    )?;
-    cursor.take(
-        record,
-        Slot::Header(0),
-        Span::new(start + divided + 3, end, false),
-        times,
-    )
+    cursor.take(values, Slot::Field(Field::ForwardedFor), forwarded_for)?;
+    let agent = Span::new(start + divided + 3, end, false);
+    cursor.take(values, Slot::Header(0), agent)
 }
 
 /// Where `" "` divides the addresses from the user agent: behind an address or `-`, if there is such a place.

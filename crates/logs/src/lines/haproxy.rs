@@ -3,21 +3,16 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::Field;
-use crate::record::{Record, Span};
+use crate::record::{Span, Values};
 use crate::slot::{Slot, Unit};
 use crate::text::Escape;
-use crate::time::TimeReader;
 
 /// The length of `23/Nov/2026:12:14:35.504`.
 const TIME: usize = 24;
 
 /// Reads `192.0.2.7:4711 [23/Nov/2026:12:14:35.504] www api/s1 0/0/0/2/2 200 120 - - ---- 1/1/0/0/0 0/0 {captured} "GET / HTTP/1.1"`.
-pub(crate) fn read(
-    line: &[u8],
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
-    record.escape = Escape::Hash;
+pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
+    values.record.escape = Escape::Hash;
     let mut cursor = Cursor::new(line);
     let Some(open) = time(line) else {
         return Err(cursor.error(
@@ -25,37 +20,23 @@ pub(crate) fn read(
         ));
     };
     let peer = memchr::memrchr(b' ', &line[..open - 1]).map_or(0, |blank| blank + 1);
-    cursor.take(
-        record,
-        Slot::PeerAndPort,
-        Span::new(peer, open - 1, false),
-        times,
-    )?;
-    cursor.take(
-        record,
-        Slot::Start,
-        Span::new(open + 1, open + 1 + TIME, false),
-        times,
-    )?;
+    let peer = Span::new(peer, open - 1, false);
+    cursor.take(values, Slot::PeerAndPort, peer)?;
+    let time = Span::new(open + 1, open + 1 + TIME, false);
+    cursor.take(values, Slot::Start, time)?;
     cursor.at = open + TIME + 3;
     let frontend = cursor.word();
     // The server.
     cursor.word();
-    durations(&mut cursor, record, times)?;
+    durations(&mut cursor, values)?;
     for (slot, what) in [
-        (Slot::Status, "expected a status, such as 200"),
-        (Slot::BytesOut, "expected a number of bytes"),
+        (Slot::Field(Field::Status), "expected a status, such as 200"),
+        (Slot::Field(Field::BytesOut), "expected a number of bytes"),
     ] {
-        let mut span = cursor.word();
         // With `option logasap` it is what was sent so far.
-        if span.bytes(line).starts_with(b"+") {
-            span = Span::new(span.start() + 1, span.end(), false);
-        }
-        if span.bytes(line).is_empty() {
-            cursor.at = span.start();
-            return Err(cursor.error(what));
-        }
-        cursor.take(record, slot, span, times)?;
+        cursor.skip(b"+");
+        let span = cursor.filled_word(what)?;
+        cursor.take(values, slot, span)?;
     }
     // Two cookies, the state at the end, connections, queues.
     for _ in 0..5 {
@@ -73,8 +54,8 @@ pub(crate) fn read(
     let request = rest.strip_suffix(b"\"").unwrap_or(rest);
     let escaped = request.contains(&b'#');
     let span = Span::new(cursor.at, cursor.at + request.len(), escaped);
-    cursor.take(record, Slot::Request, span, times)?;
-    if frontend.bytes(line).is_empty() {
+    cursor.take(values, Slot::Request, span)?;
+    if frontend.is_empty() {
         return Err(cursor.error("expected the name of a frontend"));
     }
     Ok(())
@@ -92,32 +73,16 @@ fn time(line: &[u8]) -> Option<usize> {
 }
 
 /// `0/0/0/2/2`: the last one is the whole. `+` stands before one that goes on.
-fn durations(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let span = cursor.word();
     let text = span.bytes(cursor.line);
     let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'/' | b'-' | b'+');
     let Some(last) = memchr::memrchr(b'/', text).filter(|_| text.iter().all(is_part)) else {
-        cursor.at = span.start();
-        return Err(cursor.error("expected durations, such as 0/0/0/2/2"));
+        let what = "expected durations, such as 0/0/0/2/2";
+        return Err(LineError::at(span.start(), what));
     };
     let mut start = span.start() + last + 1;
     start += usize::from(cursor.line.get(start) == Some(&b'+'));
     let whole = Span::new(start, span.end(), false);
-    cursor.take(record, Slot::Duration(Unit::Milliseconds), whole, times)
+    cursor.take(values, Slot::Duration(Unit::Milliseconds), whole)
 }
-
-/// The fields of lines.
-pub(crate) const FIELDS: &[Field] = &[
-    Field::Peer,
-    Field::Duration,
-    Field::Status,
-    Field::BytesOut,
-    Field::Method,
-    Field::Path,
-    Field::Query,
-    Field::Protocol,
-];

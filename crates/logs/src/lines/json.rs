@@ -3,9 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::names::{Names, Place};
-use crate::record::{Record, Span};
+use crate::record::{Span, Values};
 use crate::slot::Slot;
-use crate::time::TimeReader;
 
 /// The names of an object, and of the objects in it whose members are asked for. The first is the line itself.
 pub(crate) type Objects = Vec<Names>;
@@ -17,13 +16,12 @@ const MAX_DEPTH: u32 = 128;
 pub(crate) fn read(
     line: &[u8],
     objects: &mut Objects,
-    record: &mut Record,
-    times: &mut TimeReader,
+    values: &mut Values,
 ) -> Result<Seen, LineError> {
     let mut cursor = Cursor::new(line);
     skip_blanks(&mut cursor);
     let mut seen = Seen::default();
-    object(&mut cursor, 0, objects, record, times, &mut seen)?;
+    object(&mut cursor, 0, objects, values, &mut seen)?;
     skip_blanks(&mut cursor);
     if cursor.at < line.len() {
         return Err(cursor.error("expected nothing behind the object"));
@@ -43,8 +41,7 @@ fn object(
     cursor: &mut Cursor<'_>,
     number: usize,
     objects: &mut Objects,
-    record: &mut Record,
-    times: &mut TimeReader,
+    values: &mut Values,
     seen: &mut Seen,
 ) -> Result<(), LineError> {
     cursor.expect(b"{", "expected an object, such as {\"status\":200}")?;
@@ -59,7 +56,7 @@ fn object(
         match slot {
             // A map has few levels; an object names only those below it.
             Slot::Object(inner) if cursor.peek() == Some(b'{') && usize::from(inner) > number => {
-                object(cursor, inner.into(), objects, record, times, seen)?;
+                object(cursor, inner.into(), objects, values, seen)?;
             }
             slot => {
                 let is_number = cursor.peek() != Some(b'"');
@@ -73,9 +70,9 @@ fn object(
                     _ => {}
                 }
                 if slot != Slot::Skip && !is_nothing(span.bytes(cursor.line)) {
-                    cursor.take(record, slot, span, times)?;
+                    cursor.take(values, slot, span)?;
                     if is_number {
-                        record.complete_fraction(slot);
+                        values.record.complete_fraction(slot);
                     }
                 }
             }
@@ -133,8 +130,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
             let length = cursor.rest().iter().position(is_end);
             cursor.at = length.map_or(cursor.line.len(), |length| start + length);
             if cursor.at == start || !is_bare(&cursor.line[start..cursor.at]) {
-                cursor.at = start;
-                return Err(cursor.error("expected a value"));
+                return Err(LineError::at(start, "expected a value"));
             }
             Ok(Span::new(start, cursor.at, false))
         }

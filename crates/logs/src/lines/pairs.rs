@@ -3,41 +3,25 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::names::Names;
-use crate::record::{Record, Span};
+use crate::record::{Kind, Record, Span, Values};
 use crate::slot::Slot;
 use crate::time::{TimeReader, number};
 
-/// What a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Request,
-    /// Another line of tidegate's log.
-    Other,
-    Lost(u64),
-}
-
 /// Reads a line. What stands before the time, such as a prefix of journald, is left out.
-pub(crate) fn read(
-    line: &[u8],
-    names: &mut Names,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<Kind, LineError> {
+pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Result<Kind, LineError> {
     let mut cursor = Cursor::new(line);
     let Some(found) = memchr::memmem::find(line, b" access: ") else {
-        return other(line, times);
+        return other(line, &mut values.times);
     };
     cursor.at = found + b" access: ".len();
     let head = &line[..found];
-    let Some(head) = head
-        .strip_suffix(b" INFO")
-        .or_else(|| head.strip_suffix(b" WARN"))
-    else {
-        return other(line, times);
+    let level = head.strip_suffix(b" INFO");
+    let Some(head) = level.or_else(|| head.strip_suffix(b" WARN")) else {
+        return other(line, &mut values.times);
     };
     let end = head.len() - head.iter().rev().take_while(|byte| **byte == b' ').count();
     let start = memchr::memrchr(b' ', &head[..end]).map_or(0, |blank| blank + 1);
-    cursor.take(record, Slot::End, Span::new(start, end, false), times)?;
+    cursor.take(values, Slot::End, Span::new(start, end, false))?;
     let mut lost = None;
     let mut place = Names::START;
     while cursor.at < line.len() {
@@ -51,20 +35,15 @@ pub(crate) fn read(
             place = names.behind(place);
             slot
         } else {
-            let length = cursor
-                .rest()
-                .iter()
-                .position(|byte| matches!(byte, b'=' | b' '));
-            let length = length.unwrap_or(cursor.rest().len());
-            let name = &cursor.rest()[..length];
-            cursor.at += length;
+            let rest = cursor.rest();
+            let name = memchr::memchr2(b'=', b' ', rest).map_or(rest, |length| &rest[..length]);
+            cursor.at += name.len();
             // `12 lines lost lost=12`.
             if !cursor.skip(b"=") {
                 if cursor.skip(b" ") && lost.is_none() && is_word(name) {
                     continue;
                 }
-                cursor.at = name_at;
-                return Err(cursor.error("expected name=value"));
+                return Err(LineError::at(name_at, "expected name=value"));
             }
             let slot;
             (slot, place) = names.find(place, name);
@@ -82,11 +61,11 @@ pub(crate) fn read(
         if slot == Slot::Lost {
             lost = number(span.bytes(line));
         }
-        cursor.take(record, slot, span, times)?;
+        cursor.take(values, slot, span)?;
     }
     match lost {
         Some(count) => Ok(Kind::Lost(count)),
-        None if place_is_empty(record) => Err(cursor.error("expected name=value")),
+        None if is_empty(&values.record) => Err(cursor.error("expected name=value")),
         None => Ok(Kind::Request),
     }
 }
@@ -96,27 +75,18 @@ fn is_word(text: &[u8]) -> bool {
 }
 
 /// A line with a time alone is cut off.
-fn place_is_empty(record: &Record) -> bool {
+fn is_empty(record: &Record) -> bool {
     record.status == 0 && record.texts.iter().all(|span| *span == Span::default())
 }
 
 /// A line that has a time and a level is one of tidegate's log.
 fn other(line: &[u8], times: &mut TimeReader) -> Result<Kind, LineError> {
-    let blank = line
-        .iter()
-        .position(|byte| *byte == b' ')
-        .unwrap_or(line.len());
+    let blank = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (time, rest) = line.split_at(blank);
     let level = rest.trim_ascii_start();
-    let is_level = ["INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE "];
-    let is_level = is_level
-        .iter()
-        .any(|word| level.starts_with(word.as_bytes()));
-    if is_level && times.read(time).is_some() {
+    let mut levels = ["INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE "].into_iter();
+    if levels.any(|word| level.starts_with(word.as_bytes())) && times.read(time).is_some() {
         return Ok(Kind::Other);
     }
-    Err(LineError {
-        column: 1,
-        what: "expected a time, a level and `access:`",
-    })
+    Err(LineError::at(0, "expected a time, a level and `access:`"))
 }

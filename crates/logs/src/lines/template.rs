@@ -3,9 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::{FormatError, LineError};
 use crate::names::{Names, Vocabulary};
-use crate::record::{MAX_HEADERS, Record, Span};
+use crate::record::{MAX_HEADERS, Record, Span, Values};
 use crate::slot::Slot;
-use crate::time::TimeReader;
 
 /// The most variables of a template.
 const MAX_VARIABLES: usize = 64;
@@ -16,8 +15,8 @@ const MAX_TRIES: u32 = 64;
 /// A template: text, then each variable with the text behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    before: Box<[u8]>,
-    variables: Vec<(Slot, Box<[u8]>)>,
+    before: Vec<u8>,
+    variables: Vec<(Slot, Vec<u8>)>,
 }
 
 /// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around all of it are left out, as `log_format` has them.
@@ -77,14 +76,7 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
             "has no time: add `$time_local`, `$time_iso8601`, `$msec` or `$time`".to_owned(),
         );
     }
-    let variables = variables
-        .into_iter()
-        .map(|(slot, text)| (slot, text.into()));
-    let template = Template {
-        before: before.into(),
-        variables: variables.collect(),
-    };
-    Ok((template, names))
+    Ok((Template { before, variables }, names))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -93,24 +85,19 @@ fn unquoted(text: &str) -> &str {
 }
 
 impl Template {
-    pub(crate) fn read(
-        &self,
-        line: &[u8],
-        record: &mut Record,
-        times: &mut TimeReader,
-    ) -> Result<(), LineError> {
+    pub(crate) fn read(&self, line: &[u8], values: &mut Values) -> Result<(), LineError> {
         let mut cursor = Cursor::new(line);
         cursor.expect(
             &self.before,
             "expected the text that the template begins with",
         )?;
         let (mut tries, mut found) = (MAX_TRIES, [Span::default(); MAX_VARIABLES]);
-        self.variable(0, cursor, record, times, (&mut tries, &mut found))?;
+        self.variable(0, cursor, values, (&mut tries, &mut found))?;
         if tries < MAX_TRIES {
             // What tries left that failed goes.
-            *record = Record::EMPTY;
+            values.record = Record::default();
             for ((slot, _), span) in self.variables.iter().zip(found) {
-                cursor.take(record, *slot, span, times)?;
+                cursor.take(values, *slot, span)?;
             }
         }
         Ok(())
@@ -121,8 +108,7 @@ impl Template {
         &self,
         number: usize,
         cursor: Cursor<'_>,
-        record: &mut Record,
-        times: &mut TimeReader,
+        values: &mut Values,
         (tries, found): (&mut u32, &mut [Span; MAX_VARIABLES]),
     ) -> Result<(), LineError> {
         let Some((slot, text)) = self.variables.get(number) else {
@@ -153,19 +139,13 @@ impl Template {
             };
             let escaped = line[start..end].contains(&b'\\');
             found[number] = Span::new(start, end, escaped);
-            let taken = cursor.take(record, *slot, found[number], times);
+            let taken = cursor.take(values, *slot, found[number]);
             let behind = Cursor {
                 line,
                 at: end + text.len(),
             };
             let read = taken.and_then(|()| {
-                self.variable(
-                    number + 1,
-                    behind,
-                    record,
-                    times,
-                    (&mut *tries, &mut *found),
-                )
+                self.variable(number + 1, behind, values, (&mut *tries, &mut *found))
             });
             let Err(error) = read else {
                 return Ok(());
@@ -182,7 +162,7 @@ impl Template {
     /// Where a path begins that has no text before it: at a slash, or where its value is empty or `-`.
     fn before_path(&self, path: usize, line: &[u8], from: usize) -> Option<usize> {
         let rest = &line[from..];
-        let behind = self.variables.get(path).map_or(&b""[..], |it| &it.1);
+        let behind = self.variables.get(path).map_or(&[][..], |it| &it.1);
         let end = match behind {
             [] => rest.len(),
             behind => memchr::memmem::find(rest, behind)?,

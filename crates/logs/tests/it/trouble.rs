@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use tidegate_logs::{Error, Format, Options, Parser};
+use tidegate_logs::{Error, Format, Options, Parser, Refused};
 
 use crate::support::{Folder, read, read_with};
 
@@ -57,7 +57,10 @@ fn strict_ends_at_the_first_wrong_line() {
         ..Options::default()
     };
     let error = read_with(&[&log], options).unwrap_err();
-    assert!(matches!(error, Error::Line(_, 3, _)), "{error}");
+    assert!(
+        matches!(error, Error::Line(Refused { number: 3, .. })),
+        "{error}"
+    );
     let shown = error
         .to_string()
         .replace(log.to_str().unwrap(), "access.log");

@@ -3,32 +3,23 @@
 use crate::error::LineError;
 use crate::field::Field;
 use crate::lines::cursor::Cursor;
-use crate::record::{Record, Span};
+use crate::record::{Span, Values};
 use crate::slot::{Slot, Unit};
-use crate::time::TimeReader;
 
 /// Reads ` "forwarded for"`, and perhaps durations behind it.
-pub(super) fn main(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+pub(super) fn main(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.expect(b" \"", "expected X-Forwarded-For in quotes")?;
     let hops = cursor.quoted()?;
-    cursor.take(record, Slot::Text(Field::ForwardedFor), hops, times)?;
+    cursor.take(values, Slot::Field(Field::ForwardedFor), hops)?;
     match cursor.peek() {
         None => Ok(()),
-        Some(_) => durations(cursor, record, times),
+        Some(_) => durations(cursor, values),
     }
 }
 
 /// Reads a duration: ` 0.005` in seconds (nginx), or ` 0/5123` in seconds and microseconds (Apache). An integer has no known unit and is
-/// left out. Durations of upstreams may follow seconds.
-pub(super) fn durations(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+/// left out.
+pub(super) fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.expect(b" ", "expected a duration")?;
     let line = cursor.line;
     let span = cursor.word();
@@ -41,51 +32,34 @@ pub(super) fn durations(
     };
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
-        cursor.take(record, Slot::Duration(Unit::Microseconds), micros, times)?;
-        // Apache writes the time of the arrival.
-        record.set_started_at_end();
+        cursor.take(values, Slot::Duration(Unit::Microseconds), micros)?;
+        // Apache, which alone writes this, has the time of the arrival.
+        values.record.started = values.record.ended.take();
     } else if parts(b'.').is_some() {
-        cursor.take(record, Slot::Duration(Unit::Seconds), span, times)?;
-        upstreams(cursor);
+        cursor.take(values, Slot::Duration(Unit::Seconds), span)?;
+        // Durations of upstreams may follow, such as `0.004, 0.001`.
+        let is_part =
+            |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b':' | b'-' | b' ');
+        if cursor.rest().iter().all(is_part) {
+            cursor.at = line.len();
+        }
     } else if !is_whole(text) && text != b"-" {
-        cursor.at = span.start();
-        return Err(cursor.error("expected a duration, such as 0.005"));
+        let what = "expected a duration, such as 0.005";
+        return Err(LineError::at(span.start(), what));
     }
     Ok(())
 }
 
-/// Steps over the durations of upstreams, such as `0.004, 0.001`.
-fn upstreams(cursor: &mut Cursor<'_>) {
-    let is_part =
-        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b':' | b'-' | b' ');
-    if cursor.rest().iter().all(is_part) {
-        cursor.at = cursor.line.len();
-    }
-}
-
 /// Reads ` 421 0.005 [upstream] [] 10.0.0.1:80 2326 0.004 200 id`. Lists of several upstreams have commas and blanks, so the end is read
 /// backwards.
-pub(super) fn ingress(
-    cursor: &mut Cursor<'_>,
-    record: &mut Record,
-    times: &mut TimeReader,
-) -> Result<(), LineError> {
+pub(super) fn ingress(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let line = cursor.line;
-    cursor.expect(b" ", "expected the length of the request")?;
-    for (slot, what) in [
-        (Slot::BytesIn, "expected the length of the request"),
-        (
-            Slot::Duration(Unit::Seconds),
-            "expected a duration in seconds",
-        ),
-    ] {
-        let span = cursor.word();
-        if span.bytes(line).is_empty() {
-            cursor.at = span.start();
-            return Err(cursor.error(what));
-        }
-        cursor.take(record, slot, span, times)?;
-    }
+    let what = "expected the length of the request";
+    cursor.expect(b" ", what)?;
+    let length = cursor.filled_word(what)?;
+    cursor.take(values, Slot::Field(Field::BytesIn), length)?;
+    let duration = cursor.filled_word("expected a duration in seconds")?;
+    cursor.take(values, Slot::Duration(Unit::Seconds), duration)?;
     for _ in 0..2 {
         let close = memchr::memchr(b']', cursor.rest());
         let Some(close) = close.filter(|_| cursor.peek() == Some(b'[')) else {
@@ -94,27 +68,18 @@ pub(super) fn ingress(
         cursor.at += close + 1;
         cursor.expect(b" ", "expected a blank behind the brackets")?;
     }
-    let start = cursor.at;
-    let words = line[start..].rsplit(|byte| *byte == b' ');
-    let mut end = line.len();
-    let mut spans = words.map(|word| {
-        let span = Span::new(end - word.len(), end, false);
-        end = (end - word.len()).saturating_sub(1);
-        span
-    });
-    let (Some(id), Some(status), Some(_), Some(_), Some(_)) = (
-        spans.next(),
-        spans.next(),
-        spans.next(),
-        spans.next(),
-        spans.next(),
-    ) else {
+    let mut words = cursor.rest().rsplit(|byte| *byte == b' ');
+    // The upstream, its size and its duration stand before the status.
+    let (Some(id), Some(status), Some(_)) = (words.next(), words.next(), words.nth(2)) else {
         return Err(
             cursor.error("expected an upstream with its size, duration and status, and an ID")
         );
     };
-    cursor.take(record, Slot::UpstreamStatus, status, times)?;
-    cursor.take(record, Slot::Text(Field::Id), id, times)?;
+    let id = Span::new(line.len() - id.len(), line.len(), false);
+    let end = id.start() - 1;
+    let status = Span::new(end - status.len(), end, false);
+    cursor.take(values, Slot::Field(Field::UpstreamStatus), status)?;
+    cursor.take(values, Slot::Field(Field::Id), id)?;
     cursor.at = line.len();
     Ok(())
 }
