@@ -6,8 +6,8 @@ use std::fmt::{self, Display, Write as _};
 
 use crate::report::{ConfigurationReport, LimitReport, Report};
 use crate::suggest;
-use crate::terminal::{is_computable, shown};
-use crate::time::{number, percents, range, wait};
+use crate::terminal::{others, refused, rows, shown};
+use crate::time::{number, range, wait};
 use chart::chart;
 
 const STYLE: &str = include_str!("../page/report.css");
@@ -98,36 +98,20 @@ fn side_by_side(page: &mut String, all: &[ConfigurationReport]) -> fmt::Result {
     for it in all {
         write!(page, "<th>{}</th>", Text(&it.file))?;
     }
-    write!(page, "</tr></thead><tr><td>all limits</td>")?;
-    for it in all {
+    write!(page, "</tr></thead>")?;
+    for row in rows(all) {
+        let mut cells = row.iter();
         write!(
             page,
-            "<td>{} ({})</td>",
-            range(it.refused),
-            percents(it.refused, it.requests)
+            "<tr><td>{}</td>",
+            Text(cells.next().map_or("", |name| name))
         )?;
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for limit in all.iter().flat_map(|it| &it.limits) {
-        if !names.contains(&&*limit.name) {
-            names.push(&limit.name);
+        for cell in cells {
+            write!(page, "<td>{cell}</td>")?;
         }
+        write!(page, "</tr>")?;
     }
-    for name in names {
-        write!(page, "</tr><tr><td>{}</td>", Text(name))?;
-        for it in all {
-            let limit = it.limits.iter().find(|limit| limit.name == name);
-            match limit {
-                Some(limit) if is_computable(limit) => {
-                    let share = percents(limit.refused, limit.asked);
-                    write!(page, "<td>{} ({share})</td>", range(limit.refused))?;
-                }
-                Some(_) => write!(page, "<td>not computable</td>")?,
-                None => write!(page, "<td>-</td>")?,
-            }
-        }
-    }
-    writeln!(page, "</tr></table></section>")
+    writeln!(page, "</table></section>")
 }
 
 fn configuration(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
@@ -136,44 +120,12 @@ fn configuration(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
         "<h2>{}</h2>\n<section class=\"panel\">",
         Text(&it.file)
     )?;
-    let refused = format!(
-        "{} ({})",
-        range(it.refused),
-        percents(it.refused, it.requests)
-    );
+    let share = refused(it.refused, it.requests);
     let mut all = vec![
         ("admitted", range(it.admitted), false),
-        ("refused", refused, it.refused.high > 0),
+        ("refused", share, it.refused.high > 0),
     ];
-    let counts = [
-        (
-            "observed limits would refuse",
-            it.would_refuse.high,
-            range(it.would_refuse),
-        ),
-        ("delayed", it.delayed.high, range(it.delayed)),
-        (
-            "admitted when they came again",
-            it.admitted_later.high,
-            range(it.admitted_later),
-        ),
-        ("denied", it.denied, number(it.denied)),
-        ("too costly", it.oversized, number(it.oversized)),
-        ("shed", it.shed, number(it.shed)),
-        (
-            "with refused credentials",
-            it.credentials_refused,
-            number(it.credentials_refused),
-        ),
-        ("without route", it.without_route, number(it.without_route)),
-        (
-            "route not in the log",
-            it.route_unknown,
-            number(it.route_unknown),
-        ),
-    ];
-    let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
-    all.extend(counts.map(|(what, _, shown)| (what, shown, false)));
+    all.extend(others(it).map(|(count, _, what)| (what, range(count), false)));
     figures(page, &all)?;
     writeln!(page, "</section>")?;
     for limit in &it.limits {
@@ -206,12 +158,12 @@ fn limit(page: &mut String, it: &LimitReport) -> fmt::Result {
         Text(&per)
     )?;
     if it.asked > 0 {
-        let refused = format!("{} ({})", range(it.refused), percents(it.refused, it.asked));
+        let share = refused(it.refused, it.asked);
         let clients = format!("{} of {}", range(it.clients_refused), number(it.keys));
         let mut all = vec![
             ("asked", number(it.asked), false),
             ("admitted", range(it.admitted), false),
-            ("refused", refused, it.refused.high > 0),
+            ("refused", share, it.refused.high > 0),
             ("clients refused", clients, false),
         ];
         if it.delayed.high > 0 {

@@ -11,6 +11,15 @@ pub(crate) struct Range {
     pub(crate) high: u64,
 }
 
+impl From<u64> for Range {
+    fn from(number: u64) -> Self {
+        Self {
+            low: number,
+            high: number,
+        }
+    }
+}
+
 impl Range {
     /// The range of these numbers.
     pub(crate) fn of(numbers: impl Iterator<Item = u64> + Clone) -> Self {

@@ -58,34 +58,74 @@ fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     let mut table = Table::default();
     let files = configurations.iter().map(|it| plain(&it.file).into_owned());
     table.row(std::iter::once("REFUSED".to_owned()).chain(files));
-    let all = configurations
-        .iter()
-        .map(|it| refused(it.refused, it.requests));
-    table.row(std::iter::once("all limits".to_owned()).chain(all));
+    for row in rows(configurations) {
+        table.row(row);
+    }
+    text.push_str(&table.text());
+}
+
+/// The rows of what configurations would refuse: for all limits, and for each one. The first cell is the name.
+pub(crate) fn rows(configurations: &[ConfigurationReport]) -> Vec<Vec<String>> {
     let mut names: Vec<&str> = Vec::new();
     for limit in configurations.iter().flat_map(|it| &it.limits) {
         if !names.contains(&&*limit.name) {
             names.push(&limit.name);
         }
     }
-    for name in names {
+    let all = configurations.iter();
+    let all = all.map(|it| refused(it.refused, it.requests));
+    let all = std::iter::once("all limits".to_owned()).chain(all);
+    let limits = names.into_iter().map(|name| {
         let cells = configurations.iter().map(|it| {
             let limit = it.limits.iter().find(|limit| limit.name == name);
-            limit.map_or_else(
-                || "-".to_owned(),
-                |limit| match is_computable(limit) {
-                    true => refused(limit.refused, limit.asked),
-                    false => "not computable".to_owned(),
-                },
-            )
+            match limit {
+                Some(limit) if is_computable(limit) => refused(limit.refused, limit.asked),
+                Some(_) => "not computable".to_owned(),
+                None => "-".to_owned(),
+            }
         });
-        table.row(std::iter::once(name.to_owned()).chain(cells));
-    }
-    text.push_str(&table.text());
+        std::iter::once(name.to_owned()).chain(cells).collect()
+    });
+    std::iter::once(all.collect()).chain(limits).collect()
 }
 
-fn refused(refused: Range, of: u64) -> String {
+/// How many of some requests are refused.
+pub(crate) fn refused(refused: Range, of: u64) -> String {
     format!("{} ({})", range(refused), percents(refused, of))
+}
+
+/// What else became of requests, where there are any: how many, in words of a sentence, and in words of a heading.
+pub(crate) fn others(
+    it: &ConfigurationReport,
+) -> impl Iterator<Item = (Range, &'static str, &'static str)> {
+    let all = [
+        (
+            it.would_refuse,
+            "that observed limits would refuse",
+            "observed limits would refuse",
+        ),
+        (it.delayed, "delayed", "delayed"),
+        (
+            it.admitted_later,
+            "admitted after they came again",
+            "admitted when they came again",
+        ),
+        (it.denied.into(), "denied", "denied"),
+        (it.oversized.into(), "too costly", "too costly"),
+        (it.shed.into(), "shed", "shed"),
+        (
+            it.credentials_refused.into(),
+            "with refused credentials",
+            "with refused credentials",
+        ),
+        (it.without_route.into(), "without route", "without route"),
+        (
+            it.route_unknown.into(),
+            "whose route is not in the log",
+            "route not in the log",
+        ),
+    ];
+    all.into_iter().filter(|(count, ..)| count.high > 0)
 }
 
 fn one(text: &mut String, it: &ConfigurationReport) {
@@ -97,37 +137,8 @@ fn one(text: &mut String, it: &ConfigurationReport) {
         range(it.refused),
         percents(it.refused, it.requests)
     );
-    let counts = [
-        (
-            it.would_refuse.high,
-            range(it.would_refuse),
-            "that observed limits would refuse",
-        ),
-        (it.delayed.high, range(it.delayed), "delayed"),
-        (
-            it.admitted_later.high,
-            range(it.admitted_later),
-            "admitted after they came again",
-        ),
-        (it.denied, number(it.denied), "denied"),
-        (it.oversized, number(it.oversized), "too costly"),
-        (it.shed, number(it.shed), "shed"),
-        (
-            it.credentials_refused,
-            number(it.credentials_refused),
-            "with refused credentials",
-        ),
-        (it.without_route, number(it.without_route), "without route"),
-        (
-            it.route_unknown,
-            number(it.route_unknown),
-            "whose route is not in the log",
-        ),
-    ];
-    for (count, shown, what) in counts {
-        if count > 0 {
-            let _ = write!(text, ", {shown} {what}");
-        }
+    for (count, what, _) in others(it) {
+        let _ = write!(text, ", {} {what}", range(count));
     }
     text.push('\n');
     let mut table = Table::default();
