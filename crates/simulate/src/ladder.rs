@@ -39,17 +39,10 @@ pub(crate) struct Ladder {
     asked: u64,
     /// Requests of clients whose plans have other quotas. They are left out.
     others: u64,
-    /// What requests hold, by when they end.
-    held: BinaryHeap<Reverse<(Micros, u64)>>,
-    holds: HashMap<u64, Hold>,
+    /// What requests hold: when they end, the number of the hold, its key, and one bit for each step that holds it.
+    held: BinaryHeap<Reverse<(Micros, u64, u32, u64)>>,
     next: u64,
     swept: u64,
-}
-
-struct Hold {
-    key: u32,
-    /// The steps that hold it: one bit each.
-    steps: u64,
 }
 
 /// A quota that would refuse no more than a share of the requests.
@@ -97,7 +90,6 @@ impl Ladder {
             asked: 0,
             others: 0,
             held: BinaryHeap::new(),
-            holds: HashMap::new(),
             next: 0,
             swept: 0,
         }
@@ -147,12 +139,7 @@ impl Ladder {
         self.touch(key, admitted);
         if self.quota.lease().is_some() && admitted != 0 {
             let end = now + asked.service.unwrap_or(0);
-            self.held.push(Reverse((end, self.next)));
-            let hold = Hold {
-                key,
-                steps: admitted,
-            };
-            self.holds.insert(self.next, hold);
+            self.held.push(Reverse((end, self.next, key, admitted)));
         }
         self.sweep(now);
     }
@@ -178,18 +165,13 @@ impl Ladder {
 
     /// Ends what requests held that have ended.
     fn release(&mut self, now: Micros) {
-        while let Some(Reverse((end, number))) = self.held.peek().copied() {
+        while let Some(Reverse((end, number, key, steps))) = self.held.peek().copied() {
             if end > now {
                 return;
             }
             self.held.pop();
-            let Some(hold) = self.holds.remove(&number) else {
-                continue;
-            };
-            let Some(key) = self.keys.get_mut(hold.key as usize) else {
-                continue;
-            };
-            self.steps.end(key, hold.steps, HoldId(number));
+            let key = &mut self.keys[key as usize];
+            self.steps.end(key, steps, HoldId(number));
         }
     }
 

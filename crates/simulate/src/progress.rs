@@ -40,7 +40,7 @@ impl Progress {
             read += source.bytes_read();
             all = all.zip(source.bytes()).map(|(sum, bytes)| sum + bytes);
         }
-        let mut line = line(reader.report().lines, [Some(read), all], took);
+        let mut line = line(reader.report().lines, read, all, took);
         line.insert_str(0, "\r\x1b[K");
         // It is only progress.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
@@ -56,11 +56,11 @@ impl Progress {
 }
 
 /// So many lines, and so many bytes of all, were read in so many seconds.
-fn line(lines: u64, [read, all]: [Option<u64>; 2], took: f64) -> String {
+fn line(lines: u64, read: u64, all: Option<u64>, took: f64) -> String {
     let rate = (lines as f64 / took.max(0.001)) as u64;
     let so_far = format!("{} lines, {}/s", number(lines), number(rate));
-    match (read, all) {
-        (Some(read), Some(all @ 1..)) => {
+    match all {
+        Some(all @ 1..) => {
             let part = (read as f64 / all as f64).min(1.0);
             let left = (took * (1.0 - part) / part.max(0.000_1)) as u64;
             let percent = (part * 100.0) as u64;
@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn progress_says_how_long_it_takes_still() {
-        let of = |read| line(1_000_000, [Some(read), Some(100)], 2.0);
+        let of = |read| line(1_000_000, read, Some(100), 2.0);
         assert_eq!(of(25), "25 %, 1,000,000 lines, 500,000/s, 0:06 left");
         assert_eq!(of(100), "100 %, 1,000,000 lines, 500,000/s, 0:00 left");
-        let pipe = line(1_000, [Some(5), None], 1.0);
+        let pipe = line(1_000, 5, None, 1.0);
         assert_eq!(pipe, "1,000 lines, 1,000/s");
     }
 }
