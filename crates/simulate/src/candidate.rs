@@ -1,7 +1,6 @@
 //! One configuration: what it asks of the limits for each request of the log.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher as _;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -14,17 +13,20 @@ use tidegate_store::Key;
 use tidegate_tower::{Hasher, Policy, RequestContext};
 
 use crate::asked::Asked;
-use crate::cache::{BOUND, Cache, CallerKey, PathKey, ShortText};
+use crate::cache::{self, Cache};
 use crate::caller::{is_refused, known};
 use crate::charged::{Assessed, Charged, Place, Unasked, is_plain};
 use crate::counts::{Clients, Counts};
-use crate::lacks::{Facts, Lack};
+use crate::lacks::{Facts, Lack, policies};
 use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
 /// Longer requests are looked at each time, with method, host and query.
 const LONG: usize = 4_096;
+
+/// The most paths that are remembered: clients may make them up.
+const MAX_PATHS: usize = 1 << 16;
 
 /// A configuration that is tried.
 pub(crate) struct Candidate<'p> {
@@ -39,11 +41,11 @@ pub(crate) struct Candidate<'p> {
     /// Whether a query or a header chooses a route.
     has_conditions: bool,
     /// What each log says, by where its list of fields is.
-    facts: HashMap<usize, (Facts, Vec<Variant>), RandomState>,
+    logs: HashMap<usize, Rc<Log>, RandomState>,
     /// The policies of methods, hosts and paths.
-    paths: Cache<PathKey<Box<[u8]>>, usize>,
+    paths: Cache<usize>,
     /// What is asked for callers.
-    callers: HashMap<u64, Caller<'p>, RandomState>,
+    callers: Cache<Answer<'p>>,
     /// The numbers of the keys of each limit. Each plan with other numbers has keys of its own.
     keys: Vec<HashMap<(Key, &'p str), u32, RandomState>>,
     /// How often each limit could not be computed, and why.
@@ -55,12 +57,20 @@ pub(crate) struct Candidate<'p> {
     is_known: bool,
 }
 
-/// A caller who came before.
-enum Caller<'p> {
-    /// What is asked for it, which has the rest of what tells it apart.
-    Charged(Rc<Charged<'p>>),
-    /// The limits are not asked about it.
-    Unasked(Box<(CallerKey<ShortText>, Unasked)>),
+/// What the lines of a log say.
+struct Log {
+    facts: Facts,
+    variants: Vec<Variant>,
+}
+
+/// A line of a log.
+#[derive(Clone, Copy)]
+struct Line<'l> {
+    entry: &'l Entry<'l>,
+    outcome: Option<&'l [u8]>,
+    log: &'l Log,
+    /// Where the list of its fields is.
+    place: usize,
 }
 
 /// What is asked for a request.
@@ -81,10 +91,6 @@ impl<'p> Candidate<'p> {
             let rules = policy.rules.iter();
             rules.map(|rule| number(rule.limit.name())).collect()
         };
-        let policies = || {
-            let routes = plan.routes.iter().map(|route| &route.policy);
-            std::iter::once(&plan.unmatched).chain(routes)
-        };
         let conditions = |route: &RoutePlan| route.shape.conditions.is_some();
         let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
         Self {
@@ -92,12 +98,12 @@ impl<'p> Candidate<'p> {
             router,
             given,
             hasher: Hasher::new(secret),
-            limits: policies().map(numbers).collect(),
-            is_plain: policies().map(is_plain).collect(),
+            limits: policies(plan).map(numbers).collect(),
+            is_plain: policies(plan).map(is_plain).collect(),
             has_conditions: plan.routes.iter().any(conditions),
-            facts: HashMap::default(),
-            paths: Cache::new(BOUND),
-            callers: HashMap::default(),
+            logs: HashMap::default(),
+            paths: Cache::new(MAX_PATHS),
+            callers: Cache::new(usize::MAX),
             keys: plan.limits.iter().map(|_| HashMap::default()).collect(),
             lacking: HashMap::new(),
             counts: Counts::default(),
@@ -118,22 +124,28 @@ impl<'p> Candidate<'p> {
         }
         let place = std::ptr::from_ref(entry.fields()) as usize;
         let (plan, given) = (self.plan, self.given);
-        self.facts.entry(place).or_insert_with(|| {
-            let facts = Facts::of(entry.fields(), given, plan);
-            (facts, variants(plan, entry.fields(), given))
+        let log = self.logs.entry(place).or_insert_with(|| {
+            Rc::new(Log {
+                facts: Facts::of(entry.fields(), given, plan),
+                variants: variants(plan, entry.fields(), given),
+            })
         });
+        let log = log.clone();
+        let line = Line {
+            entry,
+            outcome,
+            log: &log,
+            place,
+        };
         self.is_known = false;
-        let path = self.path(place, entry, outcome);
-        let known = path
-            .as_ref()
-            .and_then(|(hash, key)| self.paths.get(*hash, |it| it.is(key)));
+        let path = self.path(line);
+        let known = path.as_ref().and_then(|key| self.paths.get(key)).copied();
         let assessed = match known {
-            Some(route) if self.is_plain[*route] => {
-                let policy_at = *route;
+            Some(policy_at) if self.is_plain[policy_at] => {
                 self.counts.unrouted += u64::from(policy_at == 0);
-                self.plain(place, policy_at, None, entry)
+                self.plain(line, policy_at, None)
             }
-            _ => self.whole(place, entry, outcome, path),
+            _ => self.whole(line, path),
         };
         let charged = match assessed {
             Ok(charged) => charged,
@@ -166,139 +178,78 @@ impl<'p> Candidate<'p> {
     }
 
     /// By what the route of a request is remembered; none if more than method, host and path choose it.
-    fn path<'e>(
-        &self,
-        place: usize,
-        entry: &Entry<'e>,
-        outcome: Option<&[u8]>,
-    ) -> Option<(u64, PathKey<&'e [u8]>)> {
-        let (facts, _) = self.facts.get(&place)?;
+    fn path(&self, line: Line<'_>) -> Option<cache::Key> {
+        let (entry, facts) = (line.entry, &line.log.facts);
         let is_simple = !self.has_conditions
             && facts.unsure.is_none()
             && facts.route.is_none()
-            && outcome != Some(b"preflight");
+            && line.outcome != Some(b"preflight");
         let (method, path) = (entry.method()?.raw(), entry.path()?.raw());
         let query = entry.query().map_or(&b""[..], |query| query.raw());
-        let host = entry.host().map_or(0, |host| host.raw().len());
+        let host = entry.host().map(|host| host.raw());
+        let length = method.len() + host.map_or(0, <[u8]>::len) + path.len() + query.len();
         if !is_simple
             || method == b"OPTIONS"
-            || method.len() + host + path.len() + query.len() > LONG
+            || length > LONG
             || !query.iter().all(|byte| is_usual(*byte))
         {
             return None;
         }
-        let key = PathKey {
-            place,
-            method,
-            host: entry.host().map(|host| host.raw()),
-            path,
-        };
-        Some((self.paths.hash(&key), key))
+        let key = cache::Key::default().number(line.place);
+        Some(key.text(Some(method)).text(host).text(Some(path)))
     }
 
     /// What is asked for a request of this policy, which depends on nothing but the caller.
     fn plain(
         &mut self,
-        place: usize,
+        line: Line<'_>,
         policy_at: usize,
-        request: Option<&Request<()>>,
-        entry: &Entry<'_>,
+        parsed: Option<&Request<()>>,
     ) -> Answer<'p> {
-        let unknown = || Err(Unasked::Denied);
-        let Some((facts, _)) = self.facts.get(&place) else {
-            return unknown();
-        };
-        let of_policy = Place {
-            plan: self.plan,
-            policy: policy(self.plan, policy_at),
-            at: policy_at,
-            limits: &self.limits[policy_at],
-            facts,
-            hasher: &self.hasher,
-        };
-        let assess = |request: &Request<()>| {
-            let known = known(self.plan, facts, entry, self.given, request);
-            of_policy.assess(known, None, request, entry)
-        };
-        if !facts.plain_callers {
-            let assessed = match request {
-                Some(request) => assess(request),
+        let entry = line.entry;
+        if !line.log.facts.plain_callers {
+            let assessed = match parsed {
+                Some(request) => self.assess(line, policy_at, None, request),
                 None => {
-                    assess(&crate::request::request(entry, self.given).unwrap_or_else(unparsed))
+                    let request = request(entry, self.given).unwrap_or_else(unparsed);
+                    self.assess(line, policy_at, None, &request)
                 }
             };
-            return self.numbered(assessed).map(Rc::new);
+            return assessed.map(Rc::new);
         }
         let (name, of_plan) = (entry.client(), entry.text(Field::Plan));
-        let key = CallerKey {
-            place,
-            policy: policy_at,
-            peer: entry.peer(),
-            client_ip: entry.client_ip(),
-            is_refused: is_refused(entry),
-            name: name.as_ref().map(|name| name.raw()),
-            plan: of_plan.as_ref().map(|name| name.raw()),
-        };
-        let hash = self.callers.hasher().hash_one(&key);
-        match self.callers.get(&hash) {
-            Some(Caller::Charged(charged)) if charged.of.as_ref().is_some_and(|it| it.is(&key)) => {
-                self.is_known = true;
-                return Ok(charged.clone());
-            }
-            Some(Caller::Unasked(caller)) if caller.0.is(&key) => {
-                self.is_known = true;
-                return Err(caller.1);
-            }
-            _ => {}
+        let key = cache::Key::default()
+            .number(line.place)
+            .number(policy_at)
+            .number(is_refused(entry).into())
+            .address(entry.peer())
+            .address(entry.client_ip())
+            .text(name.as_ref().map(|name| name.raw()))
+            .text(of_plan.as_ref().map(|name| name.raw()));
+        if let Some(answer) = self.callers.get(&key) {
+            self.is_known = true;
+            return answer.clone();
         }
-        let assessed = assess(&unparsed());
-        let answer = self.numbered(assessed).map(|mut charged| {
-            charged.of = Some(key.owned());
-            Rc::new(charged)
-        });
-        let caller = match &answer {
-            Ok(charged) => Caller::Charged(charged.clone()),
-            Err(unasked) => Caller::Unasked(Box::new((key.owned(), *unasked))),
-        };
-        self.callers.insert(hash, caller);
+        let assessed = self.assess(line, policy_at, None, &unparsed());
+        let answer = assessed.map(Rc::new);
+        self.callers.put(&key, answer.clone());
         answer
     }
 
-    /// The same with the numbers of its keys.
-    fn numbered(&mut self, assessed: Assessed<'p>) -> Assessed<'p> {
-        let mut charged = assessed?;
-        for (charge, limit) in charged.charges.iter().zip(&charged.limits) {
-            let keys = &mut self.keys[usize::from(*limit)];
-            let next = keys.len() as u32;
-            let key = (charge.key, charge.limit.id());
-            charged.keys.push(*keys.entry(key).or_insert(next));
-        }
-        Ok(charged)
-    }
-
-    /// The same for any request.
-    fn whole(
-        &mut self,
-        place: usize,
-        entry: &Entry<'_>,
-        outcome: Option<&[u8]>,
-        path: Option<(u64, PathKey<&[u8]>)>,
-    ) -> Answer<'p> {
-        let (plan, given) = (self.plan, self.given);
-        let Some((facts, variants)) = self.facts.get(&place) else {
-            return Err(Unasked::Denied);
-        };
-        let parsed = request(entry, given);
+    /// What is asked for any request.
+    fn whole(&mut self, line: Line<'_>, path: Option<cache::Key>) -> Answer<'p> {
+        let (plan, facts) = (self.plan, &line.log.facts);
+        let parsed = request(line.entry, self.given);
         let is_parsed = parsed.is_some();
         let mut request = parsed.unwrap_or_else(unparsed);
         let mut route_lack = facts.route.clone().filter(|_| is_parsed);
         let mut at = None;
         let preflight = || {
-            let name = entry.text(Field::Route)?.bytes();
+            let name = line.entry.text(Field::Route)?.bytes();
             let mut routes = plan.routes.iter();
             routes.position(|route| *route.name.as_bytes() == *name)
         };
-        let is_preflight = is_parsed && outcome == Some(b"preflight");
+        let is_preflight = is_parsed && line.outcome == Some(b"preflight");
         if is_preflight {
             at = preflight();
             RequestContext::of_mut(&mut request).is_preflight = true;
@@ -307,7 +258,7 @@ impl<'p> Candidate<'p> {
         } else if is_parsed && route_lack.is_none() {
             at = self.router.route(&mut request);
             let differs = |variant: &Variant| variant.route(self.router, &request) != at;
-            if facts.unsure.is_some() && variants.iter().any(differs) {
+            if facts.unsure.is_some() && line.log.variants.iter().any(differs) {
                 route_lack.clone_from(&facts.unsure);
             }
         }
@@ -317,26 +268,45 @@ impl<'p> Candidate<'p> {
             (Some(at), None) => at + 1,
             _ => 0,
         };
-        if let Some((hash, key)) = path
+        if let Some(key) = path
             && is_parsed
             && route_lack.is_none()
         {
-            self.paths.put(hash, key.owned(), policy_at);
+            self.paths.put(&key, policy_at);
         }
         if route_lack.is_none() && self.is_plain[policy_at] && !is_preflight {
-            return self.plain(place, policy_at, Some(&request), entry);
+            return self.plain(line, policy_at, Some(&request));
         }
-        let known = known(plan, facts, entry, given, &request);
-        let of_policy = Place {
+        let assessed = self.assess(line, policy_at, route_lack.as_ref(), &request);
+        assessed.map(Rc::new)
+    }
+
+    /// Computes what a request is charged to by the policy with this number.
+    fn assess(
+        &mut self,
+        line: Line<'_>,
+        at: usize,
+        route_lack: Option<&Lack>,
+        request: &Request<()>,
+    ) -> Assessed<'p> {
+        let (plan, facts) = (self.plan, &line.log.facts);
+        let known = known(plan, facts, line.entry, self.given, request);
+        let place = Place {
             plan,
-            policy: policy(plan, policy_at),
-            at: policy_at,
-            limits: &self.limits[policy_at],
+            policy: policy(plan, at),
+            at,
+            limits: &self.limits[at],
             facts,
             hasher: &self.hasher,
         };
-        let assessed = of_policy.assess(known, route_lack.as_ref(), &request, entry);
-        self.numbered(assessed).map(Rc::new)
+        let mut charged = place.assess(known, route_lack, request, line.entry)?;
+        for (charge, limit) in charged.charges.iter().zip(&charged.limits) {
+            let keys = &mut self.keys[usize::from(*limit)];
+            let next = keys.len() as u32;
+            let key = (charge.key, charge.limit.id());
+            charged.keys.push(*keys.entry(key).or_insert(next));
+        }
+        Ok(charged)
     }
 }
 

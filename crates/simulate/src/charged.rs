@@ -7,7 +7,6 @@ use tidegate_identity::{Client, Credentials};
 use tidegate_logs::Entry;
 use tidegate_tower::{Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
 
-use crate::cache::{CallerKey, ShortText};
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
 
@@ -40,8 +39,6 @@ pub(crate) struct Charged<'p> {
     pub(crate) is_refused: bool,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
-    /// The caller for whom it is remembered.
-    pub(crate) of: Option<CallerKey<ShortText>>,
 }
 
 /// A policy, with the numbers of the limits of its rules.
@@ -89,7 +86,6 @@ impl<'p> Place<'p, '_> {
             lacks: Vec::new(),
             is_refused: is_refused && !may_have_shown,
             asks_cost: false,
-            of: None,
         };
         if may_have_shown {
             let lack = known.client.clone();
@@ -170,14 +166,10 @@ pub(crate) fn is_plain(policy: &Policy) -> bool {
 
 /// The highest cost of limits whose cost is fixed, and how many have another.
 fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
-    let told = charges
-        .iter()
-        .filter(|charge| !matches!(charge.rule.cost, Cost::Fixed(_)));
-    let fixed = charges
-        .iter()
-        .filter(|charge| matches!(charge.rule.cost, Cost::Fixed(_)));
-    let highest = fixed.map(|charge| charge.cost).max();
-    (highest.unwrap_or(0), told.count())
+    let is_fixed = |charge: &&RuleCharge<'_>| matches!(charge.rule.cost, Cost::Fixed(_));
+    let fixed = || charges.iter().filter(is_fixed);
+    let highest = fixed().map(|charge| charge.cost).max();
+    (highest.unwrap_or(0), charges.len() - fixed().count())
 }
 
 /// Takes the cost that the log has, where a header of the request told it and the log lacks the header.

@@ -36,6 +36,17 @@ pub(crate) struct Facts {
     pub(crate) has_cost: bool,
 }
 
+/// The policies of a configuration, by their numbers: that of requests without a route, then those of the routes.
+pub(crate) fn policies(plan: &Plan) -> impl Iterator<Item = &Policy> {
+    let routes = plan.routes.iter().map(|route| &route.policy);
+    std::iter::once(&plan.unmatched).chain(routes)
+}
+
+/// The rules of all policies.
+pub(crate) fn rules(plan: &Plan) -> impl Iterator<Item = &Rule> {
+    policies(plan).flat_map(|policy| policy.rules.iter())
+}
+
 /// The request headers that a configuration asks for.
 pub(crate) fn headers(plan: &Plan) -> Vec<String> {
     let mut headers: Vec<&str> = Vec::new();
@@ -50,9 +61,7 @@ pub(crate) fn headers(plan: &Plan) -> Vec<String> {
     if plan.clients.address_from == AddressFrom::Forwarded {
         headers.push(FORWARDED.as_str());
     }
-    let policies = std::iter::once(&plan.unmatched);
-    let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
-    for rule in policies.flat_map(|policy| policy.rules.iter()) {
+    for rule in rules(plan) {
         headers.extend(rule.per.iter().filter_map(|per| match per {
             Per::Header(name) => Some(name.as_str()),
             Per::Cookie(_) => Some(COOKIE.as_str()),
@@ -100,12 +109,8 @@ impl Facts {
             .into_iter()
             .find(|(field, _)| !has(*field))
             .map(|(_, word)| Lack::from(word));
-        let policies = std::iter::once(&plan.unmatched);
-        let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
-        let rules = policies.map(|policy| {
-            let lack = |rule: &Rule| rule_lack(rule, fields, has_host);
-            policy.rules.iter().map(lack).collect()
-        });
+        let lack = |rule: &Rule| rule_lack(rule, fields, has_host);
+        let rules = policies(plan).map(|policy| policy.rules.iter().map(lack).collect());
         Self {
             names_client,
             plain_callers: names_client || !by_header,

@@ -105,7 +105,6 @@ fn it_decides_as_the_memory_store_does() {
                     lacks: Vec::new(),
                     is_refused: false,
                     asks_cost: false,
-                    of: None,
                 }),
                 service: None,
                 status: None,
