@@ -41,6 +41,13 @@ pub(crate) struct Charged<'p> {
     pub(crate) asks_cost: bool,
 }
 
+impl Charged<'_> {
+    /// Returns the numbers of the limit and of the key of a charge.
+    pub(crate) fn key(&self, index: usize) -> (u16, u32) {
+        (self.limits[index], self.keys[index])
+    }
+}
+
 /// A policy, with the numbers of the limits of its rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'p, 'f> {

@@ -6,13 +6,14 @@ mod waiting;
 
 use std::collections::HashMap;
 
+use clap::ValueEnum;
 use tidegate_core::Micros;
 use tidegate_store::{Charge, Decision, MemoryStore, Outcome, PerCharge};
 use tidegate_tower::RuleCharge;
 
 use crate::asked::Asked;
 use crate::ladder::Ladder;
-use crate::stats::{Ending, LaneStats, Told};
+use crate::stats::{Ending, LaneStats};
 use events::{Event, Events, QueueKey, Running};
 pub(crate) use used::UsedKeys;
 use waiting::{WaitQueue, Waiting};
@@ -30,12 +31,11 @@ pub(crate) const AHEAD: usize = 32;
 const CHECK_EVERY: u64 = 1_024;
 
 /// What refused clients do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RetryModel {
-    /// Nothing: each request of the log comes once.
-    #[default]
+    /// They do not come again.
     None,
-    /// They come again when the refusal says so.
+    /// They come again after Retry-After, ten times at most.
     After,
 }
 
@@ -135,7 +135,7 @@ impl<'p> Lane<'p> {
     fn happen(&mut self, at: Micros, event: Event<'p>) {
         self.now = at;
         match event {
-            Event::End(running) => self.end(&running),
+            Event::End(number) => self.end(number),
             Event::Renew(number) => self.renew(number),
             Event::Wake(key) => self.wake(&key),
             Event::Deadline(key, number) => self.give_up(&key, number),
@@ -163,7 +163,7 @@ impl<'p> Lane<'p> {
         self.stats.came(asked);
         let charges = &asked.charged.charges;
         if charges.is_empty() {
-            self.stats.ended(asked, now, &Ending::Uncharged);
+            self.stats.ended(asked, now, Ending::Admitted, (&[], 0));
             return;
         }
         let waits = charges.iter().any(|charge| charge.rule.may_wait());
@@ -193,31 +193,22 @@ impl<'p> Lane<'p> {
     fn admit(&mut self, asked: &Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
-        let turn = turns
-            .filter_map(|(_, verdict)| Some((*verdict)?.delay))
-            .max();
-        let turn = turn.unwrap_or(0);
-        let told = Told {
-            decision,
-            delayed: now - came + turn,
-        };
-        self.stats.ended(asked, now, &Ending::Admitted(told));
-        let leases = asked.charged.charges.iter().zip(&decision.verdicts);
-        let leases = leases.filter(|(_, verdict)| verdict.is_some_and(|it| it.allowed));
-        let lease = leases.filter_map(|(charge, _)| charge.limit.lease()).min();
-        if let Some(lease) = lease {
+        let turns = turns.filter_map(|(_, verdict)| Some((*verdict)?.delay));
+        let turn = turns.max().unwrap_or(0);
+        let said = (&decision.verdicts[..], now - came + turn);
+        self.stats.ended(asked, now, Ending::Admitted, said);
+        let held = held(asked, decision).map(|(_, _, lease)| lease);
+        if let Some(lease) = held.min() {
             // What the log does not know of a request that it has as refused takes no time.
             let end = now + turn + asked.service.unwrap_or(0);
             let (asked, decision) = (asked.clone(), decision.clone());
-            self.events
-                .hold(Box::new(Running { asked, decision }), [now, end], lease);
+            let running = Running { asked, decision };
+            self.events.hold(running, [now, end], lease);
         }
     }
 
     /// The limits refused a request for good.
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
-        let delayed = now - came;
-        let told = Told { decision, delayed };
         let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
         let after = refusing.filter_map(|(_, verdict)| {
@@ -227,10 +218,11 @@ impl<'p> Lane<'p> {
         let after = after.max().unwrap_or(0);
         let again = self.retries == RetryModel::After && asked.attempt < MAX_ATTEMPTS;
         let ending = match again {
-            true => Ending::Later(told),
-            false => Ending::Refused(told),
+            true => Ending::Later,
+            false => Ending::Refused,
         };
-        self.stats.ended(&asked, now, &ending);
+        let said = (&decision.verdicts[..], now - came);
+        self.stats.ended(&asked, now, ending, said);
         if again {
             asked.attempt += 1;
             // As the header has it: whole seconds, and never 0.
@@ -241,17 +233,16 @@ impl<'p> Lane<'p> {
     }
 
     /// A request has ended that held something.
-    fn end(&mut self, running: &Running<'p>) {
+    fn end(&mut self, number: u64) {
+        let Some(running) = self.events.running.remove(&number) else {
+            return;
+        };
         let (asked, decision) = (&running.asked, &running.decision);
-        for (index, charge) in asked.charged.charges.iter().enumerate() {
-            let verdict = decision.verdicts.get(index).copied().flatten();
-            if charge.limit.lease().is_none() || !verdict.is_some_and(|it| it.allowed) {
-                continue;
-            }
+        for (index, charge, _) in held(&running.asked, &running.decision) {
             let used = asked.used(charge);
-            self.store
-                .end_at((&charge.charge(), index), decision, used, self.now);
-            let key = QueueKey::of(asked.charged.limits[index], asked.charged.keys[index]);
+            let ended = (&charge.charge(), index);
+            self.store.end_at(ended, decision, used, self.now);
+            let key = asked.charged.key(index);
             let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
             if waits {
                 self.events.push(self.now, Event::Wake(key));
@@ -261,22 +252,27 @@ impl<'p> Lane<'p> {
 
     fn renew(&mut self, number: u64) {
         let now = self.now;
-        let Some(running) = self.events.running(number) else {
+        let Some(running) = self.events.running.get(&number) else {
             return;
         };
         let mut next = Micros::MAX;
-        let decision = &running.decision;
-        for (index, charge) in running.asked.charged.charges.iter().enumerate() {
-            let verdict = decision.verdicts.get(index).copied().flatten();
-            let Some(lease) = charge.limit.lease() else {
-                continue;
-            };
-            if verdict.is_some_and(|it| it.allowed) {
-                self.store
-                    .renew_at((&charge.charge(), index), decision, now);
-                next = next.min(now + lease / 2);
-            }
+        for (index, charge, lease) in held(&running.asked, &running.decision) {
+            let renewed = (&charge.charge(), index);
+            self.store.renew_at(renewed, &running.decision, now);
+            next = next.min(now + lease / 2);
         }
         self.events.push(next, Event::Renew(number));
     }
+}
+
+/// The charges of a request that hold something while it runs: their numbers, and how long a hold lasts.
+fn held<'a, 'p>(
+    asked: &'a Asked<'p>,
+    decision: &'a Decision,
+) -> impl Iterator<Item = (usize, &'a RuleCharge<'p>, Micros)> {
+    let charges = asked.charged.charges.iter().zip(&decision.verdicts);
+    charges
+        .enumerate()
+        .filter(|(_, (_, verdict))| verdict.is_some_and(|it| it.allowed))
+        .filter_map(|(index, (charge, _))| Some((index, charge, charge.limit.lease()?)))
 }

@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use foldhash::fast::RandomState;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Verdict};
 use tidegate_identity::Client;
 use tidegate_logs::{Entry, Field};
-use tidegate_store::Decision;
 use tidegate_tower::Action;
 
 use crate::asked::Asked;
@@ -18,21 +17,12 @@ use crate::series::{Series, Span};
 const MINUTE: Micros = 60_000_000;
 
 /// How a request went on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending<'d> {
-    /// No limit that can be computed counts it.
-    Uncharged,
-    Admitted(Told<'d>),
-    Refused(Told<'d>),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Admitted,
+    Refused,
     /// It was refused, and comes again.
-    Later(Told<'d>),
-}
-
-/// What limits said in the end, and how long the request waited, in us.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'d> {
-    pub(crate) decision: &'d Decision,
-    pub(crate) delayed: Micros,
+    Later,
 }
 
 /// What became of the requests of one run.
@@ -131,31 +121,28 @@ impl LaneStats {
         }
     }
 
-    /// What became of a request.
-    pub(crate) fn ended(&mut self, asked: &Asked<'_>, now: Micros, ending: &Ending<'_>) {
-        let (told, admitted) = match ending {
-            Ending::Uncharged => {
-                self.requests.admitted += 1;
-                self.decided(asked, now, ending, &[], &[]);
-                return;
-            }
-            Ending::Admitted(told) => (told, true),
-            Ending::Refused(told) | Ending::Later(told) => (told, false),
-        };
+    /// What became of a request, with what its limits said, and how long it waited, in us.
+    pub(crate) fn ended(
+        &mut self,
+        asked: &Asked<'_>,
+        now: Micros,
+        ending: Ending,
+        (verdicts, delayed): (&[Option<Verdict>], Micros),
+    ) {
+        let admitted = ending == Ending::Admitted;
         let requests = &mut self.requests;
         match ending {
-            Ending::Admitted(_) => {
+            Ending::Admitted => {
                 requests.admitted += 1;
-                requests.delayed += u64::from(told.delayed > 0);
-                requests.longest = requests.longest.max(told.delayed);
+                requests.delayed += u64::from(delayed > 0);
+                requests.longest = requests.longest.max(delayed);
                 requests.after_retry += u64::from(asked.attempt > 0);
             }
-            Ending::Refused(_) => requests.refused += 1,
-            Ending::Later(_) | Ending::Uncharged => {}
+            Ending::Refused => requests.refused += 1,
+            Ending::Later => {}
         }
-        let mut by: [Vec<u16>; 2] = Default::default();
-        let [refused_by, would_refuse] = &mut by;
-        let verdicts = asked.charged.charges.iter().zip(&told.decision.verdicts);
+        let mut refusing: Vec<u16> = Vec::new();
+        let verdicts = asked.charged.charges.iter().zip(verdicts);
         for ((charge, verdict), limit) in verdicts.zip(&asked.charged.limits) {
             let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
                 continue;
@@ -168,18 +155,15 @@ impl LaneStats {
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
                 stats.refuse(&asked.charged.client, now);
-                match admitted {
-                    true => would_refuse.push(*limit),
-                    false => refused_by.push(*limit),
-                }
+                refusing.push(*limit);
             }
             let is_admitted = admitted && verdict.allowed;
             stats.admitted += u64::from(is_admitted);
             let waits = matches!(charge.rule.action, Action::Delay { .. })
                 || charge.rule.queues() && verdict.delay > 0;
-            if is_admitted && waits && told.delayed > 0 {
+            if is_admitted && waits && delayed > 0 {
                 stats.delayed += 1;
-                stats.longest = stats.longest.max(told.delayed);
+                stats.longest = stats.longest.max(delayed);
             }
             let capacity = charge.limit.quota().capacity().max(1);
             let left = verdict.remaining.min(capacity);
@@ -190,34 +174,20 @@ impl LaneStats {
             };
             stats.series.add(now, span);
         }
-        self.requests.would_refuse += u64::from(!would_refuse.is_empty());
-        if self.decisions.is_some() {
-            let [refused_by, would_refuse] = by;
-            self.decided(asked, now, ending, &refused_by, &would_refuse);
-        }
-    }
-
-    /// Writes a decision.
-    fn decided(
-        &mut self,
-        asked: &Asked<'_>,
-        now: Micros,
-        ending: &Ending<'_>,
-        refused_by: &[u16],
-        would_refuse: &[u16],
-    ) {
+        self.requests.would_refuse += u64::from(admitted && !refusing.is_empty());
         if self.decisions.is_none() {
             return;
         }
-        let names = |limits: &[u16]| -> Vec<&str> {
-            let names = limits.iter().map(|limit| &*self.names[usize::from(*limit)]);
-            names.collect()
+        let name = |limit: &u16| &*self.names[usize::from(*limit)];
+        let refusing: Vec<&str> = refusing.iter().map(name).collect();
+        let (refused_by, would_refuse) = match admitted {
+            true => (Vec::new(), refusing),
+            false => (refusing, Vec::new()),
         };
-        let (decision, delayed) = match ending {
-            Ending::Uncharged => ("admitted", 0),
-            Ending::Admitted(told) => ("admitted", told.delayed),
-            Ending::Refused(told) => ("refused", told.delayed),
-            Ending::Later(told) => ("refused, comes again", told.delayed),
+        let decision = match ending {
+            Ending::Admitted => "admitted",
+            Ending::Refused => "refused",
+            Ending::Later => "refused, comes again",
         };
         self.write(&serde_json::json!({
             "request": asked.number,
@@ -225,8 +195,8 @@ impl LaneStats {
             "at_us": now,
             "client": shown(&asked.charged.client),
             "decision": decision,
-            "refused_by": names(refused_by),
-            "would_refuse": names(would_refuse),
+            "refused_by": refused_by,
+            "would_refuse": would_refuse,
             "delayed_us": delayed,
         }));
     }

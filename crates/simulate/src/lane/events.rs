@@ -1,7 +1,6 @@
 //! What is going to happen, in the order of time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use tidegate_core::Micros;
 use tidegate_store::Decision;
@@ -9,21 +8,7 @@ use tidegate_store::Decision;
 use crate::asked::Asked;
 
 /// A wait queue, by the numbers of its limit and key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct QueueKey {
-    limit: u16,
-    key: u32,
-}
-
-impl QueueKey {
-    pub(super) const fn of(limit: u16, key: u32) -> Self {
-        Self { limit, key }
-    }
-
-    pub(super) const fn limit(&self) -> u16 {
-        self.limit
-    }
-}
+pub(super) type QueueKey = (u16, u32);
 
 /// A request that holds something while it runs.
 pub(super) struct Running<'p> {
@@ -33,9 +18,9 @@ pub(super) struct Running<'p> {
 
 /// Something that happens.
 pub(super) enum Event<'p> {
-    /// A request ends.
-    End(Box<Running<'p>>),
-    /// What the request with this number holds is held for longer.
+    /// The request that runs under this number ends.
+    End(u64),
+    /// What the request that runs under this number holds is held for longer.
     Renew(u64),
     /// The head of this wait queue asks again.
     Wake(QueueKey),
@@ -45,17 +30,12 @@ pub(super) enum Event<'p> {
     Retry(Box<Asked<'p>>),
 }
 
-enum Planned<'p> {
-    End(u64),
-    Other(Event<'p>),
-}
-
 /// The events, and the requests that run.
 #[derive(Default)]
 pub(super) struct Events<'p> {
-    order: BinaryHeap<Reverse<(Micros, u64)>>,
-    planned: HashMap<u64, Planned<'p>, foldhash::fast::RandomState>,
-    running: HashMap<u64, Box<Running<'p>>, foldhash::fast::RandomState>,
+    /// By their time, and the order in which they were planned.
+    planned: BTreeMap<(Micros, u64), Event<'p>>,
+    pub(super) running: HashMap<u64, Running<'p>, foldhash::fast::RandomState>,
     next: u64,
     /// How many of them decide about a request.
     deciding: usize,
@@ -76,56 +56,30 @@ impl<'p> Events<'p> {
 
     pub(super) fn push(&mut self, at: Micros, event: Event<'p>) {
         self.deciding += usize::from(event.decides());
-        self.plan(at, Planned::Other(event));
-    }
-
-    fn plan(&mut self, at: Micros, planned: Planned<'p>) {
         self.next += 1;
-        self.order.push(Reverse((at, self.next)));
-        self.planned.insert(self.next, planned);
+        self.planned.insert((at, self.next), event);
     }
 
     /// A request runs from now until its end, and holds something that lapses after `lease` unless it is renewed.
-    pub(super) fn hold(
-        &mut self,
-        running: Box<Running<'p>>,
-        [now, end]: [Micros; 2],
-        lease: Micros,
-    ) {
+    pub(super) fn hold(&mut self, running: Running<'p>, [now, end]: [Micros; 2], lease: Micros) {
         self.next += 1;
         let number = self.next;
         self.running.insert(number, running);
-        self.plan(end, Planned::End(number));
+        self.push(end, Event::End(number));
         if end - now > lease / 2 {
             self.push(now + lease / 2, Event::Renew(number));
         }
     }
 
-    pub(super) fn running(&self, number: u64) -> Option<&Running<'p>> {
-        self.running.get(&number).map(|running| &**running)
-    }
-
     /// The next event, if it happens until this time.
     pub(super) fn next(&mut self, until: Micros) -> Option<(Micros, Event<'p>)> {
-        loop {
-            let Reverse((at, number)) = *self.order.peek()?;
-            if at > until {
-                return None;
-            }
-            self.order.pop();
-            let event = match self.planned.remove(&number) {
-                Some(Planned::End(running)) => self.running.remove(&running).map(Event::End),
-                Some(Planned::Other(Event::Renew(running))) => {
-                    let runs = self.running.contains_key(&running);
-                    runs.then_some(Event::Renew(running))
-                }
-                Some(Planned::Other(event)) => Some(event),
-                None => None,
-            };
-            if let Some(event) = event {
-                self.deciding -= usize::from(event.decides());
-                return Some((at, event));
-            }
+        let first = self.planned.first_entry()?;
+        let (at, _) = *first.key();
+        if at > until {
+            return None;
         }
+        let event = first.remove();
+        self.deciding -= usize::from(event.decides());
+        Some((at, event))
     }
 }

@@ -56,7 +56,7 @@ impl<'p> Lane<'p> {
             if !charge.rule.may_wait() {
                 continue;
             }
-            let key = QueueKey::of(asked.charged.limits[index], asked.charged.keys[index]);
+            let key = asked.charged.key(index);
             if let Some(queue) = self.queues.get(&key) {
                 let (verdict, at) = queue.last;
                 let left = verdict.retry_after.saturating_sub(now - at);
@@ -94,22 +94,16 @@ impl<'p> Lane<'p> {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         };
         let charge = waiting.asked.charged.charges[index];
-        let key = QueueKey::of(
-            waiting.asked.charged.limits[index],
-            waiting.asked.charged.keys[index],
-        );
-        let units = self.queues.get(&key).map_or(0, |queue| queue.units);
-        let first = micros_of(until);
+        let key = waiting.asked.charged.key(index);
+        let queue = self.queues.get(&key);
+        let units = queue.map_or(0, |queue| queue.units);
         let longest = micros(charge.max_wait());
         let waited = now - waiting.came;
         let is_worth = match until {
-            Until::Over(_) => waited + first + micros(charge.pace(units)) <= longest,
+            Until::Over(first) => waited + micros(first) + micros(charge.pace(units)) <= longest,
             Until::Settled => true,
         };
-        let is_full = self
-            .queues
-            .get(&key)
-            .is_some_and(|queue| queue.entries.len() >= most(&verdict));
+        let is_full = queue.is_some_and(|queue| queue.entries.len() >= most(&verdict));
         if !is_worth || is_full {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         }
@@ -161,26 +155,19 @@ impl<'p> Lane<'p> {
             self.admit(&head.asked, &decision, came, now);
             return self.next_head(key, now);
         }
-        match longest(&head, &decision, now) {
-            Some((index, verdict, until))
-                if QueueKey::of(
-                    head.asked.charged.limits[index],
-                    head.asked.charged.keys[index],
-                ) == *key =>
-            {
-                let queue = self.queues.get_mut(key);
-                if let Some(queue) = queue {
-                    queue.last = (verdict, now);
-                    queue.units += cost;
-                    let at = next_ask(until, head.came, now);
-                    queue.entries.push_front((head, cost));
-                    self.events.push(at, Event::Wake(*key));
-                }
-            }
-            _ => {
-                self.refused(head, &decision, now);
-                self.next_head(key, now);
-            }
+        let longest = longest(&head, &decision, now);
+        let longest = longest.filter(|(index, ..)| head.asked.charged.key(*index) == *key);
+        if let Some((_, verdict, until)) = longest
+            && let Some(queue) = self.queues.get_mut(key)
+        {
+            queue.last = (verdict, now);
+            queue.units += cost;
+            let at = next_ask(until, head.came, now);
+            queue.entries.push_front((head, cost));
+            self.events.push(at, Event::Wake(*key));
+        } else {
+            self.refused(head, &decision, now);
+            self.next_head(key, now);
         }
     }
 
@@ -210,12 +197,8 @@ impl<'p> Lane<'p> {
         if let Some((waiting, cost)) = queue.entries.remove(at) {
             queue.units -= cost;
             let came = waiting.came;
-            let index = waiting
-                .asked
-                .charged
-                .limits
-                .iter()
-                .position(|limit| *limit == key.limit());
+            let mut limits = waiting.asked.charged.limits.iter();
+            let index = limits.position(|limit| *limit == key.0);
             let decision = self.last_refusal(&waiting, *key, (index.unwrap_or(0), 0), now);
             self.refuse(waiting.asked, &decision, came, now);
         }
@@ -287,12 +270,5 @@ const fn most(verdict: &Verdict) -> usize {
         MAX_SETTLING
     } else {
         MAX_IN_QUEUE
-    }
-}
-
-fn micros_of(until: Until) -> Micros {
-    match until {
-        Until::Settled => 0,
-        Until::Over(time) => micros(time),
     }
 }
