@@ -7,12 +7,13 @@ use std::net::IpAddr;
 use foldhash::fast::RandomState;
 use tidegate_core::{Micros, Quota};
 use tidegate_identity::Client;
-use tidegate_logs::Reader;
+use tidegate_logs::{Reader, Refused};
 use tidegate_tower::Per;
 
 use crate::caller::shown;
 use crate::counts::Clients;
 use crate::engine::{Found, Tried, delays};
+use crate::lacks::rules;
 use crate::lane::Lane;
 use crate::range::Range;
 use crate::report::{
@@ -45,18 +46,7 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
         requests: found.times.requests,
         others: read.others,
         unreadable: read.refused,
-        first_unreadable: read
-            .first_refused
-            .iter()
-            .map(|line| {
-                format!(
-                    "{}: line {}: {}",
-                    line.path.display(),
-                    line.number,
-                    line.error
-                )
-            })
-            .collect(),
+        first_unreadable: read.first_refused.iter().map(Refused::to_string).collect(),
         without_path: found.times.without_path,
         lost: read.lost,
         from: found.times.first.map(time),
@@ -75,16 +65,14 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
 
 /// A number of every run.
 fn of_lanes(lanes: &[Lane<'_>], of: impl Fn(&Lane<'_>) -> u64) -> Range {
-    Range::of(lanes.iter().map(&of).collect::<Vec<_>>().into_iter())
+    Range::of(lanes.iter().map(&of))
 }
 
 fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
     let (lanes, counts) = (&tried.lanes[..], &tried.candidate.counts);
     let plan = tried.trial.plan;
-    let rules = std::iter::once(&plan.unmatched).chain(plan.routes.iter().map(|it| &it.policy));
-    let rules: Vec<_> = rules.flat_map(|policy| policy.rules.iter()).collect();
     let limits = plan.limits.iter().enumerate().map(|(number, limit)| {
-        let rule = rules.iter().find(|rule| rule.limit.name() == limit.name());
+        let rule = rules(plan).find(|rule| rule.limit.name() == limit.name());
         let per = rule.map_or_else(Vec::new, |rule| {
             rule.per.iter().map(Per::to_string).collect()
         });

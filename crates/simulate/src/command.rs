@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use http::HeaderValue;
 use tidegate_logs::{Format, Reader};
 
 use crate::collect::{Allowed, report};
-use crate::engine::{Replay, Steps, Trial, replay};
+use crate::engine::{Replay, Trial, replay};
 use crate::html;
 use crate::lacks::headers;
 use crate::lane::RetryModel;
@@ -46,7 +46,7 @@ pub struct Options {
     peer: Option<IpAddr>,
     /// What refused clients do next, which no log has.
     #[arg(long, value_enum, default_value = "none")]
-    retry: Retry,
+    retry: RetryModel,
     /// Suggests quotas that refuse no request of this share of the clients, as YAML to paste. Reads the logs once more. Default: 99%.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "99%", value_parser = percent)]
     suggest: Option<f64>,
@@ -62,15 +62,6 @@ pub struct Options {
     /// Writes a line of JSON for each request, with what the first configuration would do.
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
-}
-
-/// What refused clients do.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Retry {
-    /// They do not come again.
-    None,
-    /// They come again after Retry-After, ten times at most.
-    After,
 }
 
 /// A format; none: each file's first lines tell.
@@ -96,52 +87,30 @@ fn percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "a share is written 0.1%".to_owned())
 }
 
-/// Why a run ends without success.
-#[derive(Debug)]
-pub enum Failure {
-    /// A log cannot be read, or a file cannot be written.
-    Failed(String),
-    /// Limits would refuse more than is allowed, or it is not known whether they would.
-    Refuses(String),
-}
-
-impl Failure {
-    /// The same, of which nothing controls a terminal.
-    fn plain(self) -> Self {
-        match self {
-            Self::Failed(why) => Self::Failed(plain(&why).into_owned()),
-            Self::Refuses(why) => Self::Refuses(plain(&why).into_owned()),
-        }
-    }
-}
-
 /// Replays the logs against each configuration, and prints the report.
 ///
 /// # Errors
 ///
 /// A log cannot be read, or limits refuse more than `--fail-over` allows, or may refuse more.
-pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
-    replayed(trials, options).map_err(Failure::plain)
+pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
+    replayed(trials, options).map_err(|why| plain(&why).into_owned())
 }
 
-fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
+fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
     if options.suggest.is_some()
         && let Some(log) = options.logs.iter().find(|log| !can_be_read_twice(log))
     {
-        return Err(Failure::Failed(format!(
+        return Err(format!(
             "--suggest reads the logs twice, which {} cannot be: it is no regular file",
             log.display()
-        )));
+        ));
     }
     let stop = Arc::new(AtomicBool::new(false));
     // A second signal ends the process at once.
-    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
-    for signal in signals {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let ends = signal_hook::flag::register_conditional_default(signal, stop.clone());
         let notes = signal_hook::flag::register(signal, stop.clone());
-        if let Err(error) = ends.and(notes) {
-            return Err(Failure::Failed(error.to_string()));
-        }
+        ends.and(notes).map_err(|error| error.to_string())?;
     }
     let given = Given {
         host: options.host.clone(),
@@ -149,15 +118,12 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     };
     let as_asked = Replay {
         given: &given,
-        retries: match options.retry {
-            Retry::None => RetryModel::None,
-            Retry::After => RetryModel::After,
-        },
-        steps: Steps::Around,
+        retries: options.retry,
+        capacities: None,
         decisions: options.decisions.clone(),
     };
     let mut reader = options.reader(trials, &stop)?;
-    let mut progress = Progress::new(is_watched());
+    let mut progress = Progress::new(std::io::stderr().is_terminal());
     let mut go_on = |reader: &Reader| {
         progress.show(reader);
         !stop.load(Ordering::Relaxed)
@@ -167,21 +133,16 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     let report = report?;
     if let Some(file) = &options.html {
         let written = std::fs::write(file, html::page(&report));
-        written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
     }
     let text = match options.json {
-        true => match serde_json::to_string_pretty(&report) {
-            Ok(text) => text + "\n",
-            Err(error) => return Err(Failure::Failed(error.to_string())),
-        },
+        true => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
         false => terminal::text(&report) + &suggest::text(&report.suggested),
     };
     // A reader that has gone away is none of our concern.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    match options.fail_over.and_then(|percent| report.fails(percent)) {
-        Some(why) => Err(Failure::Refuses(why)),
-        None => Ok(()),
-    }
+    let why = options.fail_over.and_then(|percent| report.fails(percent));
+    why.map_or(Ok(()), Err)
 }
 
 /// What is said where quotas were to be suggested.
@@ -195,25 +156,19 @@ fn report_on(
     as_asked: &Replay<'_>,
     (reader, stop): (&mut Reader, &Arc<AtomicBool>),
     go_on: &mut dyn FnMut(&Reader) -> bool,
-) -> Result<Report, Failure> {
-    let found = replay(trials, reader, as_asked, go_on).map_err(Failure::Failed)?;
+) -> Result<Report, String> {
+    let found = replay(trials, reader, as_asked, go_on)?;
     let retries = as_asked.retries == RetryModel::After;
     let mut report = report(&found, reader);
     report.notes = notes(&found, reader.report(), &report.configurations, retries);
     if let Some(untouched) = options.suggest {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
-        let open = || {
-            options
-                .reader(trials, stop)
-                .map_err(|failure| match failure {
-                    Failure::Failed(why) | Failure::Refuses(why) => why,
-                })
-        };
+        let open = || options.reader(trials, stop);
         let suggested = match found.stopped {
-            true => Ok(None),
-            false => suggest(trials, (&found, allowed), as_asked, open, go_on),
+            true => None,
+            false => suggest(trials, (&found, allowed), as_asked, open, go_on)?,
         };
-        match suggested.map_err(Failure::Failed)? {
+        match suggested {
             Some(suggested) => report.suggested = suggested,
             None => report.notes.push(NO_SUGGESTIONS.to_owned()),
         }
@@ -223,7 +178,7 @@ fn report_on(
 
 impl Options {
     /// Opens the logs; standard input ends once `stop` is true.
-    fn reader(&self, trials: &[Trial<'_>], stop: &Arc<AtomicBool>) -> Result<Reader, Failure> {
+    fn reader(&self, trials: &[Trial<'_>], stop: &Arc<AtomicBool>) -> Result<Reader, String> {
         let headers = trials.iter().flat_map(|trial| headers(trial.plan));
         let options = tidegate_logs::Options {
             headers: headers.collect(),
@@ -232,7 +187,7 @@ impl Options {
             stop: stop.clone(),
             ..Default::default()
         };
-        Reader::open(&self.logs, options).map_err(|error| Failure::Failed(error.to_string()))
+        Reader::open(&self.logs, options).map_err(|error| error.to_string())
     }
 }
 
@@ -241,9 +196,4 @@ fn can_be_read_twice(log: &Path) -> bool {
     let found = std::fs::metadata(log);
     let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());
     log.as_os_str() != "-" && !is_pipe
-}
-
-/// Whether somebody sees progress.
-fn is_watched() -> bool {
-    std::io::stderr().is_terminal()
 }

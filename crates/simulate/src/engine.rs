@@ -12,6 +12,7 @@ use tidegate_tower::Action;
 
 use crate::arrivals::{Arrivals, EXACT};
 use crate::candidate::Candidate;
+use crate::lacks::rules;
 use crate::ladder::Ladder;
 use crate::lane::{Lane, RetryModel, UsedKeys};
 use crate::request::Given;
@@ -40,20 +41,12 @@ impl std::fmt::Debug for Trial<'_> {
     }
 }
 
-/// Which other quotas are tried.
-#[derive(Clone, Debug)]
-pub(crate) enum Steps {
-    /// Some around that of each limit.
-    Around,
-    /// These capacities, by configuration and limit.
-    At(Vec<Vec<Vec<u64>>>),
-}
-
 /// How the log is replayed.
 pub(crate) struct Replay<'p> {
     pub(crate) given: &'p Given,
     pub(crate) retries: RetryModel,
-    pub(crate) steps: Steps,
+    /// The capacities of other quotas that are tried, by configuration and limit. None: some around that of each limit.
+    pub(crate) capacities: Option<Vec<Vec<Vec<u64>>>>,
     pub(crate) decisions: Option<PathBuf>,
 }
 
@@ -62,16 +55,6 @@ impl Replay<'_> {
     fn failed(&self, error: &io::Error) -> String {
         let file = self.decisions.as_deref().unwrap_or(Path::new("-"));
         format!("{}: {error}", file.display())
-    }
-
-    /// The same once more, which writes nothing.
-    pub(crate) fn again(&self) -> Self {
-        Self {
-            given: self.given,
-            retries: self.retries,
-            steps: Steps::Around,
-            decisions: None,
-        }
     }
 }
 
@@ -188,20 +171,14 @@ pub(crate) fn replay<'p>(
 
 /// Whether requests wait for a limit by `action: delay`, on some route.
 pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
-    let routes = plan.routes.iter().map(|route| &route.policy);
-    let policies = std::iter::once(&plan.unmatched).chain(routes);
-    let mut rules = policies.flat_map(|policy| policy.rules.iter());
-    rules.any(|rule| {
+    rules(plan).any(|rule| {
         rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
     })
 }
 
 /// Whether what keys have used is all that matters: no limit holds anything while a request runs.
 fn is_used_alone(plan: &Plan) -> bool {
-    let routes = plan.routes.iter().map(|route| &route.policy);
-    let policies = std::iter::once(&plan.unmatched).chain(routes);
-    let mut rules = policies.flat_map(|policy| policy.rules.iter());
-    rules.all(|rule| rule.limit.lease().is_none())
+    rules(plan).all(|rule| rule.limit.lease().is_none())
 }
 
 fn tried<'p>(
@@ -222,18 +199,13 @@ fn tried<'p>(
             Ok(Box::new(BufWriter::new(open)))
         });
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
-        let ladders = limits
-            .iter()
-            .enumerate()
-            .map(|(number, limit)| match &replay.steps {
-                // Who waits is not refused: such a limit is not tried alone.
-                _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
-                Steps::Around => Ladder::new(limit),
-                Steps::At(capacities) => {
-                    let capacities = capacities.get(index).and_then(|of| of.get(number));
-                    Ladder::at(limit, capacities.map_or(&[], Vec::as_slice))
-                }
-            });
+        let numbered = limits.iter().enumerate();
+        let ladders = numbered.map(|(number, limit)| match &replay.capacities {
+            // Who waits is not refused: such a limit is not tried alone.
+            _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
+            None => Ladder::new(limit),
+            Some(capacities) => Ladder::at(limit, &capacities[index][number]),
+        });
         let quotas = limits.iter().map(|limit| *limit.quota());
         let used = is_used_alone(trial.plan).then(|| UsedKeys::new(quotas));
         lanes.push(Lane::new(stats, ladders.collect(), replay.retries, used));

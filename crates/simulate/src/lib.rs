@@ -38,6 +38,6 @@ mod terminal;
 mod time;
 mod variants;
 
-pub use command::{Failure, Options, run};
+pub use command::{Options, run};
 pub use engine::Trial;
 pub use router::Router;

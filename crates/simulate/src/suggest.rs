@@ -6,7 +6,7 @@ use tidegate_core::Quota;
 use tidegate_logs::Reader;
 
 use crate::collect::{Allowed, needed};
-use crate::engine::{Found, Replay, Steps, Trial, Tried, delays, replay};
+use crate::engine::{Found, Replay, Trial, Tried, delays, replay};
 use crate::ladder::rounded;
 use crate::lane::Lane;
 use crate::plain::plain;
@@ -31,10 +31,10 @@ pub(crate) fn suggest(
             .map(|number| between(&tried.lanes, number, allowed))
             .collect()
     });
-    let steps = Steps::At(closer.collect());
     let second = Replay {
-        steps,
-        ..again.again()
+        capacities: Some(closer.collect()),
+        decisions: None,
+        ..*again
     };
     let found = replay(trials, &mut open()?, &second, go_on)?;
     if found.stopped {
@@ -228,7 +228,7 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
         let as_asked = Replay {
             given: &given,
             retries: crate::lane::RetryModel::None,
-            steps: Steps::Around,
+            capacities: None,
             decisions: None,
         };
         let first = replay(&trials, &mut open().expect("a log"), &as_asked, &mut |_| {

@@ -23,10 +23,7 @@ pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure>
         .iter()
         .map(|(name, plan, router)| Trial { name, plan, router });
     let trials: Vec<Trial<'_>> = trials.collect();
-    tidegate_simulate::run(&trials, options).map_err(|failure| match failure {
-        tidegate_simulate::Failure::Failed(why) => Failure::failed(why),
-        tidegate_simulate::Failure::Refuses(what) => Failure::failed(what),
-    })
+    tidegate_simulate::run(&trials, options).map_err(Failure::failed)
 }
 
 /// Finds routes as the gateway does.
