@@ -163,14 +163,12 @@ impl Format {
             }
             Self::Template(text) => {
                 if let Ok((_, names)) = template::compile(text) {
-                    names.fields(&mut fields, names.headers());
+                    Names::add_fields(&[names], &mut fields);
                 }
             }
             Self::Map(text) => {
                 let objects = crate::map::compile(text).unwrap_or_default();
-                let headers = objects.first().map_or(&[][..], Names::headers);
-                let objects = objects.iter();
-                objects.for_each(|names| names.fields(&mut fields, headers));
+                Names::add_fields(&objects, &mut fields);
             }
             _ => {}
         }

@@ -28,7 +28,7 @@ pub(crate) struct Held {
 /// Arrival, order in the log, place.
 type Order = (u64, u64, u32);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) record: Record,
     pub(crate) line: Vec<u8>,
@@ -39,23 +39,13 @@ pub(crate) struct Place {
 impl Held {
     /// Holds a request of this line.
     pub(crate) fn push(&mut self, log: usize, line: &[u8], record: &Record) {
-        let at = match self.free.pop() {
-            Some(at) => {
-                let place = &mut self.places[at as usize];
-                place.record = *record;
-                place.line.extend_from_slice(line);
-                place.log = log;
-                at
-            }
-            None => {
-                self.places.push(Place {
-                    record: *record,
-                    line: line.to_vec(),
-                    log,
-                });
-                (self.places.len() - 1) as u32
-            }
-        };
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[at as usize];
+        (place.record, place.log) = (*record, log);
+        place.line.extend_from_slice(line);
         self.bytes += line.len();
         self.count += 1;
         let order = (record.arrival, self.count, at);

@@ -185,9 +185,10 @@ impl Names {
         self.known.len()
     }
 
-    /// Adds the fields of the names that were seen. These are the names of all headers.
-    pub(crate) fn fields(&self, fields: &mut Fields, headers: &[Box<str>]) {
-        for name in &self.known {
+    /// Adds the fields of the names that a line and the objects in it had. The first of them has the names of all headers.
+    pub(crate) fn add_fields(objects: &[Self], fields: &mut Fields) {
+        let headers = objects.first().map_or(&[][..], Self::headers);
+        for name in objects.iter().flat_map(|names| &names.known) {
             name.slot.gives(fields, headers);
         }
     }

@@ -69,27 +69,26 @@ impl Parser {
 
     /// The same, with places for these request headers, whatever others lines have.
     pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
-        let mut names = Names::new(match format {
+        let mut objects = vec![Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
             Format::NginxJson => Vocabulary::Nginx,
             Format::TraefikJson => Vocabulary::Traefik,
             Format::Caddy => Vocabulary::Caddy,
             _ => Vocabulary::Listed,
-        });
+        })];
+        let names = &mut objects[0];
         for name in format.headers() {
             names.header(name);
         }
         if let Format::NginxJson | Format::TraefikJson | Format::Caddy = format {
             asked.iter().for_each(|name| _ = names.header(name));
         }
-        let mut objects = Objects::new();
         let lines = match format {
             Format::TidegateJson => Lines::Json(Json::Tidegate),
             Format::NginxJson | Format::TraefikJson => Lines::Json(Json::Other),
             Format::Caddy => {
                 let headers = names.of_headers();
-                objects = vec![names, Names::new(Vocabulary::CaddyRequest), headers];
-                names = Names::new(Vocabulary::Listed);
+                objects.extend([Names::new(Vocabulary::CaddyRequest), headers]);
                 Lines::Json(Json::Caddy)
             }
             Format::TidegateText => Lines::Text,
@@ -103,23 +102,22 @@ impl Parser {
             Format::Envoy => Lines::Fixed(envoy::read),
             Format::Haproxy => Lines::Fixed(haproxy::read),
             Format::Alb => Lines::Fixed(alb::read),
-            Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(&mut names)),
+            Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(names)),
             // Texts that are wrong make no format.
             Format::Map(text) => {
-                objects = crate::map::compile(text).unwrap_or_default();
+                if let Ok(mapped) = crate::map::compile(text) {
+                    objects = mapped;
+                }
                 Lines::Json(Json::Other)
             }
             Format::Template(text) => match template::compile(text) {
                 Ok((template, listed)) => {
-                    names = listed;
+                    objects = vec![listed];
                     Lines::Template(template)
                 }
                 Err(_) => Lines::Clf(Clf::Combined),
             },
         };
-        if objects.is_empty() {
-            objects.push(names);
-        }
         Self {
             lines,
             objects,
@@ -214,10 +212,7 @@ impl Parser {
                 }
                 self.named = named;
                 fields = self.fields().clone();
-                let headers = self.objects.first().map_or(&[][..], Names::headers);
-                for names in &self.objects {
-                    names.fields(&mut fields, headers);
-                }
+                Names::add_fields(&self.objects, &mut fields);
             }
             _ => return,
         }

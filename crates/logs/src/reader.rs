@@ -18,7 +18,7 @@ use crate::input::{Lines, Next};
 use crate::parser::Parser;
 use crate::record::Kind;
 use crate::report::Report;
-use crate::wrapper::{Content, Unwrapper};
+use crate::wrapper::Unwrapper;
 
 /// The longest that a request may take, and be put in order.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -267,14 +267,14 @@ impl Reader {
                 Next::Line(line) => {
                     let line = lines.bytes(line);
                     let content = match &mut source.unwrapper {
-                        Some(_) if line.is_empty() => Ok(Content::Part),
+                        Some(_) if line.is_empty() => Ok(None),
                         Some(unwrapper) => unwrapper.content(line),
-                        None => Ok(Content::Line(line)),
+                        None => Ok(Some(line)),
                     };
                     match content {
                         Err(error) => Err(error),
-                        Ok(Content::Part | Content::Line([])) => Ok(Kind::Other),
-                        Ok(Content::Line(line)) => {
+                        Ok(None | Some([])) => Ok(Kind::Other),
+                        Ok(Some(line)) => {
                             let read = source.parser.read(line);
                             if read == Ok(Kind::Request) {
                                 let record = source.parser.record();

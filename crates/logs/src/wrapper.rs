@@ -19,15 +19,6 @@ pub(crate) enum Wrapper {
     Compose,
 }
 
-/// The content of a wrapped line.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Content<'a> {
-    /// A whole line.
-    Line(&'a [u8]),
-    /// A part of a line that goes on.
-    Part,
-}
-
 /// Unwraps lines, and puts the parts of long lines together.
 #[derive(Debug)]
 pub(crate) struct Unwrapper {
@@ -70,7 +61,7 @@ impl Wrapper {
         let mut unwrapper = Unwrapper::new(self);
         let mut contents = Vec::new();
         for line in lines.iter().filter(|line| !line.is_empty()) {
-            if let Ok(Content::Line(line)) = unwrapper.content(line) {
+            if let Ok(Some(line)) = unwrapper.content(line) {
                 contents.push(line.to_vec());
             }
         }
@@ -166,17 +157,18 @@ impl Unwrapper {
         }
     }
 
-    /// Returns the content of a line. Parts count together as one line, which has [`MAX_LINE`] bytes at most.
-    pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Content<'a>, LineError> {
+    /// Returns the whole line in a wrapped line; none: a part of a line that goes on. Parts count together as one line, which has
+    /// [`MAX_LINE`] bytes at most.
+    pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<&'a [u8]>, LineError> {
         let piece = self.wrapper.piece(line)?;
         let parts = &mut self.parts[piece.stream];
         if parts.is_too_long {
             parts.is_too_long = !piece.is_whole;
-            return Ok(Content::Part);
+            return Ok(None);
         }
         let text = piece.text.bytes();
         if piece.is_whole && parts.text.is_empty() {
-            return Ok(Content::Line(match text {
+            return Ok(Some(match text {
                 std::borrow::Cow::Borrowed(text) => text,
                 std::borrow::Cow::Owned(text) => {
                     self.line = text;
@@ -194,9 +186,9 @@ impl Unwrapper {
         }
         parts.text.extend_from_slice(&text);
         if !piece.is_whole {
-            return Ok(Content::Part);
+            return Ok(None);
         }
         self.line = std::mem::take(&mut parts.text);
-        Ok(Content::Line(&self.line))
+        Ok(Some(&self.line))
     }
 }

@@ -41,12 +41,11 @@ impl Columns {
         let words = text.split_ascii_whitespace().take(MAX_COLUMNS);
         let mut slots: Vec<_> = words.map(|word| column(word, names)).collect();
         // A day without a time behind it is none.
-        let lone = (0..slots.len()).filter(|at| {
-            slots[*at] == Column::Date && slots.get(at + 1) != Some(&Column::Value(Slot::End))
-        });
-        let lone: Vec<_> = lone.collect();
-        lone.into_iter()
-            .for_each(|at| slots[at] = Column::Value(Slot::Skip));
+        for at in 0..slots.len() {
+            if slots[at] == Column::Date && slots.get(at + 1) != Some(&Column::Value(Slot::End)) {
+                slots[at] = Column::Value(Slot::Skip);
+            }
+        }
         Self { slots }
     }
 

@@ -4,8 +4,8 @@ use super::*;
 fn contents(wrapper: Wrapper, lines: &[&str]) -> Vec<Option<String>> {
     let mut unwrapper = Unwrapper::new(wrapper);
     let content = |line: &&str| match unwrapper.content(line.as_bytes()) {
-        Ok(Content::Line(line)) => Some(String::from_utf8(line.to_vec()).unwrap()),
-        Ok(Content::Part) | Err(_) => None,
+        Ok(Some(line)) => Some(String::from_utf8(line.to_vec()).unwrap()),
+        Ok(None) | Err(_) => None,
     };
     lines.iter().map(content).collect()
 }
@@ -89,12 +89,9 @@ fn parts_without_an_end_are_not_kept() {
     }
     assert_eq!(errors, 1);
     let end = "2026-11-25T10:00:00.0Z stdout F end";
-    assert_eq!(unwrapper.content(end.as_bytes()), Ok(Content::Part));
+    assert_eq!(unwrapper.content(end.as_bytes()), Ok(None));
     let next = "2026-11-25T10:00:00.0Z stdout F next";
-    assert_eq!(
-        unwrapper.content(next.as_bytes()),
-        Ok(Content::Line(b"next"))
-    );
+    assert_eq!(unwrapper.content(next.as_bytes()), Ok(Some(&b"next"[..])));
 }
 
 #[test]
