@@ -1,6 +1,6 @@
 use tidegate_logs::{Format, Options};
 
-use crate::support::{Folder, logs, read, read_with, stem};
+use crate::support::{Folder, GOOD, asks_for, logs, read, read_with, stem};
 
 #[test]
 fn the_format_of_each_log_is_found() {
@@ -14,10 +14,9 @@ fn the_format_of_each_log_is_found() {
 #[test]
 fn some_wrong_lines_do_not_change_the_format() {
     let folder = Folder::new();
-    let good = r#"192.0.2.7 - - [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
     let log = folder.write(
         "access.log",
-        format!("{good}\nwrong\n{good}\n\nwrong, too\n{good}\n"),
+        format!("{GOOD}\nwrong\n{GOOD}\n\nwrong, too\n{GOOD}\n"),
     );
     let (entries, reader) = read(&[log]).unwrap();
     assert_eq!((entries.len(), reader.report().refused), (3, 2));
@@ -28,10 +27,8 @@ fn some_wrong_lines_do_not_change_the_format() {
 fn message(text: &[u8], format: Option<&str>) -> String {
     let folder = Folder::new();
     let log = folder.write("access.log", text);
-    let options = Options {
-        format: format.map(|format| Format::read(format).unwrap()),
-        ..Options::default()
-    };
+    let format = format.map(|format| Format::read(format).unwrap());
+    let options = format.map_or_else(Options::default, asks_for);
     let error = read_with(&[&log], options).unwrap_err().to_string();
     error.replace(log.to_str().unwrap(), "access.log")
 }
@@ -60,9 +57,8 @@ fn a_log_that_nobody_knows_is_refused_with_what_to_do() {
 
 #[test]
 fn another_format_than_said_is_named() {
-    let good = br#"192.0.2.7 - - [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
     assert_eq!(
-        message(good, Some("envoy")),
+        message(GOOD.as_bytes(), Some("envoy")),
         "access.log: its first lines are not envoy; they look like combined: line 1: column 1: expected `[` and a time"
     );
     assert_eq!(

@@ -1,8 +1,8 @@
 use std::fs;
 
-use tidegate_logs::{Field, Format, Line, Options, Parser, Reader};
+use tidegate_logs::{Entry, Field, Format, Line, Options, Parser};
 
-use crate::support::{Folder, logs, parsed, stem};
+use crate::support::{Folder, each, logs, parsed, stem};
 
 /// Compares what is read with the file beside the log. `UPDATE_LOGS=1` writes it.
 fn is_as_written(folder: &str) -> Vec<(String, String)> {
@@ -121,13 +121,10 @@ fn what_a_format_can_have_is_known_before_a_line_is_read() {
 fn fields_of(name: &str, text: &str, asked: &[Field]) -> Vec<Vec<&'static str>> {
     let folder = Folder::new();
     let log = folder.write(name, text);
-    let mut reader = Reader::open(&[log], Options::default()).unwrap();
-    let mut all = Vec::new();
-    while let Some(entry) = reader.next().unwrap() {
+    each(&log, Options::default(), |entry| {
         let fields = asked.iter().filter(|field| entry.fields().has(**field));
-        all.push(fields.map(|field| field.name()).collect());
-    }
-    all
+        fields.map(|field| field.name()).collect()
+    })
 }
 
 #[test]
@@ -179,13 +176,17 @@ fn a_log_of_cloudfront_has_the_columns_that_it_names() {
     assert_eq!(known, [["method"], ["query"], ["method"]]);
     let folder = Folder::new();
     let log = folder.write("access.log", log);
-    let mut reader = Reader::open(&[log], Options::default()).unwrap();
-    let mut headers = Vec::new();
-    while let Some(entry) = reader.next().unwrap() {
-        let fields = entry.fields();
-        headers.push(["cookie", "referer"].map(|name| fields.has_header(name)));
-    }
+    let headers = each(&log, Options::default(), |entry| {
+        ["cookie", "referer"].map(|name| entry.fields().has_header(name))
+    });
     assert_eq!(headers, [[false, false], [true, false], [false, false]]);
+}
+
+fn request<'a>(parser: &'a mut Parser, line: &'a [u8]) -> Entry<'a> {
+    match parser.line(line) {
+        Ok(Line::Request(entry)) => entry,
+        other => panic!("no request: {other:?}"),
+    }
 }
 
 /// The target `?k=1` has no path either.
@@ -200,9 +201,7 @@ fn a_query_alone_is_no_path() {
         (&mut nginx, b"1795361541.000 GET ? k=1"),
     ];
     for (parser, line) in lines {
-        let Ok(Line::Request(entry)) = parser.line(line) else {
-            panic!("a request");
-        };
+        let entry = request(parser, line);
         assert!(entry.path().is_none());
         assert_eq!(entry.query().unwrap().raw(), b"k=1");
     }
@@ -211,18 +210,9 @@ fn a_query_alone_is_no_path() {
 #[test]
 fn a_log_whose_columns_change_too_often_has_none_that_are_known() {
     let mut parser = Parser::new(&Format::CloudFront);
-    let names = [
-        "cs-method",
-        "cs-uri-query",
-        "sc-bytes",
-        "cs-bytes",
-        "time-taken",
-    ];
-    let names = [
-        &names[..],
-        &["x-host-header", "cs-protocol", "cs(Referer)", "cs(Cookie)"],
-    ]
-    .concat();
+    let names = "cs-method cs-uri-query sc-bytes cs-bytes time-taken x-host-header cs-protocol \
+        cs(Referer) cs(Cookie)";
+    let names: Vec<&str> = names.split(' ').collect();
     for chosen in 0..1 << names.len() {
         let chosen = (0..names.len()).filter(|at| chosen >> at & 1 == 1);
         let chosen: Vec<&str> = chosen.map(|at| names[at]).collect();
@@ -230,9 +220,7 @@ fn a_log_whose_columns_change_too_often_has_none_that_are_known() {
         assert!(matches!(parser.line(line.as_bytes()), Ok(Line::Other)));
     }
     let line = b"1795361541\t192.0.2.9\tGET\tk=1\t1\t1\t1\ta\thttps\tr\tc";
-    let Ok(Line::Request(entry)) = parser.line(line) else {
-        panic!("a request");
-    };
+    let entry = request(&mut parser, line);
     assert_eq!(entry.method().unwrap().raw(), b"GET");
     assert!(Field::ALL.iter().all(|field| !entry.fields().has(*field)));
 }
@@ -245,11 +233,9 @@ fn a_log_of_json_has_what_its_lines_have_named() {
     let log = [&[few; 300][..], &[more, few]].concat().join("\n");
     let folder = Folder::new();
     let log = folder.write("access.log", log);
-    let mut reader = Reader::open(&[log], Options::default()).unwrap();
-    let mut known = Vec::new();
-    while let Some(entry) = reader.next().unwrap() {
-        known.push(entry.fields().has_header("x-api-key"));
-    }
+    let known = each(&log, Options::default(), |entry| {
+        entry.fields().has_header("x-api-key")
+    });
     assert_eq!(known[..300], [false; 300]);
     assert_eq!(known[300..], [true, true]);
 }
@@ -266,14 +252,11 @@ fn headers_that_are_asked_for_have_places_before_others() {
         headers: vec!["X-9".to_owned(), "x-none".to_owned()],
         ..Options::default()
     };
-    let mut reader = Reader::open(&[log], options).unwrap();
-    let entry = reader.next().unwrap().unwrap();
-    let value = |name: &str| entry.header(name).map(|text| text.bytes().into_owned());
-    assert_eq!(value("x-9").unwrap(), b"v9");
-    assert_eq!(
-        [value("x-6").is_some(), value("x-7").is_some()],
-        [true, false]
-    );
-    let known = ["x-9", "x-6", "x-7", "x-none"].map(|name| entry.fields().has_header(name));
-    assert_eq!(known, [true, true, false, false]);
+    let entries = each(&log, options, |entry| {
+        let value = |name: &str| entry.header(name).map(|text| text.bytes().into_owned());
+        assert_eq!(value("x-9").unwrap(), b"v9");
+        assert_eq!(["x-6", "x-7"].map(|it| value(it).is_some()), [true, false]);
+        ["x-9", "x-6", "x-7", "x-none"].map(|name| entry.fields().has_header(name))
+    });
+    assert_eq!(entries, [[true, true, false, false]]);
 }

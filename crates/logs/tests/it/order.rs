@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tidegate_logs::{Format, Options, Reader};
 
-use crate::support::{Folder, read, read_with};
+use crate::support::{Folder, each, read, read_with};
 
 /// A line of a request that ended then, after so many seconds.
 fn line(second: u64, took: u64, path: &str) -> String {
@@ -21,14 +21,8 @@ fn line(second: u64, took: u64, path: &str) -> String {
 
 fn paths(entries: &[String]) -> String {
     let path = |entry: &String| {
-        entry
-            .split("path=\"/")
-            .nth(1)
-            .unwrap()
-            .split('"')
-            .next()
-            .unwrap()
-            .to_owned()
+        let (_, path) = entry.split_once("path=\"/").unwrap();
+        path.split_once('"').unwrap().0.to_owned()
     };
     entries.iter().map(path).collect()
 }
@@ -65,14 +59,8 @@ fn several_logs_are_one() {
     assert_eq!(paths(&entries), "abcdef");
     let report = reader.report();
     assert_eq!((report.requests, report.lines, report.backward), (6, 6, 0));
-    assert_eq!(
-        reader
-            .sources()
-            .iter()
-            .map(|it| it.requests())
-            .collect::<Vec<_>>(),
-        [3, 0, 3]
-    );
+    let requests = reader.sources().iter().map(|it| it.requests());
+    assert_eq!(requests.collect::<Vec<_>>(), [3, 0, 3]);
 }
 
 #[test]
@@ -169,10 +157,7 @@ fn compressed_logs_are_read_as_they_are() {
             Some(&Format::TidegateJson),
             "{name}"
         );
-        let mut count = 0;
-        while reader.next().unwrap().is_some() {
-            count += 1;
-        }
+        let count = std::iter::from_fn(|| reader.next().unwrap().map(drop)).count();
         assert_eq!(count, 10_000, "{name}");
         assert_eq!(
             Some(reader.sources()[0].bytes_read()),
@@ -186,10 +171,6 @@ fn compressed_logs_are_read_as_they_are() {
 fn more_requests_than_are_held_come_all_the_same() {
     let folder = Folder::new();
     let log = folder.write("access.log", line(10, 0, "a").repeat(70_000));
-    let mut reader = Reader::open(&[&log], Options::default()).unwrap();
-    let mut count = 0;
-    while reader.next().unwrap().is_some() {
-        count += 1;
-    }
-    assert_eq!(count, 70_000);
+    let entries = each(&log, Options::default(), |_| ());
+    assert_eq!(entries.len(), 70_000);
 }

@@ -1,4 +1,4 @@
-use crate::support::{logs, read, shown, stem};
+use crate::support::{asks_for, logs, read, shown, stem};
 use tidegate_logs::{Format, Options, Reader};
 
 /// The format of each sample.
@@ -22,10 +22,9 @@ const SAMPLES: [(&str, &str); 14] = [
 const TEMPLATE: &str = r#"'$remote_addr [$msec] $request_time "$request_method $host$request_uri" $status "$http_x_forwarded_for" "$http_x_api_key" $request_length'"#;
 
 fn options(format: &str) -> Options {
-    let format = (format == "template").then(|| Format::read(TEMPLATE).unwrap());
-    Options {
-        format,
-        ..Options::default()
+    match format {
+        "template" => asks_for(Format::read(TEMPLATE).unwrap()),
+        _ => Options::default(),
     }
 }
 

@@ -76,6 +76,28 @@ pub(crate) fn parsed(format: &Format, text: &[u8]) -> String {
     out
 }
 
+/// A good line of the Combined Log Format.
+pub(crate) const GOOD: &str =
+    r#"192.0.2.7 - - [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
+
+/// Options that ask for this format.
+pub(crate) fn asks_for(format: Format) -> Options {
+    Options {
+        format: Some(format),
+        ..Options::default()
+    }
+}
+
+/// Reads one log, and takes something of each entry.
+pub(crate) fn each<T>(log: &Path, options: Options, take: impl Fn(Entry<'_>) -> T) -> Vec<T> {
+    let mut reader = Reader::open(&[log], options).unwrap();
+    let mut all = Vec::new();
+    while let Some(entry) = reader.next().unwrap() {
+        all.push(take(entry));
+    }
+    all
+}
+
 /// Reads logs, whose formats are found.
 pub(crate) fn read(paths: &[impl AsRef<Path>]) -> Result<(Vec<String>, Reader), Error> {
     read_with(paths, Options::default())

@@ -2,9 +2,7 @@ use std::io::Write;
 
 use tidegate_logs::{Error, Format, Options, Parser, Refused};
 
-use crate::support::{Folder, read, read_with};
-
-const GOOD: &str = r#"192.0.2.7 - - [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
+use crate::support::{Folder, GOOD, read, read_with};
 
 #[test]
 fn the_first_wrong_lines_are_kept_and_all_are_counted() {

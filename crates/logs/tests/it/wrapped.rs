@@ -4,7 +4,7 @@ use std::fs;
 
 use tidegate_logs::{Format, Options};
 
-use crate::support::{Folder, logs, read, read_with, stem};
+use crate::support::{Folder, GOOD, asks_for, logs, read, read_with, stem};
 
 /// How much of a line stands in one part.
 const PART: usize = 60;
@@ -60,12 +60,7 @@ fn every_format_is_read_in_every_wrapper() {
             let wrapped: String = text.lines().map(wrap).collect();
             let path = folder.write(name, &wrapped);
             let format = Format::read(stem(&log)).unwrap();
-            let (said, found) = (Some(format.clone()), None);
-            for asked in [said, found] {
-                let options = Options {
-                    format: asked,
-                    ..Options::default()
-                };
+            for options in [asks_for(format.clone()), Options::default()] {
                 let (entries, reader) = read_with(&[&path], options).unwrap();
                 assert_eq!(reader.sources()[0].format(), Some(&format), "{name}");
                 assert_eq!(entries, plain, "{name} {format}");
@@ -73,8 +68,6 @@ fn every_format_is_read_in_every_wrapper() {
         }
     }
 }
-
-const GOOD: &str = r#"192.0.2.7 - - [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
 
 #[test]
 fn lines_of_other_containers_and_broken_wrappers_are_counted() {
@@ -110,11 +103,8 @@ fn a_template_with_a_bar_is_no_wrapper() {
     let folder = Folder::new();
     let line = "192.0.2.7 | 22/Nov/2026:15:32:17 +0000 | GET / HTTP/1.1 | 200\n";
     let log = folder.write("access.log", line.repeat(3));
-    let options = Options {
-        format: Some(Format::read("$remote_addr | $time_local | $request | $status").unwrap()),
-        ..Options::default()
-    };
-    let (entries, _) = read_with(&[log], options).unwrap();
+    let format = Format::read("$remote_addr | $time_local | $request | $status").unwrap();
+    let (entries, _) = read_with(&[log], asks_for(format)).unwrap();
     assert_eq!(entries.len(), 3);
     assert!(entries[0].contains("peer=192.0.2.7"), "{}", entries[0]);
 }
