@@ -35,6 +35,8 @@ mod stats;
 mod suggest;
 mod table;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod time;
 mod variants;
 

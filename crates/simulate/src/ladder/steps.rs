@@ -262,25 +262,13 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use crate::tests::Random;
     use tidegate_core::{
         Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Rate,
         SlidingWindowCounter, SlidingWindowLog, TokenBucket,
     };
 
     const SECOND: Micros = 1_000_000;
-
-    /// Numbers that look random, and are the same in every run.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (self.0 >> 33) % bound
-        }
-    }
 
     /// Windows of 40 to 79 seconds.
     static UNEVEN: LazyLock<Calendar> = LazyLock::new(|| {

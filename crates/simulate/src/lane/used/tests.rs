@@ -10,21 +10,9 @@ use tidegate_tower::{Per, Rule, RuleCharge};
 
 use super::*;
 use crate::charged::Charged;
+use crate::tests::Random;
 
 const SECOND: Micros = 1_000_000;
-
-/// Numbers that look random, and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// Some numbers for an algorithm with this window.
 fn quota(random: &mut Random, algorithm: u64, window: Micros) -> Quota {
