@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
-use tidegate_core::{Micros, Quota};
+use tidegate_core::Micros;
 use tidegate_identity::Client;
 use tidegate_logs::{Reader, Refused};
 use tidegate_tower::Per;
@@ -20,7 +20,7 @@ use crate::report::{
     ConfigurationReport, FileReport, LimitReport, LogReport, Minute, NeededQuota, NotComputable,
     Report, SeriesReport, SoleAddress, TopClient,
 };
-use crate::stats::LimitStats;
+use crate::stats::{LimitStats, Requests};
 use crate::time::time;
 
 /// The shares of requests that quotas are looked for that refuse no more, in millionths.
@@ -76,10 +76,8 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         let per = rule.map_or_else(Vec::new, |rule| {
             rule.per.iter().map(Per::to_string).collect()
         });
-        let of = |lane: &Lane<'_>, of: fn(&LimitStats) -> u64| {
-            lane.stats.limits.get(number).map_or(0, of)
-        };
-        let range = |what: fn(&LimitStats) -> u64| of_lanes(lanes, |lane| of(lane, what));
+        let range =
+            |of: fn(&LimitStats) -> u64| of_lanes(lanes, |lane| of(&lane.stats.limits[number]));
         let asked = range(|it| it.asked).high;
         let refused = range(|it| it.refused);
         let percent = |part: u64| match asked {
@@ -87,8 +85,8 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             asked => part as f64 * 100.0 / asked as f64,
         };
         // What can be told of one run alone is told of the one that refuses more.
-        let worst = lanes.iter().max_by_key(|lane| of(lane, |it| it.refused));
-        let worst = worst.and_then(|lane| lane.stats.limits.get(number));
+        let stats = lanes.iter().map(|lane| &lane.stats.limits[number]);
+        let worst = stats.max_by_key(|it| it.refused);
         let mut not_computable: Vec<_> = tried
             .candidate
             .lacking
@@ -128,20 +126,18 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         }
     });
     let limits: Vec<_> = limits.collect();
+    let range = |of: fn(&Requests) -> u64| of_lanes(lanes, |lane| of(&lane.stats.requests));
     ConfigurationReport {
         file: tried.trial.name.to_owned(),
         requests: counts.requests,
-        admitted: of_lanes(lanes, |lane| lane.stats.requests.admitted),
-        refused: of_lanes(lanes, |lane| lane.stats.requests.refused),
-        would_refuse: of_lanes(lanes, |lane| lane.stats.requests.would_refuse),
-        most_refused: of_lanes(lanes, |lane| {
-            lane.stats.requests.refused + lane.stats.requests.would_refuse
-        })
-        .high,
-        delayed: of_lanes(lanes, |lane| lane.stats.requests.delayed),
-        longest_delay_ms: of_lanes(lanes, |lane| lane.stats.requests.longest / 1_000),
-        retries: of_lanes(lanes, |lane| lane.stats.requests.retries),
-        admitted_later: of_lanes(lanes, |lane| lane.stats.requests.after_retry),
+        admitted: range(|it| it.admitted),
+        refused: range(|it| it.refused),
+        would_refuse: range(|it| it.would_refuse),
+        most_refused: range(|it| it.refused + it.would_refuse).high,
+        delayed: range(|it| it.delayed),
+        longest_delay_ms: range(|it| it.longest / 1_000),
+        retries: range(|it| it.retries),
+        admitted_later: range(|it| it.after_retry),
         denied: counts.denied,
         oversized: counts.oversized,
         shed: counts.shed,
@@ -229,37 +225,33 @@ impl Allowed {
 
 /// The smallest quota that refuses no more than is allowed in any run.
 pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
-    let mut found = NeededQuota {
-        percent: allowed.percent(),
-        quota: None,
-        capacity: None,
-        refused: None,
-        clients: None,
-        more_at: None,
-        of: 0,
-        of_clients: 0,
-    };
-    for (nth, lane) in lanes.iter().enumerate() {
-        let Some(ladder) = lane.ladders.get(number) else {
-            continue;
-        };
+    let mut found = NeededQuota::default();
+    for lane in lanes {
+        let ladder = &lane.ladders[number];
         let (of, keys) = (ladder.tried(), ladder.keys());
-        (found.of, found.of_clients) = (of, keys);
+        let none = NeededQuota {
+            percent: allowed.percent(),
+            of,
+            of_clients: keys,
+            ..NeededQuota::default()
+        };
         let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
         let Some(needed) = needed else {
-            found.more_at = ladder.largest().map(|quota| quota.capacity());
-            (found.quota, found.capacity) = (None, None);
-            (found.refused, found.clients) = (None, None);
-            return found;
+            return NeededQuota {
+                more_at: ladder.largest().map(|quota| quota.capacity()),
+                ..none
+            };
         };
-        let capacity = needed.quota.capacity();
-        let more_at = needed.above.map(|quota: Quota| quota.capacity());
-        if nth == 0 || found.capacity < Some(capacity) {
-            found.quota = Some(needed.quota.written());
-            found.capacity = Some(capacity);
-            found.refused = Some(needed.refused);
-            found.clients = Some(needed.touched);
-            found.more_at = more_at;
+        let capacity = Some(needed.quota.capacity());
+        if found.capacity < capacity {
+            found = NeededQuota {
+                quota: Some(needed.quota.written()),
+                capacity,
+                refused: Some(needed.refused),
+                clients: Some(needed.touched),
+                more_at: needed.above.map(|quota| quota.capacity()),
+                ..none
+            };
         }
     }
     found
@@ -289,8 +281,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
     // A client that is refused little in one run may be refused most in the other.
     let refused = |client: &Client, number: usize| {
         of_lanes(&tried.lanes, |lane| {
-            let stats = lane.stats.limits.get(number);
-            let refused = stats.and_then(|stats| stats.clients.get(client));
+            let refused = lane.stats.limits[number].clients.get(client);
             refused.copied().unwrap_or(0)
         })
     };

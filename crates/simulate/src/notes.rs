@@ -70,11 +70,9 @@ pub(crate) fn notes(
                 .to_owned(),
         );
     }
-    let limits = configurations.iter().flat_map(|it| &it.limits);
-    let mut waits: Vec<&str> = limits
-        .filter(|limit| limit.delays && limit.asked > 0)
-        .map(|limit| &*limit.name)
-        .collect();
+    let limits = || configurations.iter().flat_map(|it| &it.limits);
+    let waits = limits().filter(|limit| limit.delays && limit.asked > 0);
+    let mut waits: Vec<&str> = waits.map(|limit| &*limit.name).collect();
     waits.sort_unstable();
     waits.dedup();
     if !waits.is_empty() {
@@ -83,11 +81,7 @@ pub(crate) fn notes(
             waits.join(", ")
         ));
     }
-    let lacks = configurations.iter().flat_map(|it| &it.limits);
-    if lacks
-        .into_iter()
-        .any(|limit| !limit.not_computable.is_empty())
-    {
+    if limits().any(|limit| !limit.not_computable.is_empty()) {
         notes.push("Where a limit is not computable, it is taken to admit the request.".to_owned());
     }
     notes

@@ -26,7 +26,6 @@ pub(crate) struct Report {
 pub(crate) struct LogReport {
     /// The files, with their formats.
     pub(crate) files: Vec<FileReport>,
-    /// All lines.
     pub(crate) lines: u64,
     /// Lines that are requests.
     pub(crate) requests: u64,
@@ -42,7 +41,6 @@ pub(crate) struct LogReport {
     pub(crate) lost: u64,
     /// When the first and the last request arrived.
     pub(crate) from: Option<String>,
-    /// The same of the last.
     pub(crate) to: Option<String>,
     /// Whether times are whole seconds: then numbers are ranges.
     pub(crate) whole_seconds: bool,
@@ -55,18 +53,14 @@ pub(crate) struct LogReport {
 pub(crate) struct FileReport {
     /// Its path; `-` is standard input.
     pub(crate) path: String,
-    /// Its format.
     pub(crate) format: &'static str,
-    /// Its requests.
     pub(crate) requests: u64,
 }
 
 /// What one configuration would have done.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConfigurationReport {
-    /// Its file.
     pub(crate) file: String,
-    /// All requests.
     pub(crate) requests: u64,
     /// Requests that limits let through, or do not count.
     pub(crate) admitted: Range,
@@ -122,9 +116,7 @@ pub(crate) struct SoleAddress {
 /// What one limit would have done.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LimitReport {
-    /// Its name.
     pub(crate) name: String,
-    /// Its algorithm.
     pub(crate) algorithm: &'static str,
     /// Its quota, as it is written.
     pub(crate) quota: String,
@@ -181,13 +173,12 @@ pub(crate) struct NotComputable {
 }
 
 /// A quota that would refuse no more than a share of the requests, if the limit were the only one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NeededQuota {
     /// The share, in percent.
     pub(crate) percent: f64,
     /// The quota; none if even the largest that was tried refuses more.
     pub(crate) quota: Option<String>,
-    /// Its capacity.
     pub(crate) capacity: Option<u64>,
     /// How many it would refuse.
     pub(crate) refused: Option<u64>,
@@ -214,7 +205,6 @@ pub(crate) struct SeriesReport {
 /// A client that is refused.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TopClient {
-    /// Its name.
     pub(crate) client: String,
     /// The limit that refuses.
     pub(crate) limit: String,
@@ -274,11 +264,9 @@ impl Report {
 /// A suggested quota.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Suggestion {
-    /// The limit.
     pub(crate) limit: String,
     /// The quota, as it is written in YAML.
     pub(crate) yaml: String,
-    /// Its capacity.
     pub(crate) capacity: u64,
     /// How many of the requests it would refuse, if it were the only limit.
     pub(crate) refused: u64,
@@ -295,11 +283,9 @@ pub(crate) struct Suggestion {
 /// What is suggested for one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Suggestions {
-    /// Its file.
     pub(crate) file: String,
     /// The share of clients of whom no request may be refused, in percent.
     pub(crate) untouched_percent: f64,
-    /// The limits.
     pub(crate) limits: Vec<Suggestion>,
     /// The limits for which none is suggested.
     pub(crate) without: Vec<Unsuggested>,
@@ -308,8 +294,6 @@ pub(crate) struct Suggestions {
 /// A limit for which no quota is suggested.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Unsuggested {
-    /// The limit.
     pub(crate) limit: String,
-    /// Why.
     pub(crate) why: String,
 }

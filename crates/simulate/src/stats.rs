@@ -112,9 +112,7 @@ impl LaneStats {
             return;
         }
         for (charge, limit) in asked.charged.charges.iter().zip(&asked.charged.limits) {
-            let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
-                continue;
-            };
+            let stats = &mut self.limits[usize::from(*limit)];
             let [tag, rest] = [charge.key.tag, charge.key.rest].map(u128::from_ne_bytes);
             let hash = tag ^ rest.rotate_left(1);
             stats.keys.insert((hash >> 64) as u64 ^ hash as u64);
@@ -144,9 +142,7 @@ impl LaneStats {
         let mut refusing: Vec<u16> = Vec::new();
         let verdicts = asked.charged.charges.iter().zip(verdicts);
         for ((charge, verdict), limit) in verdicts.zip(&asked.charged.limits) {
-            let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
-                continue;
-            };
+            let stats = &mut self.limits[usize::from(*limit)];
             stats.asked += 1;
             let Some(verdict) = verdict else {
                 continue;

@@ -66,12 +66,7 @@ fn suggestion(
 ) -> Result<Suggestion, Unsuggested> {
     let limit = &tried.trial.plan.limits[number];
     let needed = needed(&tried.lanes, number, allowed);
-    let quota = match needed.capacity {
-        Some(capacity) if capacity == limit.quota().capacity() => Some(*limit.quota()),
-        Some(capacity) => limit.quota().with_capacity(capacity).ok(),
-        None => None,
-    };
-    let (Some(capacity), Some(quota), 1..) = (needed.capacity, quota, needed.of) else {
+    let (Some(capacity), Some(written), 1..) = (needed.capacity, &needed.quota, needed.of) else {
         return Err(Unsuggested {
             limit: limit.name().to_owned(),
             why: why_none(tried, number, &needed),
@@ -79,7 +74,7 @@ fn suggestion(
     };
     Ok(Suggestion {
         limit: limit.name().to_owned(),
-        yaml: yaml(&quota),
+        yaml: yaml(limit.quota(), written),
         capacity,
         refused: needed.refused.unwrap_or(0),
         of: needed.of,
@@ -92,11 +87,9 @@ fn suggestion(
 /// Why no quota is suggested for a limit.
 fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     let limit = &tried.trial.plan.limits[number];
-    let asked = tried.lanes.iter().filter_map(|lane| {
-        let stats = lane.stats.limits.get(number)?;
-        Some(stats.asked)
-    });
-    let asked = asked.max().unwrap_or(0);
+    let lanes = tried.lanes.iter();
+    let asked = lanes.map(|lane| lane.stats.limits[number].asked).max();
+    let asked = asked.unwrap_or(0);
     let mut lacking = tried.candidate.lacking.keys();
     let is_lacking = lacking.any(|(limit, _)| usize::from(*limit) == number);
     match needed.more_at {
@@ -137,9 +130,8 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     steps.filter(|capacity| *capacity > 0).collect()
 }
 
-/// A quota as it stands in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
-pub(crate) fn yaml(quota: &Quota) -> String {
-    let written = quota.written();
+/// A quota of this algorithm as it stands in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
+fn yaml(quota: &Quota, written: &str) -> String {
     let pairs = written.split(", ").map(|pair| pair.replacen(' ', ": ", 1));
     // A window of the calendar is written as any fixed one.
     let algorithm = match quota.calendar() {
@@ -249,15 +241,10 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
             count: 5,
             per: 1_000_000,
         };
-        let bucket = TokenBucket::new(20, rate).unwrap();
-        assert_eq!(
-            yaml(&bucket.into()),
-            "token_bucket: { capacity: 20, refill: 5/s }"
-        );
-        let window = FixedWindow::new(9, 60_000_000).unwrap();
-        assert_eq!(
-            yaml(&window.into()),
-            "fixed_window: { limit: 9, window: 1m }"
-        );
+        let bucket = TokenBucket::new(20, rate).unwrap().into();
+        let window = FixedWindow::new(9, 60_000_000).unwrap().into();
+        let of = |quota: Quota| yaml(&quota, &quota.written());
+        assert_eq!(of(bucket), "token_bucket: { capacity: 20, refill: 5/s }");
+        assert_eq!(of(window), "fixed_window: { limit: 9, window: 1m }");
     }
 }
