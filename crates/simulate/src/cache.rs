@@ -39,18 +39,18 @@ impl<V> Cache<V> {
 pub(crate) struct Key(SmallVec<[u8; 256]>);
 
 impl Key {
-    pub(crate) fn number(mut self, number: usize) -> Self {
+    pub(crate) fn number(&mut self, number: usize) -> &mut Self {
         self.0.extend_from_slice(&number.to_ne_bytes());
         self
     }
 
-    pub(crate) fn text(mut self, text: Option<&[u8]>) -> Self {
-        self = self.number(text.map_or(usize::MAX, <[u8]>::len));
+    pub(crate) fn text(&mut self, text: Option<&[u8]>) -> &mut Self {
+        self.number(text.map_or(usize::MAX, <[u8]>::len));
         self.0.extend_from_slice(text.unwrap_or_default());
         self
     }
 
-    pub(crate) fn address(mut self, address: Option<IpAddr>) -> Self {
+    pub(crate) fn address(&mut self, address: Option<IpAddr>) -> &mut Self {
         let (family, bits) = match address {
             None => (0, 0),
             Some(IpAddr::V4(address)) => (4, address.to_bits().into()),

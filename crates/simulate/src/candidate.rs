@@ -195,8 +195,10 @@ impl<'p> Candidate<'p> {
         {
             return None;
         }
-        let key = cache::Key::default().number(line.place);
-        Some(key.text(Some(method)).text(host).text(Some(path)))
+        let mut key = cache::Key::default();
+        key.number(line.place).text(Some(method));
+        key.text(host).text(Some(path));
+        Some(key)
     }
 
     /// What is asked for a request of this policy, which depends on nothing but the caller.
@@ -218,8 +220,8 @@ impl<'p> Candidate<'p> {
             return assessed.map(Rc::new);
         }
         let (name, of_plan) = (entry.client(), entry.text(Field::Plan));
-        let key = cache::Key::default()
-            .number(line.place)
+        let mut key = cache::Key::default();
+        key.number(line.place)
             .number(policy_at)
             .number(is_refused(entry).into())
             .address(entry.peer())

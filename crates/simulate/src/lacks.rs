@@ -153,23 +153,13 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
         Per::Query(_) => missing(fields.has(Field::Query), "query"),
         _ => None,
     });
-    let held = || {
-        let is_held = rule.limit.lease().is_some();
-        missing(!is_held || fields.has(Field::Duration), "duration")
-    };
-    let counted = || {
-        let is_counted = rule.count.is_some();
-        missing(!is_counted || fields.has(Field::Status), "status")
-    };
-    let cost = || {
-        let known = match &rule.cost {
-            // Who is not trusted does not tell it.
-            Cost::Fixed(_) | Cost::Header { .. } => true,
-            Cost::Answer { .. } | Cost::Body { .. } => fields.has(Field::Cost),
-        };
-        missing(known, "cost")
-    };
-    per.or_else(held).or_else(counted).or_else(cost)
+    let holds = rule.limit.lease().is_some();
+    let duration = || missing(!holds || fields.has(Field::Duration), "duration");
+    let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
+    // Who is not trusted does not tell a cost by a header.
+    let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
+    let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
+    per.or_else(duration).or_else(status).or_else(cost)
 }
 
 /// What is missing to tell some routes apart.

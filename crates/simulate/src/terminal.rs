@@ -261,6 +261,6 @@ fn minute(time: &str) -> String {
 }
 
 /// Whether there is a request for which the limit could be computed.
-pub(crate) const fn is_computable(limit: &LimitReport) -> bool {
+const fn is_computable(limit: &LimitReport) -> bool {
     limit.asked > 0 || limit.not_computable.is_empty()
 }

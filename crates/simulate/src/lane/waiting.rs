@@ -51,28 +51,23 @@ impl WaitQueue<'_> {
 impl<'p> Lane<'p> {
     /// Whether there are others that a request has to wait behind: it waits then, or is refused.
     pub(super) fn is_behind(&mut self, asked: &Asked<'p>, now: Micros) -> bool {
-        let mut found = None;
-        for (index, charge) in asked.charged.charges.iter().enumerate() {
-            if !charge.rule.may_wait() {
-                continue;
-            }
+        let mut charges = asked.charged.charges.iter().enumerate();
+        let found = charges.find_map(|(index, charge)| {
             let key = asked.charged.key(index);
-            if let Some(queue) = self.queues.get(&key) {
-                let (verdict, at) = queue.last;
-                let left = verdict.retry_after.saturating_sub(now - at);
-                let ahead = micros(charge.pace(queue.units));
-                let longest = micros(charge.max_wait());
-                let is_full = queue.entries.len() >= most(&verdict);
-                let is_vain = !verdict.settling && left + ahead > longest;
-                // Of a queue that is full the gateway does not look at the pace.
-                let refused = match is_full {
-                    true => Some(0),
-                    false => is_vain.then_some(ahead),
-                };
-                found = Some((key, index, longest, refused));
-                break;
-            }
-        }
+            let queue = self.queues.get(&key).filter(|_| charge.rule.may_wait())?;
+            let (verdict, at) = queue.last;
+            let left = verdict.retry_after.saturating_sub(now - at);
+            let ahead = micros(charge.pace(queue.units));
+            let longest = micros(charge.max_wait());
+            let is_full = queue.entries.len() >= most(&verdict);
+            let is_vain = !verdict.settling && left + ahead > longest;
+            // Of a queue that is full the gateway does not look at the pace.
+            let refused = match is_full {
+                true => Some(0),
+                false => is_vain.then_some(ahead),
+            };
+            Some((key, index, longest, refused))
+        });
         let Some((key, index, longest, refused)) = found else {
             return false;
         };
