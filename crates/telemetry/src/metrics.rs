@@ -1,12 +1,10 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
 mod admin;
-mod body_costs;
 mod build_info;
 mod certificates;
 mod clients;
 mod connections;
-mod cut_answers;
 mod deny_file;
 mod durations;
 mod exemplars;
@@ -16,18 +14,17 @@ mod limits;
 mod overload;
 mod overrides;
 mod redis;
+mod registrar;
 mod reloads;
 mod requests;
 mod route;
 mod store;
 mod synced;
 mod tls;
-mod traces;
 mod unknown_plans;
 mod upstream;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
@@ -39,35 +36,35 @@ use tidegate_tower::WaitQueues;
 
 use crate::access_log::AccessLog;
 use crate::log;
+use crate::traces::TraceMetrics;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
 pub use admin::AdminMetrics;
-use body_costs::BodyCostMetrics;
 pub(crate) use clients::epoch_ms;
 pub use clients::{
     ClientMetrics, ClientName, LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer,
 };
 pub use connections::ConnectionMetrics;
-use cut_answers::CutAnswers;
 pub use deny_file::DenyFileMetrics;
 use durations::Durations;
 use exemplars::Exemplars;
 pub use format::Format;
 use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
-pub use limits::{LimitMetrics, VerdictCount};
+use limits::LimitMetrics;
 use overload::OverloadMetrics;
 pub use overrides::OverrideMetrics;
 use redis::RedisMetrics;
+use registrar::{ByLabel, Registrar, Words, set, show};
 use reloads::ReloadMetrics;
-pub use requests::{RequestMetrics, RequestTotals};
+use requests::RequestMetrics;
+pub use requests::RequestTotals;
 pub use route::{OpenTunnel, RouteMetrics};
-pub use store::StoreMetrics;
+use store::StoreMetrics;
 use synced::SyncedMetrics;
 pub use tls::TlsMetrics;
-use traces::TraceFamilies;
 use unknown_plans::UnknownPlans;
 use upstream::UpstreamFamilies;
 
@@ -79,201 +76,161 @@ struct DecisionLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RouteLabels {
+struct CutLabels {
     route: Arc<str>,
+    by: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
+struct BodyCostLabels {
+    route: Arc<str>,
+    result: &'static str,
 }
 
 /// All metrics of a gateway.
 #[derive(Debug)]
 pub struct GatewayMetrics {
     registry: Registry,
+    /// The requests of all routes.
+    pub(crate) requests: RequestMetrics,
+    cut_answers: Family<CutLabels, Counter>,
     admin: AdminMetrics,
-    access_log_unwritten: Counter,
-    requests: RequestMetrics,
-    cut_answers: CutAnswers,
     decisions: Family<DecisionLabels, Counter>,
-    limits: LimitMetrics,
-    clients: Arc<ClientMetrics>,
-    exemplars: Exemplars,
-    upstream_durations: Family<RouteLabels, Durations>,
-    tunnels: Family<RouteLabels, Gauge>,
-    exempt: Family<RouteLabels, Counter>,
-    store: StoreMetrics,
+    /// What limits said, and how much of them is used.
+    pub(crate) limits: LimitMetrics,
+    upstream_durations: ByLabel<Arc<str>, Durations>,
+    tunnels: ByLabel<Arc<str>, Gauge>,
+    exempt: ByLabel<Arc<str>, Counter>,
+    /// Calls of the store.
+    pub(crate) store: StoreMetrics,
     connections: ConnectionMetrics,
     overload: OverloadMetrics,
-    unknown_keys: Counter,
-    unknown_plans: Arc<UnknownPlans>,
-    body_costs: BodyCostMetrics,
     tls: TlsMetrics,
     upstreams: UpstreamFamilies,
     reloads: ReloadMetrics,
-    key_files: Family<OutcomeLabels, Counter>,
+    unknown_keys: Counter,
+    unknown_plans: Arc<UnknownPlans>,
+    body_costs: Family<BodyCostLabels, Counter>,
+    key_files: Words,
     deny_file: DenyFileMetrics,
     overrides: OverrideMetrics,
     jwks: JwksFamilies,
-    traces: TraceFamilies,
+    traces: Words,
+    refused_spans: Counter,
     access_log_dropped: Counter,
+    access_log_unwritten: Counter,
     log_dropped: Counter,
-    redis: Arc<RedisMetrics>,
-    synced: SyncedMetrics,
     waiting: Gauge,
     abandoned: Gauge,
+    synced: SyncedMetrics,
+    redis: Arc<RedisMetrics>,
+    clients: Arc<ClientMetrics>,
+    exemplars: Exemplars,
     wait_queues: WaitQueues,
 }
 
 impl GatewayMetrics {
     /// Metrics of a gateway whose requests wait in these lines.
     pub fn new(wait_queues: WaitQueues) -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("tidegate"),
-            admin: AdminMetrics::default(),
-            access_log_unwritten: Counter::default(),
-            requests: RequestMetrics::default(),
-            cut_answers: CutAnswers::default(),
-            decisions: Family::default(),
-            limits: LimitMetrics::default(),
+        let mut registrar = Registrar(Registry::with_prefix("tidegate"));
+        build_info::register(&mut registrar);
+        // The fields are made in this order, in which `/metrics` shows them.
+        Self {
+            requests: RequestMetrics::new(&mut registrar),
+            cut_answers: registrar.add(
+                "cut_answers",
+                "Answers of upstreams that ended before their end, by the side that ended them",
+            ),
+            admin: AdminMetrics::new(&mut registrar),
+            decisions: registrar.add(
+                "decisions",
+                "Verdicts by limit, and whether the store or on_failure gave them",
+            ),
+            limits: LimitMetrics::new(&mut registrar),
+            upstream_durations: ByLabel::new(
+                "route",
+                registrar.add_with_unit(
+                    "upstream_duration",
+                    Unit::Seconds,
+                    "Time from forwarding a request to the head of its answer",
+                ),
+            ),
+            tunnels: registrar.add_family(
+                "tunnels",
+                "route",
+                "Requests that switched protocols and are still open",
+            ),
+            exempt: registrar.add_family(
+                "exempt_requests",
+                "route",
+                "Requests that an entry of exempt kept from being charged to a limit",
+            ),
+            store: StoreMetrics::new(&mut registrar),
+            connections: ConnectionMetrics::new(&mut registrar),
+            overload: OverloadMetrics::new(&mut registrar),
+            tls: TlsMetrics::new(&mut registrar),
+            upstreams: UpstreamFamilies::new(&mut registrar),
+            reloads: ReloadMetrics::new(&mut registrar),
+            unknown_keys: registrar.add(
+                "unknown_api_keys",
+                "Requests with an API key that is not listed",
+            ),
+            unknown_plans: Arc::new(UnknownPlans::new(&mut registrar)),
+            body_costs: registrar.add(
+                "body_costs",
+                "Answers whose bodies are to say what their requests cost, by whether they did",
+            ),
+            key_files: registrar
+                .add_family(
+                    "key_file_reads",
+                    "outcome",
+                    "Changed files with API keys, by whether they were taken or refused",
+                )
+                .with(["taken", "refused"]),
+            deny_file: DenyFileMetrics::new(&mut registrar),
+            overrides: OverrideMetrics::new(&mut registrar),
+            jwks: JwksFamilies::new(&mut registrar),
+            traces: registrar.add_family(
+                "traces",
+                "outcome",
+                "Sampled traces, by whether they were recorded and the collector took them",
+            ),
+            refused_spans: registrar.add(
+                "refused_spans",
+                "Spans that the collector refused of batches that it took",
+            ),
+            access_log_dropped: registrar.add(
+                "access_log_dropped_lines",
+                "Access log lines dropped because they could not be written in time",
+            ),
+            access_log_unwritten: registrar.add(
+                "access_log_unwritten_refusals",
+                "Refused requests without a line, because there were more than max_refusals_per_second",
+            ),
+            log_dropped: registrar.add(
+                "log_dropped_lines",
+                "Log lines dropped because standard error was not read in time",
+            ),
+            waiting: registrar.add(
+                "waiting_requests",
+                "Requests that wait for a limit, or for their turn in a queue",
+            ),
+            abandoned: registrar.add(
+                "abandoned_exchanges",
+                "Exchanges with upstreams that go on though their clients have left",
+            ),
+            synced: SyncedMetrics::new(&mut registrar),
+            redis: registrar.add_collector(),
             clients: Arc::default(),
             exemplars: Exemplars::default(),
-            upstream_durations: Family::default(),
-            tunnels: Family::default(),
-            exempt: Family::default(),
-            store: StoreMetrics::default(),
-            connections: ConnectionMetrics::default(),
-            overload: OverloadMetrics::default(),
-            unknown_keys: Counter::default(),
-            unknown_plans: Arc::default(),
-            body_costs: BodyCostMetrics::default(),
-            tls: TlsMetrics::default(),
-            upstreams: UpstreamFamilies::default(),
-            reloads: ReloadMetrics::default(),
-            key_files: Family::default(),
-            deny_file: DenyFileMetrics::default(),
-            overrides: OverrideMetrics::default(),
-            jwks: JwksFamilies::default(),
-            traces: TraceFamilies::default(),
-            access_log_dropped: Counter::default(),
-            log_dropped: Counter::default(),
-            redis: Arc::default(),
-            synced: SyncedMetrics::default(),
-            waiting: Gauge::default(),
-            abandoned: Gauge::default(),
             wait_queues,
-        };
-        metrics.register();
-        // There from the start, so that the first is seen as a rise.
-        for outcome in ["taken", "refused"] {
-            let labels = OutcomeLabels { outcome };
-            let _ = metrics.key_files.get_or_create_owned(&labels);
+            registry: registrar.0,
         }
-        metrics
-    }
-
-    fn register(&mut self) {
-        let Self { registry, .. } = self;
-        build_info::register(registry);
-        self.requests.register(registry);
-        self.cut_answers.register(registry);
-        self.admin.register(registry);
-        registry.register(
-            "decisions",
-            "Verdicts by limit, and whether the store or on_failure gave them",
-            self.decisions.clone(),
-        );
-        self.limits.register(registry);
-        registry.register_with_unit(
-            "upstream_duration",
-            "Time from forwarding a request to the head of its answer",
-            Unit::Seconds,
-            self.upstream_durations.clone(),
-        );
-        registry.register(
-            "tunnels",
-            "Requests that switched protocols and are still open",
-            self.tunnels.clone(),
-        );
-        registry.register(
-            "exempt_requests",
-            "Requests that an entry of exempt kept from being charged to a limit",
-            self.exempt.clone(),
-        );
-        self.store.register(registry);
-        self.connections.register(registry);
-        self.overload.register(registry);
-        self.tls.register(registry);
-        self.upstreams.register(registry);
-        self.reloads.register(registry);
-        registry.register(
-            "unknown_api_keys",
-            "Requests with an API key that is not listed",
-            self.unknown_keys.clone(),
-        );
-        registry.register(
-            "unknown_plans",
-            "Requests whose token names a plan that is not defined",
-            self.unknown_plans.requests.clone(),
-        );
-        self.body_costs.register(registry);
-        registry.register(
-            "key_file_reads",
-            "Changed files with API keys, by whether they were taken or refused",
-            self.key_files.clone(),
-        );
-        self.deny_file.register(registry);
-        self.overrides.register(registry);
-        self.jwks.register(registry);
-        self.traces.register(registry);
-        registry.register(
-            "access_log_dropped_lines",
-            "Access log lines dropped because they could not be written in time",
-            self.access_log_dropped.clone(),
-        );
-        registry.register(
-            "access_log_unwritten_refusals",
-            "Refused requests without a line, because there were more than max_refusals_per_second",
-            self.access_log_unwritten.clone(),
-        );
-        registry.register(
-            "log_dropped_lines",
-            "Log lines dropped because standard error was not read in time",
-            self.log_dropped.clone(),
-        );
-        registry.register(
-            "waiting_requests",
-            "Requests that wait for a limit, or for their turn in a queue",
-            self.waiting.clone(),
-        );
-        registry.register(
-            "abandoned_exchanges",
-            "Exchanges with upstreams that go on though their clients have left",
-            self.abandoned.clone(),
-        );
-        registry.register_collector(Box::new(self.redis.clone()));
-        self.synced.register(registry);
-    }
-
-    /// The requests of all routes.
-    pub const fn requests(&self) -> &RequestMetrics {
-        &self.requests
-    }
-
-    /// What limits said, and how much of them is used.
-    pub const fn limits(&self) -> &LimitMetrics {
-        &self.limits
     }
 
     /// What is counted of clients.
     pub fn clients(&self) -> &ClientMetrics {
         &self.clients
-    }
-
-    /// What is counted of the store.
-    pub const fn store(&self) -> &StoreMetrics {
-        &self.store
     }
 
     /// Requests that wait for a limit.
@@ -299,11 +256,11 @@ impl GatewayMetrics {
     /// The handles of the server.
     pub fn server(&self) -> ServerMetrics {
         ServerMetrics {
-            refused: self.overload.refused(),
-            failed_handshakes: self.tls.failed_handshakes(),
-            idle_closed: self.overload.idle_closed(),
-            resting: self.connections.resting(),
-            slow_answers: self.connections.slow_answers(),
+            refused: self.overload.refused.clone(),
+            failed_handshakes: self.tls.failed_handshakes.clone(),
+            idle_closed: self.overload.idle_closed.clone(),
+            resting: self.connections.resting.clone(),
+            slow_answers: self.connections.slow_answers.clone(),
             untrusted_proxies: self.connections.untrusted_proxies().clone(),
         }
     }
@@ -331,9 +288,7 @@ impl GatewayMetrics {
 
     /// A file with keys has changed, and was taken or refused.
     pub fn key_file_read(&self, outcome: &'static str) {
-        self.key_files
-            .get_or_create(&OutcomeLabels { outcome })
-            .inc();
+        self.key_files.inc(outcome);
     }
 
     /// What is counted of the file with denied networks.
@@ -352,8 +307,14 @@ impl GatewayMetrics {
     }
 
     /// The handles of traces.
-    pub fn traces(&self) -> crate::traces::TraceMetrics {
-        self.traces.handles()
+    pub fn traces(&self) -> TraceMetrics {
+        TraceMetrics {
+            sent: self.traces.get("sent"),
+            failed: self.traces.get("failed"),
+            refused_spans: self.refused_spans.clone(),
+            dropped: self.traces.get("dropped"),
+            beyond: self.traces.get("over_bound"),
+        }
     }
 
     /// Returns the text that Prometheus reads, in this format. Listeners show these certificates.
@@ -366,16 +327,12 @@ impl GatewayMetrics {
         format: Format,
     ) -> String {
         self.store.show(store);
-        let waiting = self.wait_queues.waiting().try_into();
-        self.waiting.set(waiting.unwrap_or(i64::MAX));
-        let abandoned = self.wait_queues.abandoned().try_into();
-        self.abandoned.set(abandoned.unwrap_or(i64::MAX));
-        // Counted elsewhere, and only shown here.
-        let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        set(&self.waiting, self.wait_queues.waiting());
+        set(&self.abandoned, self.wait_queues.abandoned());
         show(&self.access_log_dropped, access_log.lost());
         show(&self.access_log_unwritten, access_log.unwritten());
         show(&self.log_dropped, log::dropped_lines());
-        self.tls.show(shown);
+        self.tls.ends.show(shown);
         self.overload.show(overload);
         self.synced.show(&store.synced_usage());
         let mut text = String::new();

@@ -12,10 +12,11 @@ use tidegate_telemetry::metrics::{Format, GatewayMetrics};
 use tidegate_tower::WaitQueues;
 
 /// Calls whose first argument is the name of a metric, without prefix, unit and `_total`.
-const NAMING: [&str; 4] = [
-    ".register(",
+const NAMING: [&str; 5] = [
     ".register_with_unit(",
     ".add(",
+    ".add_with_unit(",
+    ".add_family(",
     ".encode_descriptor(",
 ];
 

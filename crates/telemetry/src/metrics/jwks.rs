@@ -4,40 +4,35 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
-use super::OutcomeLabels;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct JwksLabels {
-    url: Arc<str>,
-}
+use super::registrar::{ByLabel, Registrar, Words};
 
 /// What all key sets have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct JwksFamilies {
-    fetches: Family<OutcomeLabels, Counter>,
-    keys: Family<JwksLabels, Gauge>,
+    fetches: Words,
+    keys: ByLabel<Arc<str>, Gauge>,
     // Those with a gauge.
     urls: Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl JwksFamilies {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "jwks_fetches",
-            "Fetches of key sets, by whether the set was taken or that failed",
-            self.fetches.clone(),
-        );
-        registry.register(
-            "jwks_keys",
-            "Keys for tokens, by the URL of their set without its query",
-            self.keys.clone(),
-        );
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        Self {
+            fetches: registrar.add_family(
+                "jwks_fetches",
+                "outcome",
+                "Fetches of key sets, by whether the set was taken or that failed",
+            ),
+            keys: registrar.add_family(
+                "jwks_keys",
+                "url",
+                "Keys for tokens, by the URL of their set without its query",
+            ),
+            urls: Mutex::default(),
+        }
     }
 
     /// Removes the gauges of key sets that are not in force: no task updates them any more.
@@ -45,7 +40,7 @@ impl JwksFamilies {
         self.urls.lock().retain(|url| {
             let stays = is_in_force(url);
             if !stays {
-                self.keys.remove(&JwksLabels { url: url.clone() });
+                self.keys.remove(url.clone());
             }
             stays
         });
@@ -54,12 +49,10 @@ impl JwksFamilies {
     /// The handles of the key set at `url`.
     pub(super) fn of(&self, url: &Arc<str>) -> JwksMetrics {
         self.urls.lock().insert(url.clone());
-        let fetches = |outcome| self.fetches.get_or_create_owned(&OutcomeLabels { outcome });
-        let url = url.clone();
         JwksMetrics {
-            taken: fetches("taken"),
-            failed: fetches("failed"),
-            keys: self.keys.get_or_create_owned(&JwksLabels { url }),
+            taken: self.fetches.get("taken"),
+            failed: self.fetches.get("failed"),
+            keys: self.keys.get(url.clone()),
         }
     }
 }

@@ -5,51 +5,48 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LimitLabels {
-    limit: Arc<str>,
-}
+use super::registrar::{ByLabel, Registrar, set};
 
 /// How often a limit said one thing.
 #[derive(Clone, Copy, Debug)]
-pub struct VerdictCount {
+pub(crate) struct VerdictCount {
     /// `allowed`, `refused`, `would_refuse` or `undecided`.
-    pub verdict: &'static str,
+    pub(crate) verdict: &'static str,
     /// `store`, `gateway`, `remembered` or `on_failure`.
-    pub decided_by: &'static str,
+    pub(crate) decided_by: &'static str,
     /// How often.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 /// The counters of all limits, and what is sampled of them.
-#[derive(Debug, Default)]
-pub struct LimitMetrics {
+#[derive(Debug)]
+pub(crate) struct LimitMetrics {
     // Those of `tidegate_decisions`: this family alone cannot be read.
     counters: Mutex<BTreeMap<Arc<str>, Verdicts>>,
-    near: Family<LimitLabels, Gauge>,
-    used: Family<LimitLabels, Gauge<f64, AtomicU64>>,
+    near: ByLabel<Arc<str>, Gauge>,
+    used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
 }
 
 type Verdicts = BTreeMap<(&'static str, &'static str), Counter>;
 
 impl LimitMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "limit_near_keys",
-            "Keys with a fifth or less left that were seen in the last minute, as far as the gateway remembers them",
-            self.near.clone(),
-        );
-        registry.register(
-            "limit_used_ratio",
-            "How much of a limit is used that all clients share, from 0 to 1",
-            self.used.clone(),
-        );
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        Self {
+            counters: Mutex::default(),
+            near: registrar.add_family(
+                "limit_near_keys",
+                "limit",
+                "Keys with a fifth or less left that were seen in the last minute, as far as the gateway remembers them",
+            ),
+            used: registrar.add_family(
+                "limit_used_ratio",
+                "limit",
+                "How much of a limit is used that all clients share, from 0 to 1",
+            ),
+        }
     }
 
     /// A limit's counter.
@@ -61,16 +58,14 @@ impl LimitMetrics {
         counter: &Counter,
     ) {
         // There from the start, as the counters are.
-        let _ = self.near.get_or_create_owned(&LimitLabels {
-            limit: limit.clone(),
-        });
+        self.near.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
         verdicts.insert((verdict, decided_by), counter.clone());
     }
 
     /// What a limit said so far.
-    pub fn verdicts(&self, limit: &str) -> Vec<VerdictCount> {
+    pub(crate) fn verdicts(&self, limit: &str) -> Vec<VerdictCount> {
         let counters = self.counters.lock();
         let verdicts = counters.get(limit).into_iter().flatten();
         let counts = verdicts.map(|((verdict, decided_by), counter)| VerdictCount {
@@ -83,26 +78,21 @@ impl LimitMetrics {
 
     /// All limits that routes use. So many keys are near each, and so much of it is used, if all clients share it. Of other limits
     /// nothing is shown.
-    pub fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
+    pub(crate) fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
         let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();
         for (limit, near, used) in limits {
             let limit = gone.take(limit).unwrap_or_else(|| limit.into());
-            let labels = LimitLabels { limit };
-            let near = near.try_into().unwrap_or(i64::MAX);
-            self.near.get_or_create(&labels).set(near);
+            set(&self.near.get(limit.clone()), near);
             match used {
                 Some(used) => {
-                    self.used.get_or_create(&labels).set(used);
+                    self.used.get(limit).set(used);
                 }
-                None => {
-                    self.used.remove(&labels);
-                }
+                None => self.used.remove(limit),
             }
         }
         for limit in gone {
-            let labels = LimitLabels { limit };
-            self.near.remove(&labels);
-            self.used.remove(&labels);
+            self.near.remove(limit.clone());
+            self.used.remove(limit);
         }
     }
 }

@@ -1,93 +1,66 @@
 //! What is counted of reloads of the configuration.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Unit;
 
-use super::OutcomeLabels;
-
-/// A limit's name; there are as many as configurations have had.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LimitLabels {
-    limit: String,
-}
+use super::clients::epoch_ms;
+use super::registrar::{ByLabel, Registrar, Words, set};
 
 /// Reloads, and when the plan in force was taken.
 #[derive(Debug)]
 pub struct ReloadMetrics {
-    reloads: Family<OutcomeLabels, Counter>,
+    reloads: Words,
     last_taken: Gauge,
-    started_anew: Family<LimitLabels, Counter>,
-}
-
-impl Default for ReloadMetrics {
-    fn default() -> Self {
-        let metrics = Self {
-            reloads: Family::default(),
-            last_taken: Gauge::default(),
-            started_anew: Family::default(),
-        };
-        // There from the start, so that the first refusal is seen as a rise.
-        for outcome in ["taken", "refused"] {
-            let labels = OutcomeLabels { outcome };
-            let _ = metrics.reloads.get_or_create_owned(&labels);
-        }
-        metrics.taken_now();
-        metrics
-    }
+    /// By the name of a limit. There are as many as configurations have had.
+    started_anew: ByLabel<String, Counter>,
 }
 
 impl ReloadMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        let reloads = registrar.add_family(
             "config_reloads",
+            "outcome",
             "Reloads of the configuration, by whether it was taken or refused",
-            self.reloads.clone(),
         );
-        registry.register_with_unit(
-            "config_last_success_timestamp",
-            "When the configuration in force was taken, since the epoch",
-            Unit::Seconds,
-            self.last_taken.clone(),
-        );
-        registry.register(
-            "limits_started_anew",
-            "Reloads after which a limit had empty state, because a part of its keys changed",
-            self.started_anew.clone(),
-        );
+        let metrics = Self {
+            reloads: reloads.with(["taken", "refused"]),
+            last_taken: registrar.add_with_unit(
+                "config_last_success_timestamp",
+                Unit::Seconds,
+                "When the configuration in force was taken, since the epoch",
+            ),
+            started_anew: registrar.add_family(
+                "limits_started_anew",
+                "limit",
+                "Reloads after which a limit had empty state, because a part of its keys changed",
+            ),
+        };
+        metrics.taken_now();
+        metrics
     }
 
     /// A reload changed what the keys of this limit are made of.
     pub fn limit_started_anew(&self, limit: &str) {
-        let limit = limit.to_owned();
-        self.started_anew
-            .get_or_create(&LimitLabels { limit })
-            .inc();
+        self.started_anew.get(limit.to_owned()).inc();
     }
 
     /// Reloads that were refused.
     pub fn refused(&self) -> u64 {
-        let outcome = "refused";
-        let refused = self.reloads.get(&OutcomeLabels { outcome });
-        refused.map_or(0, |refused| refused.get())
+        self.reloads.get("refused").get()
     }
 
     /// A reload has ended.
     pub fn ended(&self, is_taken: bool) {
-        let outcome = if is_taken { "taken" } else { "refused" };
-        self.reloads.get_or_create(&OutcomeLabels { outcome }).inc();
         if is_taken {
+            self.reloads.inc("taken");
             self.taken_now();
+        } else {
+            self.reloads.inc("refused");
         }
     }
 
     fn taken_now(&self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let seconds = since.map_or(0, |since| since.as_secs());
-        self.last_taken.set(seconds.try_into().unwrap_or(i64::MAX));
+        set(&self.last_taken, epoch_ms() / 1_000);
     }
 }

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Unit;
 
-use super::RouteLabels;
 use super::durations::Durations;
+use super::registrar::{ByLabel, Registrar};
 use crate::outcome::{RequestOutcome, StatusClass};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,12 +25,12 @@ struct RequestLabels {
 }
 
 /// The counters of the requests of all routes.
-#[derive(Debug, Default)]
-pub struct RequestMetrics {
+#[derive(Debug)]
+pub(crate) struct RequestMetrics {
     counts: Family<RequestLabels, Counter>,
-    durations: Family<RouteLabels, Durations>,
-    request_bytes: Family<RouteLabels, Counter>,
-    response_bytes: Family<RouteLabels, Counter>,
+    durations: ByLabel<Arc<str>, Durations>,
+    request_bytes: ByLabel<Arc<str>, Counter>,
+    response_bytes: ByLabel<Arc<str>, Counter>,
     // By name, of all configurations so far, as the families have them.
     routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
 }
@@ -59,30 +59,33 @@ pub struct RequestTotals {
 }
 
 impl RequestMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        let counts = registrar.add(
             "requests",
             "Requests by route, what became of them, and the class of the answer's status",
-            self.counts.clone(),
         );
-        registry.register_with_unit(
+        let durations = registrar.add_with_unit(
             "request_duration",
-            "Time from the head of a request to the end of its answer",
             Unit::Seconds,
-            self.durations.clone(),
+            "Time from the head of a request to the end of its answer",
         );
-        registry.register_with_unit(
+        let request_bytes = registrar.add_with_unit(
             "request",
+            Unit::Bytes,
             "Bytes of request bodies by route, as far as the upstream got them",
-            Unit::Bytes,
-            self.request_bytes.clone(),
         );
-        registry.register_with_unit(
+        let response_bytes = registrar.add_with_unit(
             "response",
-            "Bytes of the bodies of answers by route",
             Unit::Bytes,
-            self.response_bytes.clone(),
+            "Bytes of the bodies of answers by route",
         );
+        Self {
+            counts,
+            durations: ByLabel::new("route", durations),
+            request_bytes: ByLabel::new("route", request_bytes),
+            response_bytes: ByLabel::new("route", response_bytes),
+            routes: Mutex::default(),
+        }
     }
 
     /// The counters of this route: the same ones each time.
@@ -97,7 +100,7 @@ impl RequestMetrics {
     }
 
     /// The requests of all routes since the start; none of these numbers ever shrinks.
-    pub fn totals(&self) -> RequestTotals {
+    pub(crate) fn totals(&self) -> RequestTotals {
         let routes = self.routes.lock();
         let totals = routes.values().map(|route| route.totals());
         totals.fold(RequestTotals::default(), |sum, route| RequestTotals {
@@ -109,16 +112,13 @@ impl RequestMetrics {
 
 impl RouteRequests {
     fn new(all: &RequestMetrics, route: &Arc<str>) -> Self {
-        let labels = RouteLabels {
-            route: route.clone(),
-        };
         let requests = Self {
             route: route.clone(),
             family: all.counts.clone(),
             counters: Default::default(),
-            durations: all.durations.get_or_create_owned(&labels),
-            request_bytes: all.request_bytes.get_or_create_owned(&labels),
-            response_bytes: all.response_bytes.get_or_create_owned(&labels),
+            durations: all.durations.get(route.clone()),
+            request_bytes: all.request_bytes.get(route.clone()),
+            response_bytes: all.response_bytes.get(route.clone()),
         };
         for outcome in RequestOutcome::ALL {
             for class in outcome.usual() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_status::{Measure, NearLimits};
 use tidegate_store::{Decision, Mode, Outcome, Via};
@@ -13,8 +14,8 @@ use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 use super::clients::NumberedLimit;
 use super::requests::{RequestTotals, RouteRequests};
 use super::{
-    BodyCostMetrics, ClientMetrics, CutAnswers, DecisionLabels, Durations, Exemplars,
-    GatewayMetrics, RefusedAnswer, RouteLabels, StoreMetrics, UnknownPlans,
+    BodyCostLabels, ClientMetrics, CutLabels, DecisionLabels, Durations, Exemplars, GatewayMetrics,
+    RefusedAnswer, StoreMetrics, UnknownPlans,
 };
 use crate::outcome::{Cut, RequestOutcome, StatusClass};
 
@@ -26,14 +27,14 @@ pub struct RouteMetrics {
     exemplars: Exemplars,
     upstream: Durations,
     tunnels: Gauge,
-    cut_answers: CutAnswers,
+    cut_answers: Family<CutLabels, Counter>,
     exempt: Counter,
     limits: Vec<LimitCounters>,
     clients: Arc<ClientMetrics>,
     store: StoreMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
-    body_costs: BodyCostMetrics,
+    body_costs: Family<BodyCostLabels, Counter>,
 }
 
 /// What is counted of one limit.
@@ -83,17 +84,14 @@ impl RouteMetrics {
                 undecided: counter(&limit, "undecided", "on_failure"),
             }
         });
-        let route = || RouteLabels {
-            route: name.clone(),
-        };
         Self {
             requests: gateway.requests.of(name),
             name: name.clone(),
             exemplars: gateway.exemplars.clone(),
-            upstream: gateway.upstream_durations.get_or_create_owned(&route()),
-            tunnels: gateway.tunnels.get_or_create_owned(&route()),
+            upstream: gateway.upstream_durations.get(name.clone()),
+            tunnels: gateway.tunnels.get(name.clone()),
             cut_answers: gateway.cut_answers.clone(),
-            exempt: gateway.exempt.get_or_create_owned(&route()),
+            exempt: gateway.exempt.get(name.clone()),
             limits: limits.collect(),
             clients: gateway.clients.clone(),
             store: gateway.store.clone(),
@@ -136,7 +134,10 @@ impl RouteMetrics {
 
     /// Counts an answer of an upstream that ended before its end.
     pub fn cut(&self, cut: Cut) {
-        self.cut_answers.add(&self.name, cut);
+        let (route, by) = (self.name.clone(), cut.label());
+        self.cut_answers
+            .get_or_create(&CutLabels { route, by })
+            .inc();
     }
 
     /// A tunnel that is open until what this returns is dropped.
@@ -156,9 +157,7 @@ impl RouteMetrics {
         if decided.exempt_by().is_some() {
             self.exempt.inc();
         }
-        if decided.body_cost != BodyCost::NotAsked {
-            self.body_costs.told(&self.name, decided.body_cost);
-        }
+        self.body_cost(decided.body_cost);
         if let Some(decision) = &decided.decision {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
@@ -176,7 +175,9 @@ impl RouteMetrics {
                 }
             };
             self.clients.count(&decided.client, added, &near);
-            self.store_call(decision);
+            if let Some(call) = &decision.call {
+                self.store.called(call);
+            }
         }
     }
 
@@ -189,13 +190,29 @@ impl RouteMetrics {
 
     /// The body of an answer has settled what its request costs.
     pub fn settled_by_body(&self, settled: &BodySettled) {
-        self.body_costs.told(&self.name, settled.told);
+        self.body_cost(settled.told);
         if settled.cost > 0
             && let Some(client) = &settled.client
         {
             let added = Some((Measure::Admitted, settled.cost));
             self.clients.count(client, added, &NearLimits::default());
         }
+    }
+
+    /// Counts an answer whose body told a cost, or was to tell it.
+    fn body_cost(&self, told: BodyCost) {
+        let result = match told {
+            BodyCost::NotAsked | BodyCost::Pending => return,
+            BodyCost::Unreadable => "unreadable",
+            BodyCost::Missing => "missing",
+            BodyCost::Left => "left",
+            BodyCost::Read => "read",
+            BodyCost::ReadOn => "read_on",
+        };
+        let route = self.name.clone();
+        self.body_costs
+            .get_or_create(&BodyCostLabels { route, result })
+            .inc();
     }
 
     /// Counts what each limit said, and finds those that the request is near to.
@@ -238,12 +255,6 @@ impl RouteMetrics {
     fn near_many(&self, decided: &Decided, near: &mut NearLimits) {
         let full = std::mem::take(near);
         self.clients.count(&decided.client, None, &full);
-    }
-
-    fn store_call(&self, decision: &Decision) {
-        if let Some(call) = &decision.call {
-            self.store.called(call);
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
+use super::registrar::Registrar;
 use tidegate_net::text::cut;
 
 /// How many names are logged: an issuer of tokens may invent any number.
@@ -13,13 +14,23 @@ const MOST: usize = 64;
 const MAX_NAME: usize = 128;
 
 /// The counter, and the names that were logged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UnknownPlans {
-    pub(super) requests: Counter,
+    requests: Counter,
     told: Mutex<HashSet<Box<str>>>,
 }
 
 impl UnknownPlans {
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        Self {
+            requests: registrar.add(
+                "unknown_plans",
+                "Requests whose token names a plan that is not defined",
+            ),
+            told: Mutex::default(),
+        }
+    }
+
     /// Counts a request whose token names this plan.
     pub(super) fn named(&self, plan: &str) {
         self.requests.inc();

@@ -8,13 +8,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use tidegate_upstream::UpstreamMetrics;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct UpstreamLabels {
-    upstream: Arc<str>,
-}
+use super::registrar::{ByLabel, Registrar};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StateLabels {
@@ -29,13 +25,13 @@ struct OutcomeLabels {
 }
 
 /// What all upstreams have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UpstreamFamilies {
     servers: Family<StateLabels, Gauge>,
-    ejections: Family<UpstreamLabels, Counter>,
+    ejections: ByLabel<Arc<str>, Counter>,
     checks: Family<OutcomeLabels, Counter>,
     retries: Family<OutcomeLabels, Counter>,
-    waiting: Family<UpstreamLabels, Gauge>,
+    waiting: ByLabel<Arc<str>, Gauge>,
     // Those with gauges.
     names: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -44,45 +40,44 @@ pub(super) struct UpstreamFamilies {
 const STATES: [&str; 4] = ["healthy", "failing", "ejected", "unhealthy"];
 
 impl UpstreamFamilies {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "upstream_servers",
-            "Servers by whether they take requests, fail all requests, were ejected, or failed their checks",
-            self.servers.clone(),
-        );
-        registry.register(
-            "upstream_ejections",
-            "Servers left out for a while because they failed",
-            self.ejections.clone(),
-        );
-        registry.register(
-            "upstream_checks",
-            "Health checks, by whether they passed or failed",
-            self.checks.clone(),
-        );
-        registry.register(
-            "upstream_retries",
-            "Requests sent once more, and those that were not because the budget was used up",
-            self.retries.clone(),
-        );
-        registry.register(
-            "upstream_waiting",
-            "Requests that wait for a connection, within max_connections",
-            self.waiting.clone(),
-        );
+    pub(super) fn new(registrar: &mut Registrar) -> Self {
+        Self {
+            servers: registrar.add(
+                "upstream_servers",
+                "Servers by whether they take requests, fail all requests, were ejected, or failed their checks",
+            ),
+            ejections: registrar.add_family(
+                "upstream_ejections",
+                "upstream",
+                "Servers left out for a while because they failed",
+            ),
+            checks: registrar.add(
+                "upstream_checks",
+                "Health checks, by whether they passed or failed",
+            ),
+            retries: registrar.add(
+                "upstream_retries",
+                "Requests sent once more, and those that were not because the budget was used up",
+            ),
+            waiting: registrar.add_family(
+                "upstream_waiting",
+                "upstream",
+                "Requests that wait for a connection, within max_connections",
+            ),
+            names: Mutex::default(),
+        }
     }
 
     /// Removes the gauges of upstreams that are not in force: no task updates them any more. Their counters stay.
     pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
         self.names.lock().retain(|name| {
             let stays = is_in_force(name);
-            for state in STATES.into_iter().filter(|_| !stays) {
-                let upstream = name.clone();
-                self.servers.remove(&StateLabels { upstream, state });
-            }
             if !stays {
-                let upstream = name.clone();
-                self.waiting.remove(&UpstreamLabels { upstream });
+                for state in STATES {
+                    let upstream = name.clone();
+                    self.servers.remove(&StateLabels { upstream, state });
+                }
+                self.waiting.remove(name.clone());
             }
             stays
         });
@@ -101,16 +96,13 @@ impl UpstreamFamilies {
             family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
         };
         let [healthy, failing, ejected, unhealthy] = STATES.map(servers);
-        let own = UpstreamLabels {
-            upstream: upstream.clone(),
-        };
         UpstreamMetrics {
             healthy,
             failing,
             ejected,
             unhealthy,
-            ejections: self.ejections.get_or_create_owned(&own),
-            waiting: self.waiting.get_or_create_owned(&own),
+            ejections: self.ejections.get(upstream.clone()),
+            waiting: self.waiting.get(upstream.clone()),
             checks: ["failed", "passed"].map(|word| outcome(&self.checks, word)),
             retries: outcome(&self.retries, "sent"),
             over_budget: outcome(&self.retries, "over_budget"),

@@ -60,7 +60,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
 }
 
 fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
-    let outcomes = by_outcome(&view.metrics.requests().totals());
+    let outcomes = by_outcome(&view.metrics.requests.totals());
     let series = &sampled.requests;
     let columns = |take: &dyn Fn(usize) -> Vec<u32>| RequestSeries {
         all: take(0),

@@ -35,7 +35,7 @@ fn one(rule: &Rule, sampled: &Sampled, metrics: &GatewayMetrics) -> Limit {
     let name = limit.name();
     let mut total = Verdicts::default();
     let mut decided_by = BTreeMap::new();
-    for count in metrics.limits().verdicts(name) {
+    for count in metrics.limits.verdicts(name) {
         let verdicts = match count.verdict {
             "allowed" => &mut total.admitted,
             "refused" => &mut total.refused,

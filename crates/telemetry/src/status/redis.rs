@@ -48,7 +48,7 @@ impl RedisWatch {
                 Some((State::Failing, text))
             }
             StoreState::Silent => {
-                let error = view.metrics.store().last_error();
+                let error = view.metrics.store.last_error();
                 let why = error.map_or_else(String::new, |error| format!(": {error}"));
                 let text = format!("Redis gives no decisions{why}. {}", on_failure(view));
                 Some((State::Failing, text))

@@ -87,7 +87,7 @@ impl Sampled {
         let near = |name| self.near.get(name).copied().unwrap_or_default();
         let names = view.limits().map(Limit::name);
         metrics
-            .limits()
+            .limits
             .sampled(names.map(|name| (name, near(name), self.used.get(name).copied())));
     }
 }
@@ -107,11 +107,11 @@ fn counts(totals: &RequestTotals) -> [u64; 4] {
 }
 
 fn total(metrics: &GatewayMetrics) -> [u64; 4] {
-    counts(&metrics.requests().totals())
+    counts(&metrics.requests.totals())
 }
 
 fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
-    let verdicts = metrics.limits().verdicts(limit);
+    let verdicts = metrics.limits.verdicts(limit);
     ["allowed", "refused", "would_refuse", "undecided"].map(|verdict| {
         let counts = verdicts.iter().filter(|it| it.verdict == verdict);
         counts.map(|it| it.count).sum()
@@ -119,8 +119,8 @@ fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
 }
 
 fn store(metrics: &GatewayMetrics) -> [u64; 3] {
-    let [calls, took] = metrics.store().calls();
-    [calls, took, metrics.store().failures()]
+    let [calls, took] = metrics.store.calls();
+    [calls, took, metrics.store.failures()]
 }
 
 /// Requests of the last seconds.

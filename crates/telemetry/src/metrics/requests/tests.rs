@@ -24,10 +24,10 @@ fn no_total_shrinks_when_routes_are_made_anew_or_go() {
     drop(second);
     let anew = route("first");
     assert_eq!(all(anew.requests()), (2, 4_000));
-    assert_eq!(all(metrics.requests().totals()), (3, 6_000));
+    assert_eq!(all(metrics.requests.totals()), (3, 6_000));
     // One that began before a reload ends.
     ended(&first, 101);
     ended(&route("second"), 200);
     assert_eq!(all(anew.requests()), (3, 6_000));
-    assert_eq!(all(metrics.requests().totals()), (5, 10_000));
+    assert_eq!(all(metrics.requests.totals()), (5, 10_000));
 }

@@ -1,0 +1,114 @@
+//! Metrics that are registered as they are made, and families of them with one label.
+
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+/// Makes metrics and registers them. They are shown in the order in which they were made.
+#[derive(Debug)]
+pub(super) struct Registrar(pub(super) Registry);
+
+/// A family whose only label has these values.
+type WithLabel<V, M> = Family<[(&'static str, V); 1], M>;
+
+/// Metrics of one name, by the value of their only label. Clones are of the same metrics.
+#[derive(Clone, Debug)]
+pub(super) struct ByLabel<V, M> {
+    label: &'static str,
+    family: WithLabel<V, M>,
+}
+
+/// Counters by a word.
+pub(super) type Words = ByLabel<&'static str, Counter>;
+
+impl Registrar {
+    /// Makes a metric.
+    pub(super) fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    /// Makes a metric whose name ends with a unit.
+    pub(super) fn add_with_unit<M>(&mut self, name: &str, unit: Unit, help: &str) -> M
+    where
+        M: Metric + Clone + Default,
+    {
+        let metric = M::default();
+        self.0.register_with_unit(name, help, unit, metric.clone());
+        metric
+    }
+
+    /// Makes a family with one label.
+    pub(super) fn add_family<V, M>(
+        &mut self,
+        name: &str,
+        label: &'static str,
+        help: &str,
+    ) -> ByLabel<V, M>
+    where
+        WithLabel<V, M>: Metric + Clone + Default,
+    {
+        ByLabel::new(label, self.add(name, help))
+    }
+
+    /// Makes what writes its metrics itself. They are shown behind all others.
+    pub(super) fn add_collector<C: Default>(&mut self) -> Arc<C>
+    where
+        Arc<C>: Collector,
+    {
+        let collector = Arc::<C>::default();
+        self.0.register_collector(Box::new(collector.clone()));
+        collector
+    }
+}
+
+impl<V, M> ByLabel<V, M> {
+    /// Names the label of a family.
+    pub(super) const fn new(label: &'static str, family: WithLabel<V, M>) -> Self {
+        Self { label, family }
+    }
+}
+
+impl<V: Clone + Eq + Hash, M: Clone> ByLabel<V, M> {
+    /// Returns the metric with this value of the label. It is shown from now on.
+    pub(super) fn get(&self, value: V) -> M {
+        self.family.get_or_create_owned(&[(self.label, value)])
+    }
+
+    /// Shows the metric with this value no more.
+    pub(super) fn remove(&self, value: V) {
+        self.family.remove(&[(self.label, value)]);
+    }
+}
+
+impl ByLabel<&'static str, Counter> {
+    /// Shows these from the start, so that the first event is seen as a rise.
+    pub(super) fn with(self, words: impl IntoIterator<Item = &'static str>) -> Self {
+        for word in words {
+            self.get(word);
+        }
+        self
+    }
+
+    /// Counts an event.
+    pub(super) fn inc(&self, word: &'static str) {
+        self.family.get_or_create(&[(self.label, word)]).inc();
+    }
+}
+
+/// Shows a number that is counted elsewhere.
+pub(super) fn show(counter: &Counter, count: u64) {
+    counter.inner().store(count, Ordering::Relaxed);
+}
+
+/// Shows a number, or the largest one that a gauge has.
+pub(super) fn set(gauge: &Gauge, number: impl TryInto<i64>) {
+    gauge.set(number.try_into().unwrap_or(i64::MAX));
+}
