@@ -29,13 +29,13 @@ use head::HeadFields;
 use http::Request;
 use selection::Selection;
 
-pub use format::Fields;
+pub(crate) use format::Fields;
 pub use record::Record;
 pub use settings::{
     AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece, TemplateError,
 };
 pub use sink::{LogFile, Sink};
-pub use value::Value;
+pub(crate) use value::Value;
 
 use crate::request_id::RequestId;
 
@@ -110,12 +110,9 @@ impl AccessLog {
         client_ip: IpAddr,
         has_spans: bool,
     ) -> Record {
-        let kept = self.0.as_ref().map_or(HeadFields::NOTHING, |log| log.kept);
-        let kept = if has_spans {
-            kept.and_for_spans()
-        } else {
-            kept
-        };
+        let mut kept = self.0.as_ref().map(|log| log.kept).unwrap_or_default();
+        kept.host |= has_spans;
+        kept.user_agent |= has_spans;
         Record::new(request, kept, id, route, peer, client_ip)
     }
 

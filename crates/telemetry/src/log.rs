@@ -16,6 +16,7 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use lines::{Lines, Overlong};
+pub(crate) use lines::{count, write_patiently};
 use tidegate_net::text::cut;
 
 /// How long the end of the process waits for lines that are still queued.

@@ -57,9 +57,11 @@ impl RequestIds {
     pub fn next(&self) -> RequestId {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let number = u128::from(self.process) << 64 | u128::from(count);
-        // As `{:032x}` writes it, at a tenth of the cost.
-        let digit = |nth: usize| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16];
-        let id = HeaderValue::from_bytes(&std::array::from_fn::<_, 32, _>(digit));
-        RequestId(id.unwrap_or(HeaderValue::from_static("-")))
+        RequestId(copied(&hex(number)))
     }
+}
+
+/// Returns the digits that `{:032x}` writes, at a tenth of the cost.
+pub(crate) fn hex(number: u128) -> [u8; 32] {
+    std::array::from_fn(|nth| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16])
 }

@@ -3,10 +3,19 @@
 #[cfg(test)]
 mod tests;
 
+use std::io::Write as _;
+
 use super::settings::{AccessField, AccessFormat, AccessPiece};
 use super::style::Style;
 use super::timestamp::Clock;
 use super::value::Value;
+
+/// The Common Log Format, such as
+/// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
+const COMMON: &str =
+    r#"$client_ip - $client [$time_local] "$method $path $protocol" $status $bytes_out"#;
+/// What stands behind it in the Combined Log Format.
+const COMBINED: &str = r#" "$referer" "$user_agent""#;
 
 /// How lines look.
 #[derive(Debug)]
@@ -38,9 +47,9 @@ enum Piece {
 }
 
 /// The values of the fields of a line.
-pub trait Fields {
-    /// The value of a field.
-    fn value(&self, field: AccessField) -> Value<'_>;
+pub(crate) trait Fields {
+    /// The value of a field, if there is one.
+    fn value(&self, field: AccessField) -> Option<Value<'_>>;
 }
 
 impl Format {
@@ -49,15 +58,9 @@ impl Format {
         let (kind, pieces) = match format {
             AccessFormat::Text(fields) => (Kind::Text, named(fields, " ", "=")),
             AccessFormat::Json(fields) => (Kind::Json, named(fields, ",\"", "\":")),
-            AccessFormat::Common => (Kind::Template, common()),
-            AccessFormat::Combined => (Kind::Template, combined()),
-            AccessFormat::Template(pieces) => {
-                let pieces = pieces.iter().map(|piece| match piece {
-                    AccessPiece::Text(text) => Piece::Text(text.as_bytes().into()),
-                    AccessPiece::Field(field) => Piece::Bare(*field, Style::Plain),
-                });
-                (Kind::Template, pieces.collect())
-            }
+            AccessFormat::Common => (Kind::Template, known(COMMON)),
+            AccessFormat::Combined => (Kind::Template, known(&[COMMON, COMBINED].concat())),
+            AccessFormat::Template(pieces) => (Kind::Template, bare(pieces, Style::Plain)),
         };
         let pieces: Box<[Piece]> = pieces.into();
         let tells = [AccessField::Lost, AccessField::Path];
@@ -102,43 +105,23 @@ impl Format {
 
     /// Appends a line that says that so many were lost.
     pub(super) fn lost(&self, out: &mut Vec<u8>, clock: &mut Clock, lines: u64) {
-        let mut number = itoa::Buffer::new();
-        let number = number.format(lines).as_bytes();
-        let mut write = |parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
-        match self.kind {
-            Kind::Text => {
-                let parts: [&[u8]; 5] = [
-                    clock.now(),
-                    b"  WARN access: ",
-                    number,
-                    b" lines lost lost=",
-                    number,
-                ];
-                write(&parts);
-            }
-            Kind::Json => {
-                let start: [&[u8]; 3] =
-                    [b"{\"timestamp\":\"", clock.now(), b"\",\"level\":\"WARN\""];
-                write(&start);
-                write(&[
-                    b",\"message\":\"",
-                    number,
-                    b" lines lost\",\"lost\":",
-                    number,
-                ]);
-                write(&[b",\"target\":\"access\"}"]);
-            }
+        let now = String::from_utf8_lossy(clock.now()).into_owned();
+        // A buffer in memory takes everything.
+        let _ = match self.kind {
+            Kind::Text => writeln!(out, "{now}  WARN access: {lines} lines lost lost={lines}"),
+            Kind::Json => writeln!(
+                out,
+                "{{\"timestamp\":\"{now}\",\"level\":\"WARN\",\"message\":\"{lines} lines lost\",\"lost\":{lines},\"target\":\"access\"}}"
+            ),
             Kind::Template => {
                 let path = format!("/{lines}-lines-lost");
                 self.pieces(out, clock, &LostLines { lines, path });
-                if !self.tells_lost {
-                    out.push(b' ');
-                    out.extend_from_slice(number);
-                    out.extend_from_slice(b" lines lost");
+                match self.tells_lost {
+                    true => writeln!(out),
+                    false => writeln!(out, " {lines} lines lost"),
                 }
             }
-        }
-        out.push(b'\n');
+        };
     }
 
     fn pieces(&self, out: &mut Vec<u8>, clock: &mut Clock, fields: &impl Fields) {
@@ -149,14 +132,16 @@ impl Format {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Named(name, field) => match fields.value(*field) {
-                    Value::Missing => {}
-                    value => {
+                Piece::Named(name, field) => {
+                    if let Some(value) = fields.value(*field) {
                         out.extend_from_slice(name);
                         value.write(out, style, clock);
                     }
+                }
+                Piece::Bare(field, style) => match fields.value(*field) {
+                    Some(value) => value.write(out, *style, clock),
+                    None => out.push(b'-'),
                 },
-                Piece::Bare(field, style) => fields.value(*field).write(out, *style, clock),
             }
         }
     }
@@ -179,38 +164,21 @@ fn named(fields: &[AccessField], before: &str, after: &str) -> Vec<Piece> {
         .collect()
 }
 
-/// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
-fn common() -> Vec<Piece> {
-    let text = |text: &str| Piece::Text(text.as_bytes().into());
-    let bare = |field| Piece::Bare(field, Style::Plain);
-    vec![
-        bare(AccessField::ClientIp),
-        text(" - "),
-        Piece::Bare(AccessField::Client, Style::OneWord),
-        text(" ["),
-        bare(AccessField::TimeLocal),
-        text("] \""),
-        bare(AccessField::Method),
-        text(" "),
-        bare(AccessField::Path),
-        text(" "),
-        bare(AccessField::Protocol),
-        text("\" "),
-        bare(AccessField::Status),
-        text(" "),
-        bare(AccessField::BytesOut),
-    ]
+/// Returns the pieces of a template, with this style for the client.
+fn bare(pieces: &[AccessPiece], client: Style) -> Vec<Piece> {
+    let pieces = pieces.iter().map(|piece| match piece {
+        AccessPiece::Text(text) => Piece::Text(text.as_bytes().into()),
+        AccessPiece::Field(AccessField::Client) => Piece::Bare(AccessField::Client, client),
+        AccessPiece::Field(field) => Piece::Bare(*field, Style::Plain),
+    });
+    pieces.collect()
 }
 
-/// [`common`], with ` "https://referer/" "user agent"`.
-fn combined() -> Vec<Piece> {
-    let mut pieces = common();
-    for field in [AccessField::Referer, AccessField::UserAgent] {
-        pieces.push(Piece::Text(b" \"".as_slice().into()));
-        pieces.push(Piece::Bare(field, Style::Plain));
-        pieces.push(Piece::Text(b"\"".as_slice().into()));
-    }
-    pieces
+/// Returns the pieces of a well-known format, in which the client is one word.
+fn known(template: &str) -> Vec<Piece> {
+    // These templates are without errors.
+    let pieces = AccessPiece::template(template).unwrap_or_default();
+    bare(&pieces, Style::OneWord)
 }
 
 /// What stands for the fields of a request in a line that says how many lines were lost. Programs that read the Common Log
@@ -221,9 +189,9 @@ struct LostLines {
 }
 
 impl Fields for LostLines {
-    fn value(&self, field: AccessField) -> Value<'_> {
+    fn value(&self, field: AccessField) -> Option<Value<'_>> {
         let nobody = std::net::Ipv4Addr::UNSPECIFIED;
-        match field {
+        Some(match field {
             AccessField::Time => Value::Before(std::time::Duration::ZERO),
             AccessField::TimeLocal => Value::Local,
             AccessField::ClientIp => Value::Address(nobody.into()),
@@ -232,7 +200,7 @@ impl Fields for LostLines {
             AccessField::Status => Value::Number(599),
             AccessField::BytesOut => Value::Number(0),
             AccessField::Lost => Value::Number(self.lines),
-            _ => Value::Missing,
-        }
+            _ => return None,
+        })
     }
 }

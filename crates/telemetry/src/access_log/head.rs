@@ -1,7 +1,7 @@
 //! What is kept of a request's head.
 
 use http::header::{HOST, REFERER, USER_AGENT};
-use http::{HeaderName, Request};
+use http::{HeaderName, HeaderValue, Request};
 
 use super::format::Format;
 use super::settings::AccessField;
@@ -13,29 +13,14 @@ const MAX_TEXT: usize = 1_024;
 const MAX_HOST: usize = 255;
 
 /// The parts of a request's head that a record keeps beside its path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeadFields {
-    host: bool,
-    user_agent: bool,
+    pub(super) host: bool,
+    pub(super) user_agent: bool,
     referer: bool,
 }
 
 impl HeadFields {
-    pub(super) const NOTHING: Self = Self {
-        host: false,
-        user_agent: false,
-        referer: false,
-    };
-
-    /// What spans need beside it.
-    pub(super) const fn and_for_spans(self) -> Self {
-        Self {
-            host: true,
-            user_agent: true,
-            referer: self.referer,
-        }
-    }
-
     /// What this format needs.
     pub(super) fn for_format(format: &Format) -> Self {
         Self {
@@ -51,37 +36,40 @@ impl HeadFields {
 #[derive(Debug)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,
-    /// Where the path, the host and the user agent end; the referer is the rest.
-    ends: [u16; 3],
+    /// Where the path, the host, the user agent and the referer end.
+    ends: [u16; 4],
 }
 
 impl Texts {
     pub(super) fn of<B>(request: &Request<B>, kept: HeadFields) -> Self {
-        let header = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes());
-        let start = |bytes: Option<&'_ [u8]>, longest: usize| {
-            let bytes = bytes.unwrap_or_default();
-            bytes.len().min(longest + 1)
+        let header = |is_kept: bool, name: HeaderName| {
+            let value = is_kept.then(|| request.headers().get(name)).flatten();
+            value.map_or(&[][..], HeaderValue::as_bytes)
         };
         let path = request.uri().path().as_bytes();
-        let host = kept.host.then(|| match request.uri().authority() {
-            Some(authority) => Some(authority.as_str().as_bytes()),
-            None => header(HOST),
-        });
-        let host = host.flatten();
-        let user_agent = kept.user_agent.then(|| header(USER_AGENT)).flatten();
+        let host = match request.uri().authority() {
+            Some(authority) if kept.host => authority.as_str().as_bytes(),
+            _ => header(kept.host, HOST),
+        };
+        let user_agent = header(kept.user_agent, USER_AGENT);
         // Without the query, which may hold secrets, as that of the request itself.
-        let referer = kept.referer.then(|| header(REFERER)).flatten();
-        let referer = referer.and_then(|it| it.split(|byte| matches!(byte, b'?' | b'#')).next());
+        let referer = header(kept.referer, REFERER);
+        let mut referer = referer.split(|byte| matches!(byte, b'?' | b'#'));
+        let referer = referer.next().unwrap_or_default();
+        let start = |text: &'_ [u8], longest: usize| text.len().min(longest + 1);
         let parts = [
-            &path[..start(Some(path), MAX_TEXT)],
-            &host.unwrap_or_default()[..start(host, MAX_HOST)],
-            &user_agent.unwrap_or_default()[..start(user_agent, MAX_TEXT)],
-            &referer.unwrap_or_default()[..start(referer, MAX_TEXT)],
+            &path[..start(path, MAX_TEXT)],
+            &host[..start(host, MAX_HOST)],
+            &user_agent[..start(user_agent, MAX_TEXT)],
+            &referer[..start(referer, MAX_TEXT)],
         ];
-        let [path, host, agent, _] = parts.map(|part| part.len() as u16);
+        let mut end = 0;
         Self {
             bytes: parts.concat().into(),
-            ends: [path, path + host, path + host + agent],
+            ends: parts.map(|part| {
+                end += part.len() as u16;
+                end
+            }),
         }
     }
 
@@ -89,30 +77,21 @@ impl Texts {
     pub(super) fn unparsed() -> Self {
         Self {
             bytes: b"-".as_slice().into(),
-            ends: [1; 3],
+            ends: [1; 4],
         }
     }
 
-    fn between(&self, start: u16, end: usize, longest: usize) -> Value<'_> {
-        match self.bytes.get(start.into()..end) {
-            None | Some([]) => Value::Missing,
-            Some(bytes) => Value::Text(bytes, longest),
-        }
-    }
-
-    pub(super) fn path(&self) -> Value<'_> {
-        self.between(0, self.ends[0].into(), MAX_TEXT)
-    }
-
-    pub(super) fn host(&self) -> Value<'_> {
-        self.between(self.ends[0], self.ends[1].into(), MAX_HOST)
-    }
-
-    pub(super) fn user_agent(&self) -> Value<'_> {
-        self.between(self.ends[1], self.ends[2].into(), MAX_TEXT)
-    }
-
-    pub(super) fn referer(&self) -> Value<'_> {
-        self.between(self.ends[2], self.bytes.len(), MAX_TEXT)
+    /// Returns one of these texts, if the head has it and it was kept.
+    pub(super) fn get(&self, field: AccessField) -> Option<Value<'_>> {
+        let [path, host, user_agent, referer] = self.ends.map(usize::from);
+        let (text, longest) = match field {
+            AccessField::Path => (0..path, MAX_TEXT),
+            AccessField::Host => (path..host, MAX_HOST),
+            AccessField::UserAgent => (host..user_agent, MAX_TEXT),
+            AccessField::Referer => (user_agent..referer, MAX_TEXT),
+            _ => return None,
+        };
+        let text = &self.bytes[text];
+        (!text.is_empty()).then_some(Value::Text(text, longest))
     }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode, Version};
-use tidegate_core::micros;
+use tidegate_core::{Verdict, micros};
 use tidegate_identity::Client;
 use tidegate_store::{Limit, Mode, Outcome, Via};
-use tidegate_tower::{Decided, LimitVerdict};
+use tidegate_tower::Decided;
 
 use super::format::Fields;
 use super::head::{HeadFields, Texts};
 use super::selection::RequestSummary;
 use super::settings::AccessField;
-use super::value::{Limits, Value};
+use super::value::{Limits, MAX_CLIENT, Value};
 use crate::outcome::{Cut, Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
@@ -22,8 +22,6 @@ use crate::request_id::RequestId;
 const MAX_TEXT: usize = 1_024;
 /// The longest method and the longest request ID, in bytes.
 const MAX_WORD: usize = 128;
-/// The longest client, in characters.
-const MAX_CLIENT: usize = 128;
 
 /// What the line of a request says. It holds no part of the request's head, and not more than some KiB.
 #[derive(Debug)]
@@ -185,15 +183,11 @@ impl Record {
         self.status.map_or(unanswered, |status| status.as_u16())
     }
 
-    /// What the limit said that the headers describe.
-    fn tightest(&self) -> Option<LimitVerdict<'_>> {
+    /// The verdict of the limit that the headers describe.
+    fn tightest(&self) -> Option<&Verdict> {
         let decided = self.decided.as_ref()?;
         let at = decided.tightest?;
-        decided.verdicts().find(|said| said.index == at)
-    }
-
-    fn limit_name(&self) -> Option<&str> {
-        Some(self.limit()?.name())
+        decided.verdicts().find(|said| said.index == at)?.verdict
     }
 
     fn limit(&self) -> Option<&Limit> {
@@ -201,130 +195,84 @@ impl Record {
         let rule = decided.rules.get(decided.tightest?)?;
         Some(&rule.limit)
     }
-
-    /// Whether the gateway decides on the limit, though it may have asked Redis for a slice; as in `tidegate_decisions_total`.
-    fn is_shared_by_mode(&self) -> bool {
-        self.limit()
-            .is_some_and(|limit| limit.mode() != Mode::Exact)
-    }
 }
 
 impl Fields for Record {
-    fn value(&self, field: AccessField) -> Value<'_> {
+    fn value(&self, field: AccessField) -> Option<Value<'_>> {
         let decided = self.decided.as_ref();
         let decision = decided.and_then(|decided| decided.decision.as_ref());
         let forwarded = self.forwarded.as_ref();
         let is_refused = decision.is_some_and(|it| it.outcome == Outcome::Refused);
-        match field {
+        Some(match field {
             AccessField::Time => Value::Before(self.took),
             AccessField::TimeLocal => Value::Local,
             AccessField::Id => Value::Text(self.id.0.as_bytes(), MAX_WORD),
-            AccessField::TraceId => self.trace_id.map_or(Value::Missing, Value::Hex),
+            AccessField::TraceId => Value::Hex(self.trace_id?),
             AccessField::Method => Value::Text(self.method.as_str().as_bytes(), MAX_WORD),
-            AccessField::Host => self.texts.host(),
-            AccessField::Path => self.texts.path(),
+            AccessField::Host
+            | AccessField::Path
+            | AccessField::UserAgent
+            | AccessField::Referer => self.texts.get(field)?,
             AccessField::Protocol => Value::Word(protocol(self.version)),
             AccessField::Status => Value::Number(self.status().into()),
             AccessField::Outcome => Value::Word(self.outcome.label()),
-            AccessField::Error => self.error.map_or(Value::Missing, Value::Word),
-            AccessField::Cut => self
-                .cut
-                .map_or(Value::Missing, |cut| Value::Word(cut.label())),
-            AccessField::Route => self
-                .route
-                .as_ref()
-                .map_or(Value::Missing, |route| text(route)),
+            AccessField::Error => Value::Word(self.error?),
+            AccessField::Cut => Value::Word(self.cut?.label()),
+            AccessField::Route => text(self.route.as_ref()?),
             AccessField::Peer => Value::Address(self.peer.ip()),
             AccessField::PeerPort => Value::Number(self.peer.port().into()),
             AccessField::ClientIp => Value::Address(self.client_ip),
-            AccessField::Client => decided.map_or(Value::Missing, |it| Value::Client(&it.client)),
-            AccessField::UserAgent => self.texts.user_agent(),
-            AccessField::Referer => self.texts.referer(),
+            AccessField::Client => Value::Client(&decided?.client),
             AccessField::Plan => {
-                let plan = decided.and_then(|decided| decided.plan.as_ref());
-                let plan = plan.filter(|plan| !plan.name().is_empty());
-                plan.map_or(Value::Missing, |plan| text(plan.name()))
+                let plan = decided?.plan.as_ref()?;
+                text(Some(plan.name()).filter(|name| !name.is_empty())?)
             }
-            AccessField::Limit => self.limit_name().map_or(Value::Missing, text),
+            AccessField::Limit => text(self.limit()?.name()),
             AccessField::RefusedBy => {
-                let refused = decided.filter(|_| is_refused);
-                refused.map_or(Value::Missing, |it| Value::Limits(Limits::RefusedBy(it)))
+                Value::Limits(Limits::RefusedBy(decided.filter(|_| is_refused)?))
             }
-            AccessField::DecidedBy => decision.map_or(Value::Missing, |decision| {
-                Value::Word(match decision.via {
-                    Via::Store if self.is_shared_by_mode() => "gateway",
-                    Via::Store => "store",
-                    Via::Remembered => "remembered",
-                    Via::Here => "gateway",
-                    Via::Fallback => "on_failure",
-                })
+            AccessField::DecidedBy => Value::Word(match decision?.via {
+                // It may have asked Redis for a slice; as in `tidegate_decisions_total`.
+                Via::Store if self.limit().is_some_and(|it| it.mode() != Mode::Exact) => "gateway",
+                Via::Store => "store",
+                Via::Remembered => "remembered",
+                Via::Here => "gateway",
+                Via::Fallback => "on_failure",
             }),
-            AccessField::DecidedAt => {
-                let asked = decided.and_then(Decided::asked_at);
-                asked.map_or(Value::Missing, Value::Number)
-            }
+            AccessField::DecidedAt => Value::Number(decided?.asked_at()?),
             AccessField::WouldRefuse => {
                 let refuses = decided.filter(|it| it.would_refuse().next().is_some());
-                refuses.map_or(Value::Missing, |it| Value::Limits(Limits::WouldRefuse(it)))
+                Value::Limits(Limits::WouldRefuse(refuses?))
             }
-            AccessField::Exempt => {
-                let entry = decided.and_then(Decided::exempt_by);
-                entry.map_or(Value::Missing, |entry| text(&entry.text))
-            }
-            AccessField::DeniedBy => {
-                let entry = decided.and_then(Decided::denied_by);
-                entry.map_or(Value::Missing, |entry| text(&entry.text))
-            }
-            AccessField::Remaining => {
-                let verdict = self.tightest().and_then(|said| said.verdict);
-                verdict.map_or(Value::Missing, |verdict| Value::Number(verdict.remaining))
-            }
+            AccessField::Exempt => text(&decided?.exempt_by()?.text),
+            AccessField::DeniedBy => text(&decided?.denied_by()?.text),
+            AccessField::Remaining => Value::Number(self.tightest()?.remaining),
             AccessField::RetryAfter => {
-                let verdict = self.tightest().and_then(|said| said.verdict);
-                let verdict = verdict.filter(|_| is_refused);
+                let verdict = self.tightest().filter(|_| is_refused)?;
                 // As the header has it: whole seconds, and never 0.
-                let seconds = |micros: u64| micros.div_ceil(1_000_000).max(1);
-                verdict.map_or(Value::Missing, |it| Value::Number(seconds(it.retry_after)))
+                Value::Number(verdict.retry_after.div_ceil(1_000_000).max(1))
             }
-            AccessField::Cost => {
-                let cost = decided.map(|decided| decided.cost).filter(|cost| *cost > 0);
-                cost.map_or(Value::Missing, Value::Number)
-            }
+            AccessField::Cost => Value::Number(Some(decided?.cost).filter(|cost| *cost > 0)?),
             AccessField::BytesIn => {
                 let body = forwarded.and_then(|forwarded| forwarded.body.as_ref());
                 Value::Number(body.map_or(0, |body| body.bytes()))
             }
             AccessField::BytesOut => Value::Number(self.bytes_out),
-            AccessField::Upstream => {
-                let last = forwarded.and_then(|forwarded| forwarded.attempts.last());
-                last.map_or(Value::Missing, |last| Value::Socket(last.server))
-            }
+            AccessField::Upstream => Value::Socket(forwarded?.attempts.last()?.server),
             AccessField::UpstreamStatus => {
-                let last = forwarded.and_then(|forwarded| forwarded.attempts.last());
-                let status = last.and_then(|last| last.status);
-                status.map_or(Value::Missing, |status| {
-                    Value::Number(status.as_u16().into())
-                })
+                let status = forwarded?.attempts.last()?.status?;
+                Value::Number(status.as_u16().into())
             }
-            AccessField::Attempts => {
-                let attempts = forwarded.map(|forwarded| forwarded.attempts.count());
-                attempts.map_or(Value::Missing, |count| Value::Number(count.into()))
-            }
+            AccessField::Attempts => Value::Number(forwarded?.attempts.count().into()),
             AccessField::WaitedUs => {
-                let waited = decided.map(|decided| decided.waited);
-                let waited = waited.filter(|waited| !waited.is_zero());
-                waited.map_or(Value::Missing, microseconds)
+                let waited = Some(decided?.waited).filter(|waited| !waited.is_zero());
+                microseconds(waited?)
             }
-            AccessField::StoreUs => {
-                let call = decision.and_then(|decision| decision.call.as_ref());
-                call.map_or(Value::Missing, |call| microseconds(call.took))
-            }
-            AccessField::UpstreamUs => {
-                forwarded.map_or(Value::Missing, |forwarded| microseconds(forwarded.took))
-            }
+            AccessField::StoreUs => microseconds(decision?.call.as_ref()?.took),
+            AccessField::UpstreamUs => microseconds(forwarded?.took),
             AccessField::TotalUs => microseconds(self.took),
-            AccessField::Lost => Value::Missing,
-        }
+            AccessField::Lost => return None,
+        })
     }
 }
 

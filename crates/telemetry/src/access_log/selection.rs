@@ -11,19 +11,12 @@ use crate::random;
 /// Chooses requests by outcome, status and duration, and some of the others at random.
 #[derive(Debug)]
 pub(super) struct Selection {
-    filter: Option<Filter>,
+    filter: Option<AccessFilter>,
     /// How many of a million.
     sample: u32,
     /// Of refusals.
     bound: Option<PerSecond>,
     unwritten: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Filter {
-    statuses: Vec<(u16, u16)>,
-    outcomes: [bool; RequestOutcome::ALL.len()],
-    duration: Option<Duration>,
 }
 
 /// What a request is chosen by.
@@ -39,7 +32,7 @@ pub(super) struct RequestSummary {
 impl Selection {
     pub(super) fn new(settings: &AccessLogSettings) -> Self {
         Self {
-            filter: settings.filter.as_ref().map(Filter::new),
+            filter: settings.filter.clone(),
             sample: settings.sample,
             bound: settings.max_refusals_per_second.map(PerSecond::new),
             unwritten: AtomicU64::new(0),
@@ -57,10 +50,8 @@ impl Selection {
             return true;
         }
         let ended = ended();
-        if self
-            .filter
-            .as_ref()
-            .is_some_and(|filter| !filter.takes(ended))
+        if let Some(filter) = &self.filter
+            && !meets(filter, ended)
         {
             return false;
         }
@@ -80,22 +71,12 @@ impl Selection {
     }
 }
 
-impl Filter {
-    fn new(filter: &AccessFilter) -> Self {
-        let is_chosen = |outcome: RequestOutcome| filter.outcomes.contains(&outcome);
-        Self {
-            statuses: filter.statuses.clone(),
-            outcomes: RequestOutcome::ALL.map(is_chosen),
-            duration: filter.duration,
-        }
-    }
-
-    fn takes(&self, ended: RequestSummary) -> bool {
-        let status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
-        self.outcomes[ended.outcome as usize]
-            || self.statuses.iter().any(status)
-            || self.duration.is_some_and(|least| ended.took >= least)
-    }
+/// Returns whether the request meets one of the conditions.
+fn meets(filter: &AccessFilter, ended: RequestSummary) -> bool {
+    let has_status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
+    filter.outcomes.contains(&ended.outcome)
+        || filter.statuses.iter().any(has_status)
+        || filter.duration.is_some_and(|least| ended.took >= least)
 }
 
 #[cfg(test)]
@@ -104,7 +85,7 @@ mod tests {
 
     fn selection(filter: Option<AccessFilter>, sample: u32) -> Selection {
         Selection {
-            filter: filter.as_ref().map(Filter::new),
+            filter,
             sample,
             bound: None,
             unwritten: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Where lines of the access log go: the log of the process, or a file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,12 +10,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::buffers::Collected;
-use crate::log::AccessSink;
+use crate::log::{AccessSink, count, write_patiently};
 
 /// Who may read a file that the gateway makes: its own user and group.
 const MODE: u32 = 0o640;
-/// How long to wait for a pipe that is full.
-const FULL: Duration = Duration::from_millis(20);
 /// How often the log of the process says, at most, that the file cannot be written.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -80,7 +78,7 @@ impl LogFile {
         match open_again(&self.path, self.target.as_deref()) {
             Ok(file) => {
                 let mut before = std::mem::replace(&mut self.file, file);
-                let _ = append(&mut before, &std::mem::take(&mut self.unfinished));
+                let _ = write_patiently(&mut before, &std::mem::take(&mut self.unfinished));
                 tracing::info!(%path, "access log reopened");
             }
             Err(error) => {
@@ -117,14 +115,13 @@ fn append_lines(
     unfinished: &mut Vec<u8>,
     lines: &[u8],
 ) -> Result<(), Failure> {
-    let count = |lines: &[u8]| lines.iter().filter(|byte| **byte == b'\n').count() as u64;
-    if let Err((written, error)) = append(out, unfinished) {
+    if let Err((written, error)) = write_patiently(out, unfinished) {
         unfinished.drain(..written);
         let lost = count(lines);
         return Err(Failure { error, lost });
     }
     unfinished.clear();
-    append(out, lines).map_err(|(written, error)| {
+    write_patiently(out, lines).map_err(|(written, error)| {
         let (before, mut rest) = lines.split_at(written);
         if before.last().is_some_and(|last| *last != b'\n') {
             let end = rest.iter().position(|byte| *byte == b'\n');
@@ -135,21 +132,6 @@ fn append_lines(
         let lost = count(rest);
         Failure { error, lost }
     })
-}
-
-/// Appends all bytes, or says how many were appended and why no more.
-fn append(out: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-    let mut written = 0;
-    while written < bytes.len() {
-        match out.write(&bytes[written..]) {
-            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
-            Ok(more) => written += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
-            Err(error) => return Err((written, error)),
-        }
-    }
-    Ok(())
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
@@ -181,6 +163,8 @@ fn open_again(path: &Path, first: Option<&Path>) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
 
     /// A disk that has room for so many bytes.

@@ -1,23 +1,24 @@
 //! The values of fields, and how each format writes them.
 
 use std::fmt::{self, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tidegate_identity::Client;
+use tidegate_store::Limit;
 use tidegate_tower::Decided;
 
 use super::style::{ESCAPE, Style, escape};
 use super::timestamp::Clock;
+use crate::request_id::hex;
 
 /// What marks a text that was cut.
 const MARK: &str = "…";
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
-    /// There is none.
-    Missing,
+pub(crate) enum Value<'a> {
     /// A number.
     Number(u64),
     /// An address.
@@ -42,7 +43,7 @@ pub enum Value<'a> {
 
 /// Some of the limits of a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Limits<'a> {
+pub(crate) enum Limits<'a> {
     /// Those that refused it.
     RefusedBy(&'a Decided),
     /// Those that only observe, and would have refused it.
@@ -52,92 +53,63 @@ pub enum Limits<'a> {
 impl fmt::Display for Limits<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        let mut one = |name: &str| {
+        let one = |limit: &Limit| {
             f.write_str(separator)?;
             separator = ", ";
-            f.write_str(name)
+            f.write_str(limit.name())
         };
         match self {
-            Self::RefusedBy(decided) => {
-                decided.refused_by().try_for_each(|limit| one(limit.name()))
-            }
-            Self::WouldRefuse(decided) => decided
-                .would_refuse()
-                .try_for_each(|limit| one(limit.name())),
+            Self::RefusedBy(decided) => decided.refused_by().try_for_each(one),
+            Self::WouldRefuse(decided) => decided.would_refuse().try_for_each(one),
         }
     }
 }
 
 /// The longest client, in characters.
-const MAX_CLIENT: usize = 128;
+pub(super) const MAX_CLIENT: usize = 128;
 /// The longest list of names, in characters.
 const MAX_NAMES: usize = 1_024;
 
 impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
-        let is_json = style == Style::Json;
-        let is_quoted = style.is_quoted();
-        let quote = |out: &mut Vec<u8>, is_quoted: bool| {
-            if is_quoted {
-                out.push(b'"');
+        let is_quoted = match self {
+            // A user, where the line has the address already.
+            Self::Client(Client::Ip(_)) if style == Style::OneWord => return out.push(b'-'),
+            Self::Number(_) => false,
+            Self::Address(_) | Self::Socket(_) | Self::Hex(_) | Self::Before(_) => {
+                style == Style::Json
+            }
+            Self::Word(_) | Self::Text(..) | Self::Client(_) | Self::Limits(_) | Self::Local => {
+                style.is_quoted()
             }
         };
+        if is_quoted {
+            out.push(b'"');
+        }
         match self {
-            Self::Missing => out.push(b'-'),
             Self::Number(number) => {
                 let mut buffer = itoa::Buffer::new();
                 out.extend_from_slice(buffer.format(number).as_bytes());
             }
-            Self::Address(address) => {
-                quote(out, is_json);
-                ip(out, address);
-                quote(out, is_json);
-            }
-            Self::Socket(address) => {
-                quote(out, is_json);
-                // A buffer in memory takes everything.
-                let _ = write!(Bytes(out), "{address}");
-                quote(out, is_json);
-            }
-            Self::Word(word) => {
-                quote(out, is_quoted);
-                out.extend_from_slice(word.as_bytes());
-                quote(out, is_quoted);
-            }
-            Self::Hex(number) => {
-                quote(out, is_json);
-                let digit =
-                    |nth: usize| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16];
-                out.extend_from_slice(&std::array::from_fn::<_, 32, _>(digit));
-                quote(out, is_json);
-            }
-            Self::Text(bytes, longest) => {
-                quote(out, is_quoted);
-                text(out, style, bytes, longest);
-                quote(out, is_quoted);
-            }
-            // A user, where the line has the address already.
-            Self::Client(Client::Ip(_)) if style == Style::OneWord => out.push(b'-'),
+            Self::Address(address) => ip(out, address),
+            // A buffer in memory takes everything.
+            Self::Socket(address) => drop(write!(out, "{address}")),
+            Self::Word(word) => out.extend_from_slice(word.as_bytes()),
+            Self::Hex(number) => out.extend_from_slice(&hex(number)),
+            Self::Text(bytes, longest) => text(out, style, bytes, longest),
             // As its `Display`, which most lines would call.
             Self::Client(Client::Ip(address)) => {
-                quote(out, is_quoted);
                 out.extend_from_slice(b"ip:");
                 ip(out, *address);
-                quote(out, is_quoted);
             }
             Self::Client(client) => shown(out, style, client, MAX_CLIENT),
             Self::Limits(limits) => shown(out, style, &limits, MAX_NAMES),
-            Self::Before(span) => {
-                quote(out, is_json);
-                out.extend_from_slice(clock.before(span));
-                quote(out, is_json);
-            }
-            Self::Local => {
-                quote(out, is_quoted);
-                out.extend_from_slice(clock.local());
-                quote(out, is_quoted);
-            }
+            Self::Before(span) => out.extend_from_slice(clock.before(span)),
+            Self::Local => out.extend_from_slice(clock.local()),
+        }
+        if is_quoted {
+            out.push(b'"');
         }
     }
 }
@@ -145,8 +117,7 @@ impl Value<'_> {
 /// Writes an address as its `Display` does. That of an IPv4 address takes a thousand instructions.
 fn ip(out: &mut Vec<u8>, address: IpAddr) {
     let IpAddr::V4(address) = address else {
-        let _ = write!(Bytes(out), "{address}");
-        return;
+        return drop(write!(out, "{address}"));
     };
     let mut text = [0; "255.255.255.255".len()];
     let mut length = 0;
@@ -194,12 +165,8 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     }
 }
 
-/// Writes a name in quotes, cut to `longest` characters.
+/// Writes a name, cut to `longest` characters.
 fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
-    let is_quoted = style.is_quoted();
-    if is_quoted {
-        out.push(b'"');
-    }
     let mut quoted = Quoted {
         out,
         style,
@@ -207,19 +174,6 @@ fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: us
         is_cut: false,
     };
     let _ = write!(quoted, "{shown}");
-    if is_quoted {
-        out.push(b'"');
-    }
-}
-
-/// Takes text as bytes.
-struct Bytes<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Bytes<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
 }
 
 /// Takes the inside of a quoted text, and cuts it.
@@ -330,6 +284,5 @@ mod tests {
             written(Value::Hex(0xab), Style::Plain),
             format!("{:032x}", 0xab)
         );
-        assert_eq!(written(Value::Missing, Style::Plain), "-");
     }
 }

@@ -21,7 +21,7 @@ const LONGEST: usize = 32 * 1024;
 const KEPT: usize = 4 * 1024;
 /// The buffer that is kept between writes, in bytes.
 const IDLE_BUFFER: usize = 64 * 1024;
-/// How long to wait for a standard error that is set to non-blocking, and full.
+/// How long to wait for a file or pipe that is set to non-blocking, and full.
 const FULL: Duration = Duration::from_millis(20);
 
 /// How a line that is too long is written.
@@ -106,7 +106,7 @@ impl Lines {
         let mut state = self.0.state.lock();
         while state.queued.len() + line.len() > capacity {
             if source == Source::Log || state.closing {
-                let lost = line.iter().filter(|byte| **byte == b'\n').count() as u64;
+                let lost = count(line);
                 state.unreported += lost;
                 drop(state);
                 self.0.dropped.fetch_add(lost, Ordering::Relaxed);
@@ -142,8 +142,7 @@ impl Lines {
         let mut taken = Vec::new();
         while let Some(dropped) = self.take(&mut taken) {
             if write_patiently(&mut out, &taken).is_err() {
-                let lines = taken.iter().filter(|byte| **byte == b'\n').count();
-                self.0.dropped.fetch_add(lines as u64, Ordering::Relaxed);
+                self.0.dropped.fetch_add(count(&taken), Ordering::Relaxed);
             }
             taken.clear();
             taken.shrink_to(IDLE_BUFFER);
@@ -172,18 +171,27 @@ impl Lines {
     }
 }
 
-/// As [`Write::write_all`], also where `out` is set to non-blocking.
-fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match out.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
+/// Writes all bytes, also where `out` is set to non-blocking. If that fails, returns how many were written, and the error.
+pub(crate) fn write_patiently(
+    out: &mut impl Write,
+    bytes: &[u8],
+) -> Result<(), (usize, io::Error)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match out.write(&bytes[written..]) {
+            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
+            Ok(more) => written += more,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
-            Err(error) => return Err(error),
+            Err(error) => return Err((written, error)),
         }
     }
     Ok(())
+}
+
+/// Counts the lines that end in these bytes.
+pub(crate) fn count(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 /// Where a line comes from.

@@ -122,14 +122,13 @@ pub(super) fn spans(
         let end = attempts().next().map_or(stored + waited, sent).min(whole);
         let start = end.saturating_sub(waited);
         let mut span = maker.span(new_id(), "wait", SpanKind::Internal, start..end);
-        attribute(
-            &mut span,
-            "tidegate.limit",
-            record.value(AccessField::Limit),
-        );
+        if let Some(limit) = record.value(AccessField::Limit) {
+            attribute(&mut span, "tidegate.limit", limit);
+        }
         spans.push(span);
     }
-    let method = text(record.value(AccessField::Method)).unwrap_or_default();
+    let method = record.value(AccessField::Method).and_then(text);
+    let method = method.unwrap_or_default();
     let count = attempts().count();
     for (nth, attempt) in attempts().enumerate() {
         // All attempts send this ID in `traceparent`; it belongs to the last one, which was answered.
@@ -149,7 +148,8 @@ pub(super) fn spans(
 
 /// Returns the span of the request itself.
 fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData {
-    let method = text(record.value(AccessField::Method)).unwrap_or_default();
+    let method = record.value(AccessField::Method).and_then(text);
+    let method = method.unwrap_or_default();
     let route = beginning.route.as_deref();
     let span_name = match route {
         Some(route) => format!("{} {route}", name(&method)).into(),
@@ -162,7 +162,9 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     span.parent_span_is_remote = parent.is_some();
     let mut add = |key, value: Value<'_>| attribute(&mut span, key, value);
     for (key, field) in OF_LOG {
-        let mut value = record.value(*field);
+        let Some(mut value) = record.value(*field) else {
+            continue;
+        };
         if *field == AccessField::Method && known_method(&method) != method {
             add("http.request.method_original", value);
             value = Value::Word("_OTHER");
@@ -174,14 +176,14 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     if let Some(route) = route {
         add("http.route", Value::Text(route.as_bytes(), MAX_TEXT));
     }
-    if let Some(protocol) = text(record.value(AccessField::Protocol)) {
+    if let Some(protocol) = record.value(AccessField::Protocol).and_then(text) {
         let version = protocol.trim_start_matches("HTTP/").trim_end_matches(".0");
         // HTTP/1.0 keeps its zero.
         let version = if version == "1" { "1.0" } else { version };
         let version = Value::Text(version.as_bytes(), MAX_TEXT);
         add("network.protocol.version", version);
     }
-    let host = text(record.value(AccessField::Host));
+    let host = record.value(AccessField::Host).and_then(text);
     if let Some(host) = host.and_then(|host| host.parse::<Authority>().ok()) {
         let name = host.host().trim_matches(['[', ']']);
         add("server.address", Value::Text(name.as_bytes(), MAX_TEXT));
@@ -222,8 +224,9 @@ fn store(maker: &Maker, record: &Record, whole: Duration) -> Option<(SpanData, D
     let mut span = maker.span(new_id(), "EVALSHA", SpanKind::Client, time);
     attribute(&mut span, "db.system.name", Value::Word("redis"));
     attribute(&mut span, "db.operation.name", Value::Word("EVALSHA"));
-    let by = record.value(AccessField::DecidedBy);
-    attribute(&mut span, "tidegate.decided_by", by);
+    if let Some(by) = record.value(AccessField::DecidedBy) {
+        attribute(&mut span, "tidegate.decided_by", by);
+    }
     if let Some(error) = &call.error {
         failed(&mut span, error.label());
     }
@@ -288,7 +291,7 @@ fn attribute(span: &mut SpanData, key: &'static str, value: Value<'_>) {
     span.attributes.push(KeyValue::new(key, value));
 }
 
-/// A value as text; none if there is none.
+/// A value as text, if it may be an attribute.
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Text(bytes, longest) => {
@@ -300,12 +303,7 @@ fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
         Value::Socket(address) => Cow::Owned(address.to_string()),
         Value::Number(number) => Cow::Owned(number.to_string()),
         // No attribute is one of these.
-        Value::Missing
-        | Value::Hex(_)
-        | Value::Client(_)
-        | Value::Limits(_)
-        | Value::Before(_)
-        | Value::Local => {
+        Value::Hex(_) | Value::Client(_) | Value::Limits(_) | Value::Before(_) | Value::Local => {
             return None;
         }
     })

@@ -9,11 +9,8 @@ use crate::access_log::value::Value;
 struct Path(String);
 
 impl Fields for Path {
-    fn value(&self, field: AccessField) -> Value<'_> {
-        match field {
-            AccessField::Path => Value::Text(self.0.as_bytes(), 1_024),
-            _ => Value::Missing,
-        }
+    fn value(&self, field: AccessField) -> Option<Value<'_>> {
+        (field == AccessField::Path).then_some(Value::Text(self.0.as_bytes(), 1_024))
     }
 }
 
