@@ -12,7 +12,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use tidegate_core::micros;
 
 /// Where the buckets end, in seconds.
-const BOUNDS: [f64; 14] = [
+pub(super) const BOUNDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
@@ -64,20 +64,18 @@ impl Durations {
 
     /// Adds one.
     pub(super) fn observe(&self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        let bucket = self.bounds.iter().position(|bound| seconds <= *bound);
-        self.counts.buckets[bucket.unwrap_or(self.bounds.len())].fetch_add(1, Ordering::Relaxed);
+        self.counts.buckets[bucket(self.bounds, duration)].fetch_add(1, Ordering::Relaxed);
         self.counts
             .sum
             .fetch_add(micros(duration), Ordering::Relaxed);
     }
+}
 
-    /// Which bucket a duration is in.
-    pub(super) fn bucket(duration: Duration) -> usize {
-        let seconds = duration.as_secs_f64();
-        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
-        bucket.unwrap_or(BOUNDS.len())
-    }
+/// Returns the bucket that a duration is in. The bounds are in seconds.
+pub(super) fn bucket(bounds: &[f64], duration: Duration) -> usize {
+    let seconds = duration.as_secs_f64();
+    let bucket = bounds.iter().position(|bound| seconds <= *bound);
+    bucket.unwrap_or(bounds.len())
 }
 
 impl TypedMetric for Durations {

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use super::durations::{self, Durations};
+use super::durations;
 
 /// How lines begin to which an exemplar can belong.
 const BUCKET: &str = "tidegate_request_duration_seconds_bucket{";
@@ -42,7 +42,7 @@ impl Exemplars {
         };
         let routes = &mut *self.0.lock();
         let buckets = routes.entry(route.clone()).or_default();
-        buckets[Durations::bucket(took)] = Some(exemplar);
+        buckets[durations::bucket(&durations::BOUNDS, took)] = Some(exemplar);
     }
 
     /// Adds the exemplars to OpenMetrics text.
