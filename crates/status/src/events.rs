@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::document::{Event, State};
+use crate::ring::push;
 
 /// Events that are kept.
 const MOST: usize = 100;
@@ -14,15 +15,14 @@ pub struct EventLog(VecDeque<Event>);
 impl EventLog {
     /// Adds one, which happened at `at`, in ms since the epoch.
     pub fn add(&mut self, at: u64, kind: &str, state: State, text: String) {
-        if self.0.len() == MOST {
-            self.0.pop_front();
-        }
-        self.0.push_back(Event {
+        let kind = kind.to_owned();
+        let event = Event {
             at,
-            kind: kind.to_owned(),
+            kind,
             state,
             text,
-        });
+        };
+        push(&mut self.0, event, MOST);
     }
 
     /// The last ones, the latest first.

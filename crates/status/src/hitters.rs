@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::near::{NearKey, NearLimits, NearTable};
+use crate::ring::push;
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
@@ -86,11 +87,12 @@ fn thread() -> usize {
 impl<N: Clone> Hitters<N> {
     /// Counters for so many threads.
     pub fn new(threads: usize) -> Self {
-        let shard = || Shard {
-            tables: Default::default(),
-            near: NearTable::default(),
-        };
-        let shards = (0..threads.max(1)).map(|_| Mutex::new(shard()));
+        let shards = (0..threads.max(1)).map(|_| {
+            Mutex::new(Shard {
+                tables: Default::default(),
+                near: NearTable::default(),
+            })
+        });
         Self {
             shards: shards.collect(),
             past: Mutex::new(Past {
@@ -130,15 +132,8 @@ impl<N: Clone> Hitters<N> {
     /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
     pub fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
-        let slice = Measure::ALL.map(|measure| {
-            let mut slice = Summary::default();
-            for shard in &self.shards {
-                let table = std::mem::take(&mut shard.lock().tables[measure as usize]);
-                slice.merge(table.summary());
-            }
-            slice.prune(COUNTERS);
-            slice
-        });
+        let mut slice = self.slice(std::mem::take);
+        slice.iter_mut().for_each(|slice| slice.prune(COUNTERS));
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
             // Of all names in the slice: a client may be among the largest since the start, and never among those of a slice.
@@ -146,25 +141,13 @@ impl<N: Clone> Hitters<N> {
             start.prune(COUNTERS);
             start.drop_names(NAMED);
         }
-        let mut slice = slice;
         slice.iter_mut().for_each(|slice| slice.drop_names(NAMED));
-        if past.minute.len() == SLICES {
-            past.minute.pop_front();
-        }
-        past.minute.push_back(slice);
+        push(&mut past.minute, slice, SLICES);
     }
 
     /// Who stands out now.
     pub fn top(&self) -> Top<N> {
-        let running = Measure::ALL.map(|measure| {
-            let mut slice = Summary::default();
-            for shard in &self.shards {
-                // Requests wait while the table is copied, and no longer.
-                let table = shard.lock().tables[measure as usize].clone();
-                slice.merge(table.summary());
-            }
-            slice
-        });
+        let running = self.slice(|table| table.clone());
         let past = self.past.lock();
         let mut top = Top {
             minute: running.clone(),
@@ -179,6 +162,19 @@ impl<N: Clone> Hitters<N> {
             }
         }
         top
+    }
+
+    /// Merges what all threads have counted in the slice that is running.
+    fn slice(&self, taken: impl Fn(&mut SpaceSaving<N>) -> SpaceSaving<N>) -> [Summary<Arc<N>>; 2] {
+        Measure::ALL.map(|measure| {
+            let mut slice = Summary::default();
+            for shard in &self.shards {
+                // Requests wait while the table is taken, and no longer.
+                let table = taken(&mut shard.lock().tables[measure as usize]);
+                slice.merge(table.summary());
+            }
+            slice
+        })
     }
 
     /// The keys that were near a limit within the last minute, each once per limit, those with the least left first.

@@ -17,6 +17,7 @@ mod index;
 mod near;
 pub mod page;
 mod recent;
+mod ring;
 mod series;
 mod servers;
 mod space_saving;

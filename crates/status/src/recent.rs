@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::ring::push;
+
 /// The last items of a stream. What is too much is counted, and not kept.
 #[derive(Debug)]
 pub struct Recent<T> {
@@ -51,11 +53,7 @@ impl<T: Clone> Recent<T> {
             return;
         }
         let item = item();
-        let mut items = self.items.lock();
-        if items.len() == self.most {
-            items.pop_front();
-        }
-        items.push_back(item);
+        push(&mut self.items.lock(), item, self.most);
     }
 
     /// Another second has begun.

@@ -1,7 +1,9 @@
 //! Counters over time: how much was added in each of the last seconds and minutes.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::ring::push;
 
 /// Seconds that are kept.
 const SECONDS: usize = 300;
@@ -67,26 +69,13 @@ impl<const K: usize> Series<K> {
     }
 }
 
-fn push<T>(ring: &mut VecDeque<T>, item: T, most: usize) {
-    if ring.len() == most {
-        ring.pop_front();
-    }
-    ring.push_back(item);
-}
-
 /// A series for each name.
-#[derive(Clone, Debug)]
-pub struct Tracks<T, const K: usize>(HashMap<T, Series<K>>);
+#[derive(Clone, Debug, Default)]
+pub struct Tracks<const K: usize>(HashMap<Arc<str>, Series<K>>);
 
-impl<T, const K: usize> Default for Tracks<T, K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<T: Clone + Eq + Hash, const K: usize> Tracks<T, K> {
+impl<const K: usize> Tracks<K> {
     /// Takes the counts of all names at the end of a second; names that are not among them are dropped.
-    pub fn sample(&mut self, counts: impl IntoIterator<Item = (T, [u64; K])>) {
+    pub fn sample(&mut self, counts: impl IntoIterator<Item = (Arc<str>, [u64; K])>) {
         let mut before = std::mem::take(&mut self.0);
         for (name, counts) in counts {
             let mut series = before.remove(&name).unwrap_or(Series::new(counts));
@@ -96,7 +85,7 @@ impl<T: Clone + Eq + Hash, const K: usize> Tracks<T, K> {
     }
 
     /// The series of this name.
-    pub fn get(&self, name: &T) -> Option<&Series<K>> {
+    pub fn get(&self, name: &str) -> Option<&Series<K>> {
         self.0.get(name)
     }
 }
@@ -128,17 +117,17 @@ mod tests {
         let mut tracks = Tracks::default();
         for (second, names) in [&["a", "b"][..], &["a"], &["a", "b"]].iter().enumerate() {
             let count = 1_000 * (second as u64 + 1);
-            tracks.sample(names.iter().map(|name| (*name, [count])));
+            tracks.sample(names.iter().map(|name| ((*name).into(), [count])));
         }
-        assert_eq!(tracks.get(&"a").unwrap().seconds(0), [0, 1_000, 1_000]);
-        assert_eq!(tracks.get(&"b").unwrap().seconds(0), [0], "it came back");
+        assert_eq!(tracks.get("a").unwrap().seconds(0), [0, 1_000, 1_000]);
+        assert_eq!(tracks.get("b").unwrap().seconds(0), [0], "it came back");
     }
 
     #[test]
     fn nothing_grows_without_end() {
         let mut tracks = Tracks::default();
         for second in 0..20_000_u64 {
-            tracks.sample([(second / 1_000, [second])]);
+            tracks.sample([((second / 1_000).to_string().into(), [second])]);
         }
         assert_eq!(tracks.0.len(), 1, "names that are gone are dropped");
         let mut series = Series::new([0]);

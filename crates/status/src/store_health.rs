@@ -5,6 +5,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use crate::ring::push;
+
 /// Seconds that are looked at.
 const WINDOW: usize = 5;
 /// Calls in the window that say something of Redis together; failures in a row that do, over any time.
@@ -86,10 +88,7 @@ impl StoreHealth {
             };
             return self.state;
         }
-        if self.window.len() == WINDOW {
-            self.window.pop_front();
-        }
-        self.window.push_back(second);
+        push(&mut self.window, second, WINDOW);
         if second.failures < second.calls {
             (self.in_a_row, self.seconds_in_a_row) = (0, 0);
         } else if second.failures > 0 {
@@ -147,10 +146,9 @@ impl StoreHealth {
     }
 
     fn keeps_failing_in_part(&self, second: &StoreSecond) -> bool {
-        let is_over = match second.open_nodes {
-            0 => self.quiet as usize >= WINDOW,
-            _ => self.quiet >= QUIET,
-        };
-        !is_over
+        match second.open_nodes {
+            0 => (self.quiet as usize) < WINDOW,
+            _ => self.quiet < QUIET,
+        }
     }
 }

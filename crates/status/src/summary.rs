@@ -26,13 +26,6 @@ pub struct Entry<N> {
     pub name: Option<N>,
 }
 
-impl<N> Entry<N> {
-    /// How much less often than `high` it may have occurred.
-    pub const fn error(&self) -> u64 {
-        self.high - self.low
-    }
-}
-
 impl<N> Default for Summary<N> {
     fn default() -> Self {
         Self {
@@ -67,16 +60,6 @@ impl<N> Summary<N> {
         self.floor
     }
 
-    /// How many keys are listed.
-    pub const fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no key is listed.
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// What is known of this key, if it is listed.
     pub fn get(&self, key: u64) -> Option<&Entry<N>> {
         let found = self.entries.binary_search_by_key(&key, |(key, _)| *key);
@@ -87,10 +70,8 @@ impl<N> Summary<N> {
     pub fn merge(&mut self, other: Self) {
         let (floor, theirs) = (self.floor, other.floor);
         let own = std::mem::take(&mut self.entries);
-        let (mut own, mut others) = (
-            own.into_iter().peekable(),
-            other.entries.into_iter().peekable(),
-        );
+        let mut own = own.into_iter().peekable();
+        let mut others = other.entries.into_iter().peekable();
         // Both are in the order of keys. Whoever does not list a key has seen it as often as its floor at most.
         loop {
             let key = match (own.peek(), others.peek()) {
@@ -98,18 +79,19 @@ impl<N> Summary<N> {
                 (Some((key, _)), None) | (None, Some((key, _))) => *key,
                 (None, None) => break,
             };
+            let unlisted = |floor| Entry {
+                low: 0,
+                high: floor,
+                name: None,
+            };
             let of_own = own.next_if(|(own, _)| *own == key);
+            let of_own = of_own.map_or_else(|| unlisted(floor), |(_, entry)| entry);
             let of_other = others.next_if(|(other, _)| *other == key);
-            let at_most =
-                |entry: Option<&(u64, Entry<N>)>, floor| entry.map_or(floor, |(_, it)| it.high);
-            let at_least = |entry: Option<&(u64, Entry<N>)>| entry.map_or(0, |(_, it)| it.low);
+            let of_other = of_other.map_or_else(|| unlisted(theirs), |(_, entry)| entry);
             let entry = Entry {
-                low: at_least(of_own.as_ref()).saturating_add(at_least(of_other.as_ref())),
-                high: at_most(of_own.as_ref(), floor)
-                    .saturating_add(at_most(of_other.as_ref(), theirs)),
-                name: of_own
-                    .and_then(|(_, it)| it.name)
-                    .or(of_other.and_then(|(_, it)| it.name)),
+                low: of_own.low.saturating_add(of_other.low),
+                high: of_own.high.saturating_add(of_other.high),
+                name: of_own.name.or(of_other.name),
             };
             self.entries.push((key, entry));
         }

@@ -14,13 +14,17 @@ use std::sync::Arc;
 
 use tidegate_identity::Clients;
 use tidegate_server::Overload;
-use tidegate_status::document::Status;
+use tidegate_status::document::{State, Status};
+use tidegate_status::{Series, Tracks};
 use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
 use crate::metrics::{GatewayMetrics, RouteMetrics};
-use sample::Sampled;
+use events::Events;
+
+/// The used share from which on a limit counts as near.
+const NEAR: f64 = 0.8;
 
 /// The gateway as it is now.
 #[derive(Debug)]
@@ -64,36 +68,88 @@ pub struct RouteView<'a> {
 
 /// What was sampled so far.
 #[derive(Debug)]
-pub struct StatusBoard(Sampled);
+pub struct StatusBoard {
+    tick: u64,
+    requests: Series<4>,
+    routes: Tracks<4>,
+    limits: Tracks<4>,
+    store: Series<3>,
+    events: Events,
+    /// Keys near each limit, and how much of it is used if it is shared.
+    near: HashMap<Arc<str>, usize>,
+    used: HashMap<String, f64>,
+}
 
 impl StatusBoard {
     /// Begins to sample.
     pub fn new(view: &View<'_>) -> Self {
-        Self(Sampled::new(view))
+        let metrics = view.metrics;
+        Self {
+            tick: 0,
+            requests: Series::new(sample::requests(&metrics.requests.totals())),
+            routes: Tracks::default(),
+            limits: Tracks::default(),
+            store: Series::new(sample::store(metrics)),
+            events: Events::new(view),
+            near: HashMap::new(),
+            used: HashMap::new(),
+        }
     }
 
     /// Takes all counters at the end of a second; the number of the second.
     pub fn second(&mut self, view: &View<'_>) -> u64 {
-        view.metrics.clients().refusals.refill();
-        view.metrics.clients().refused.refill();
+        let metrics = view.metrics;
+        metrics.clients().refusals.refill();
+        metrics.clients().refused.refill();
         proxies::log(view);
-        self.0.second(view)
+        self.requests
+            .sample(sample::requests(&metrics.requests.totals()));
+        let routes = view.routes.iter().map(|route| {
+            let requests = sample::requests(&route.metrics.requests());
+            (route.name.clone(), requests)
+        });
+        self.routes.sample(routes);
+        let names = view.limits().map(Limit::name);
+        self.limits
+            .sample(names.map(|name| (name.into(), sample::verdicts(metrics, name))));
+        self.store.sample(sample::store(metrics));
+        let calls = [0, 2].map(|counter| self.store.lately(counter, 1));
+        self.events.look(view, calls);
+        self.tick += 1;
+        self.tick
     }
 
     /// Ten seconds are over. So much is used of limits that all clients share.
     pub fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
-        view.metrics.clients().hitters.turn();
-        self.0.turn(view, used);
+        let clients = view.metrics.clients();
+        clients.hitters.turn();
+        self.near.clear();
+        for near in clients.hitters.nearest() {
+            if let Some(limit) = clients.limit(near.nearness.limit) {
+                *self.near.entry(limit).or_default() += 1;
+            }
+        }
+        for (limit, used) in &used {
+            // All clients have one key.
+            if *used >= NEAR {
+                self.near.insert(limit.as_str().into(), 1);
+            }
+        }
+        self.used = used;
+        let near = |name| self.near.get(name).copied().unwrap_or_default();
+        let names = view.limits().map(Limit::name);
+        let sampled = names.map(|name| (name, near(name), self.used.get(name).copied()));
+        view.metrics.limits.sampled(sampled);
     }
 
     /// Notes an event that no counter shows.
     pub fn happened(&mut self, kind: &str, text: String) {
-        self.0.events.happened(kind, text);
+        self.events.add(kind, State::Ok, text);
     }
 
     /// The document.
     pub fn document(&self, view: &View<'_>) -> Status {
-        document::of(view, &self.0)
+        document::of(view, self)
     }
 }
 

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_status::document::{
-    Client, Clients, Columns, Gateway, Hits, Near, Node, Overrides, Redis, Refusals, RequestSeries,
+    Client, Clients, Gateway, Hits, Near, Node, Overrides, Redis, Refusals, RequestSeries,
     Requests, Route, Server, Status, Store, Table, Upstream, VERSION,
 };
 use tidegate_status::{Measure, Summary, by_turns};
 
-use super::sample::{Sampled, lately, mean_ms};
-use super::{View, limits, proxies};
+use super::sample::{columns, lately, mean_ms};
+use super::{StatusBoard, View, limits, proxies};
 use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RequestTotals, epoch_ms};
 use crate::outcome::RequestOutcome;
 
 /// Clients in a table.
 const MOST_CLIENTS: usize = 100;
 
-pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
+pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Status {
     let metrics = view.metrics;
     let clients = metrics.clients();
     Status {
@@ -55,27 +55,23 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
         },
         // Whoever serves the document knows them.
         overrides: Overrides::default(),
-        events: sampled.events.list(),
+        events: sampled.events.last.list(),
     }
 }
 
-fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
+fn requests(view: &View<'_>, sampled: &StatusBoard) -> Requests {
     let outcomes = by_outcome(&view.metrics.requests.totals());
     let series = &sampled.requests;
-    let columns = |take: &dyn Fn(usize) -> Vec<u32>| RequestSeries {
-        all: take(0),
-        refused: take(1),
-        failed: take(2),
-    };
     Requests {
         total: outcomes.values().sum(),
         outcomes,
         second: lately(series, 1),
         minute: lately(series, 60),
-        series: Some(Columns {
-            seconds: columns(&|counter| series.seconds(counter)),
-            minutes: columns(&|counter| series.minutes(counter)),
-        }),
+        series: Some(columns(series, |[all, refused, failed]| RequestSeries {
+            all,
+            refused,
+            failed,
+        })),
     }
 }
 
@@ -135,7 +131,7 @@ fn table(summary: &Summary<Arc<ClientName>>) -> Table {
     }
 }
 
-fn routes(view: &View<'_>, sampled: &Sampled) -> Vec<Route> {
+fn routes(view: &View<'_>, sampled: &StatusBoard) -> Vec<Route> {
     let routes = view.routes.iter().map(|route| {
         let outcomes = by_outcome(&route.metrics.requests());
         let series = sampled.routes.get(route.name);
@@ -173,7 +169,7 @@ fn upstreams(view: &View<'_>) -> Vec<Upstream> {
     upstreams.collect()
 }
 
-fn redis(metrics: &GatewayMetrics, sampled: &Sampled) -> Option<Redis> {
+fn redis(metrics: &GatewayMetrics, sampled: &StatusBoard) -> Option<Redis> {
     let is_up = metrics.redis().is_up()?;
     let nodes = metrics.redis().nodes().into_iter().map(|node| Node {
         address: node.node,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tidegate_server::Pressure;
-use tidegate_status::document::{Event, Health, State};
+use tidegate_status::document::{Health, State};
 use tidegate_status::{EventLog, ServerStates};
 
 use super::View;
@@ -14,7 +14,7 @@ use crate::metrics::epoch_ms;
 /// The last events, and the state that the next ones are seen against.
 #[derive(Debug)]
 pub(super) struct Events {
-    last: EventLog,
+    pub(super) last: EventLog,
     configured_at: u64,
     refused_reloads: u64,
     // Whether the last reload was refused.
@@ -41,18 +41,9 @@ impl Events {
         events
     }
 
-    /// The last ones, the latest first.
-    pub(super) fn list(&self) -> Vec<Event> {
-        self.last.list()
-    }
-
-    fn add(&mut self, kind: &str, state: State, text: String) {
+    /// Notes an event of now.
+    pub(super) fn add(&mut self, kind: &str, state: State, text: String) {
         self.last.add(epoch_ms(), kind, state, text);
-    }
-
-    /// Notes an event that no sample shows.
-    pub(super) fn happened(&mut self, kind: &str, text: String) {
-        self.add(kind, State::Ok, text);
     }
 
     /// Notes what has changed. So many calls of Redis ended in the last second, and failed.

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tidegate_core::Quota;
-use tidegate_status::document::{Columns, Limit, LimitSeries, Verdicts};
+use tidegate_status::Series;
+use tidegate_status::document::{Limit, LimitSeries, Verdicts};
 use tidegate_tower::{Per, Rule};
 
-use super::View;
-use super::sample::{self, Sampled};
+use super::sample::columns;
+use super::{StatusBoard, View};
 use crate::metrics::GatewayMetrics;
 
 /// Each limit that a route uses once, in the order of the routes.
-pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Vec<Limit> {
+pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (at, policy) in view.policies.iter().enumerate() {
@@ -30,7 +31,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Vec<Limit> {
     limits
 }
 
-fn one(rule: &Rule, sampled: &Sampled, metrics: &GatewayMetrics) -> Limit {
+fn one(rule: &Rule, sampled: &StatusBoard, metrics: &GatewayMetrics) -> Limit {
     let limit = &rule.limit;
     let name = limit.name();
     let mut total = Verdicts::default();
@@ -45,7 +46,7 @@ fn one(rule: &Rule, sampled: &Sampled, metrics: &GatewayMetrics) -> Limit {
         *verdicts += count.count;
         *decided_by.entry(count.decided_by.to_owned()).or_insert(0) += count.count;
     }
-    let series = sampled.limits.get(&name.into());
+    let series = sampled.limits.get(name);
     let lately = |seconds| series.map_or_else(Verdicts::default, |it| lately(it, seconds));
     Limit {
         name: name.to_owned(),
@@ -62,28 +63,22 @@ fn one(rule: &Rule, sampled: &Sampled, metrics: &GatewayMetrics) -> Limit {
         minute: lately(60),
         near_keys: sampled.near.get(name).map_or(0, |near| *near as u64),
         used: sampled.used.get(name).copied(),
-        series: series.map(columns),
+        series: series.map(|series| {
+            columns(series, |[admitted, refused, would_refuse]| LimitSeries {
+                admitted,
+                refused,
+                would_refuse,
+            })
+        }),
     }
 }
 
-fn lately(series: &sample::LimitSeries, seconds: usize) -> Verdicts {
+fn lately(series: &Series<4>, seconds: usize) -> Verdicts {
     Verdicts {
         admitted: series.lately(0, seconds),
         refused: series.lately(1, seconds),
         would_refuse: series.lately(2, seconds),
         undecided: series.lately(3, seconds),
-    }
-}
-
-fn columns(series: &sample::LimitSeries) -> Columns<LimitSeries> {
-    let of = |take: &dyn Fn(usize) -> Vec<u32>| LimitSeries {
-        admitted: take(0),
-        refused: take(1),
-        would_refuse: take(2),
-    };
-    Columns {
-        seconds: of(&|counter| series.seconds(counter)),
-        minutes: of(&|counter| series.minutes(counter)),
     }
 }
 

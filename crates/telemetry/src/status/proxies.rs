@@ -35,14 +35,9 @@ fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     let is_trusted = clients.trusted.contains(proxy.address);
     match proxy.header {
         ProxyHeader::XForwardedFor | ProxyHeader::Forwarded => !is_trusted,
-        ProxyHeader::ProxyProtocol => !is_trusted || !is_read(proxy.header, clients),
+        ProxyHeader::ProxyProtocol => !is_trusted || expected(clients) != proxy.header,
         ProxyHeader::Missing => is_trusted && expected(clients) != ProxyHeader::ProxyProtocol,
     }
-}
-
-/// Whether addresses are taken from this header.
-fn is_read(header: ProxyHeader, clients: &Clients) -> bool {
-    expected(clients) == header
 }
 
 /// The header that addresses are taken from.
@@ -89,7 +84,7 @@ fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
             false => format!("{peers} in `trusted_proxies`"),
         });
     }
-    if !is_read(proxy.header, clients) {
+    if expected(clients) != proxy.header {
         let from = proxy.header.label();
         lines.push(format!("`ip: {{ from: {from} }}` in `clients`"));
     }

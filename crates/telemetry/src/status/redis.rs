@@ -41,16 +41,13 @@ impl RedisWatch {
         let before = std::mem::replace(&mut self.state, state);
         self.reason = match state {
             StoreState::Deciding => None,
-            StoreState::Unreachable => {
-                let error = store.connected().err();
+            StoreState::Unreachable | StoreState::Silent => {
+                let (what, error) = match state {
+                    StoreState::Unreachable => ("cannot be reached", store.connected().err()),
+                    _ => ("gives no decisions", view.metrics.store.last_error()),
+                };
                 let why = error.map_or_else(String::new, |error| format!(": {error}"));
-                let text = format!("Redis cannot be reached{why}. {}", on_failure(view));
-                Some((State::Failing, text))
-            }
-            StoreState::Silent => {
-                let error = view.metrics.store.last_error();
-                let why = error.map_or_else(String::new, |error| format!(": {error}"));
-                let text = format!("Redis gives no decisions{why}. {}", on_failure(view));
+                let text = format!("Redis {what}{why}. {}", on_failure(view));
                 Some((State::Failing, text))
             }
             StoreState::Partial => {
