@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::document::{Near, Overrides, Status, Table, Upstream};
+use crate::document::Status;
 use crate::text::shown;
 
 /// Rows of a table whose rows clients can add to.
@@ -16,14 +16,8 @@ pub(super) fn tables(status: &Status) -> String {
     }
     let limits = status.limits.iter().map(|it| {
         let (minute, observed) = (&it.minute, if it.observed { "yes" } else { "no" });
-        let (over, near) = (minute.refused + minute.would_refuse, it.near_keys);
-        [
-            text(&it.name),
-            text(minute.admitted),
-            text(over),
-            text(observed),
-            text(near),
-        ]
+        let over = minute.refused + minute.would_refuse;
+        cells([&it.name, &minute.admitted, &over, &observed, &it.near_keys])
     });
     let heads = [
         "Limit",
@@ -33,46 +27,71 @@ pub(super) fn tables(status: &Status) -> String {
         "Keys near it",
     ];
     table(&mut html, "Limits, last minute", heads, limits);
-    let (minute, near) = (&status.clients.minute, &status.clients.near);
-    clients(&mut html, "Refused most, last minute", &minute.refused);
-    clients(&mut html, "Admitted most, last minute", &minute.admitted);
-    nearest(&mut html, near);
-    let refusals = status.refusals.recent.iter().take(ROWS).map(|it| {
-        [
-            ago(status, it.at),
-            text(&it.client),
-            text(&it.limit),
-            text(&it.route),
-        ]
+    let minute = &status.clients.minute;
+    for (title, hits) in [
+        ("Refused most, last minute", &minute.refused),
+        ("Admitted most, last minute", &minute.admitted),
+    ] {
+        let rows = hits.top.iter().take(ROWS);
+        let rows = rows.map(|it| cells([&it.name, &it.at_least, &it.at_most]));
+        table(&mut html, title, ["Client", "At least", "At most"], rows);
+    }
+    let near = status.clients.near.iter().take(ROWS);
+    let near = near.map(|it| cells([&it.name, &it.limit, &it.left, &it.of]));
+    let heads = ["Client", "Limit", "Left", "Of"];
+    table(&mut html, "Near a limit", heads, near);
+    let refusals = status.refusals.recent.iter().take(ROWS);
+    let refusals = refusals.map(|it| {
+        let [client, limit, route] = cells([&it.client, &it.limit, &it.route]);
+        [ago(status, it.at), client, limit, route]
     });
-    table(
-        &mut html,
-        "Latest refusals",
-        ["Time", "Client", "Limit", "Route"],
-        refusals,
-    );
-    overrides(&mut html, &status.overrides);
+    let heads = ["Time", "Client", "Limit", "Route"];
+    table(&mut html, "Latest refusals", heads, refusals);
+    let overrides = status.overrides.latest.iter().take(ROWS);
+    let overrides = overrides.map(|it| cells([&it.name, &it.does, &it.until, &it.by, &it.reason]));
+    let title = format!("Overrides: {}", status.overrides.count);
+    let heads = ["Name", "Does", "Until", "By", "Reason"];
+    table(&mut html, &title, heads, overrides);
     let events = status.events.iter().take(ROWS);
     let events = events.map(|it| [ago(status, it.at), text(&it.text)]);
     table(&mut html, "Events", ["Time", "Event"], events);
-    let routes = status
-        .routes
-        .iter()
-        .filter(|it| it.path.is_some() || it.total > 0);
+    let routes = status.routes.iter();
+    let routes = routes.filter(|it| it.path.is_some() || it.total > 0);
     let routes = routes.map(|it| {
-        let minute = &it.minute;
-        let mean = format!("{:.1} ms", minute.mean_ms);
-        [
-            text(&it.name),
-            text(minute.all),
-            text(minute.refused),
-            text(minute.failed),
-            mean,
-        ]
+        let (minute, mean) = (&it.minute, format!("{:.1} ms", it.minute.mean_ms));
+        cells([
+            &it.name,
+            &minute.all,
+            &minute.refused,
+            &minute.failed,
+            &mean,
+        ])
     });
     let heads = ["Route", "Requests", "Refused", "Failed", "Mean time"];
     table(&mut html, "Routes, last minute", heads, routes);
-    servers(&mut html, &status.upstreams);
+    let servers = status.upstreams.iter().flat_map(|upstream| {
+        let name = &upstream.name;
+        let servers = upstream.servers.iter();
+        servers.map(move |it| {
+            cells([
+                name,
+                &it.url,
+                &it.address,
+                &it.state,
+                &it.in_flight,
+                &it.failures,
+            ])
+        })
+    });
+    let heads = [
+        "Upstream",
+        "Server",
+        "Address",
+        "State",
+        "Open requests",
+        "Failures in a row",
+    ];
+    table(&mut html, "Servers", heads, servers);
     store(&mut html, status);
     html
 }
@@ -88,61 +107,6 @@ fn summary(status: &Status) -> String {
         "<p>{health} Last minute: {} requests, {} refused, {} failed.</p>",
         minute.all, minute.refused, minute.failed
     )
-}
-
-fn clients(html: &mut String, title: &str, hits: &Table) {
-    let rows = hits.top.iter().take(ROWS);
-    let rows = rows.map(|it| [text(&it.name), text(it.at_least), text(it.at_most)]);
-    table(html, title, ["Client", "At least", "At most"], rows);
-}
-
-fn nearest(html: &mut String, near: &[Near]) {
-    let rows = near.iter().take(ROWS);
-    let rows = rows.map(|it| [text(&it.name), text(&it.limit), text(it.left), text(it.of)]);
-    table(
-        html,
-        "Near a limit",
-        ["Client", "Limit", "Left", "Of"],
-        rows,
-    );
-}
-
-fn overrides(html: &mut String, overrides: &Overrides) {
-    let rows = overrides.latest.iter().take(ROWS);
-    let rows = rows.map(|it| [&it.name, &it.does, &it.until, &it.by, &it.reason].map(text));
-    let title = format!("Overrides: {}", overrides.count);
-    table(
-        html,
-        &title,
-        ["Name", "Does", "Until", "By", "Reason"],
-        rows,
-    );
-}
-
-fn servers(html: &mut String, upstreams: &[Upstream]) {
-    let rows = upstreams.iter().flat_map(|upstream| {
-        upstream.servers.iter().map(|it| {
-            let named = [&upstream.name, &it.url, &it.address, &it.state].map(text);
-            let [name, url, address, state] = named;
-            [
-                name,
-                url,
-                address,
-                state,
-                text(it.in_flight),
-                text(it.failures),
-            ]
-        })
-    });
-    let heads = [
-        "Upstream",
-        "Server",
-        "Address",
-        "State",
-        "Open requests",
-        "Failures in a row",
-    ];
-    table(html, "Servers", heads, rows);
 }
 
 fn store(html: &mut String, status: &Status) {
@@ -167,11 +131,9 @@ fn store(html: &mut String, status: &Status) {
     let unknown = || "–".to_owned();
     let rows = redis.nodes.iter().map(|it| {
         let address = it.address.as_deref().unwrap_or("Redis");
-        [
-            text(address),
-            it.memory_bytes.map_or_else(unknown, bytes),
-            it.operations_per_second.map_or_else(unknown, text),
-        ]
+        let memory = it.memory_bytes.map_or_else(unknown, bytes);
+        let commands = it.operations_per_second.map_or_else(unknown, text);
+        cells([&address, &memory, &commands])
     });
     let heads = ["Server", "Memory", "Commands a second"];
     table(html, "Servers of Redis", heads, rows);
@@ -205,6 +167,11 @@ fn bytes(number: u64) -> String {
         1_000..1_000_000 => format!("{} KB", number / 1_000),
         _ => format!("{:.1} MB", number as f64 / 1e6),
     }
+}
+
+/// Returns the cells of a row as HTML.
+fn cells<const N: usize>(cells: [&dyn Display; N]) -> [String; N] {
+    cells.map(text)
 }
 
 /// How long before the document something was: the page of another zone says the same.
