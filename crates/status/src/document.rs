@@ -374,10 +374,15 @@ impl Status {
     /// The same without series, as the stream has it.
     pub fn without_series(&self) -> Self {
         let mut status = self.clone();
-        status.requests.series = None;
-        for limit in &mut status.limits {
+        status.drop_series();
+        status
+    }
+
+    /// Drops what the stream does not have.
+    pub fn drop_series(&mut self) {
+        self.requests.series = None;
+        for limit in &mut self.limits {
             limit.series = None;
         }
-        status
     }
 }

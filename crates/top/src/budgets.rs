@@ -10,7 +10,7 @@ use crate::table::{Row, Table};
 use crate::text::{clean, wrapped};
 
 /// A client whose budgets are asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budgets {
     /// Its name; cut if `is_cut`.
     pub(crate) client: String,
@@ -41,23 +41,20 @@ pub(crate) struct Answer {
 
 impl Budgets {
     /// Of a client that this many gateways were asked for.
-    pub(crate) const fn asked(client: String, asked: usize) -> Self {
+    pub(crate) fn asked(client: String, asked: usize) -> Self {
         Self {
             client,
-            is_cut: false,
-            answers: Vec::new(),
             asked,
-            shown: 0,
-            first: 0,
-            last: Cell::new(0),
+            ..Self::default()
         }
     }
 
     /// Of a client whose name is not known to its end.
     pub(crate) fn cut(client: String) -> Self {
         Self {
+            client,
             is_cut: true,
-            ..Self::asked(client, 0)
+            ..Self::default()
         }
     }
 

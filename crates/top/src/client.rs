@@ -72,36 +72,33 @@ pub(crate) fn before(report: &Report) -> Vec<String> {
 pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
     let mut lines = without_store(report);
     let here = report.limits.iter().filter(|it| it.this_gateway_only);
-    let mut here: Vec<&str> = here.map(|it| it.name.as_str()).collect();
+    let mut here: Vec<String> = here.map(|it| it.name.clone()).collect();
     here.dedup();
-    if !here.is_empty() {
-        let what = match is_reset {
-            false => "counted by this gateway alone",
-            true => "reset on this gateway alone, since each gateway counts by itself",
-        };
-        lines.push(format!("{what}: {}", here.join(", ")));
-    }
-    if !report.unlimited.is_empty() {
-        let names = report.unlimited.join(", ");
-        lines.push(format!("unlimited under this plan: {names}"));
-    }
-    if !report.unlisted.is_empty() {
-        let unlisted = report.unlisted.iter();
-        let names = unlisted.map(|it| format!("{} (per {})", it.name, it.per.join(", ")));
-        let names: Vec<String> = names.collect();
-        lines.push(format!(
-            "not listed, because they count per something that only a request has: {}",
-            names.join("; ")
-        ));
-    }
-    if !report.shared.is_empty() {
-        lines.push(format!("shared with others: {}", report.shared.join(", ")));
-    }
-    if !report.per_plan.is_empty() {
-        lines.push(format!(
-            "one budget for each plan of the clients that they count together: {}",
-            report.per_plan.join(", ")
-        ));
+    let counted_here = match is_reset {
+        false => "counted by this gateway alone",
+        true => "reset on this gateway alone, since each gateway counts by itself",
+    };
+    let unlisted = report.unlisted.iter();
+    let unlisted = unlisted.map(|it| format!("{} (per {})", it.name, it.per.join(", ")));
+    let unlisted: Vec<String> = unlisted.collect();
+    for (what, names, between) in [
+        (counted_here, &here, ", "),
+        ("unlimited under this plan", &report.unlimited, ", "),
+        (
+            "not listed, because they count per something that only a request has",
+            &unlisted,
+            "; ",
+        ),
+        ("shared with others", &report.shared, ", "),
+        (
+            "one budget for each plan of the clients that they count together",
+            &report.per_plan,
+            ", ",
+        ),
+    ] {
+        if !names.is_empty() {
+            lines.push(format!("{what}: {}", names.join(between)));
+        }
     }
     lines.extend(report.keys.iter().map(key_use));
     lines
@@ -136,12 +133,11 @@ fn without_store(report: &Report) -> Vec<String> {
         (Decides::Open, "not limited without Redis"),
         (Decides::Closed, "answered 503 without Redis"),
     ] {
-        let limits = report.limits.iter();
-        let of = limits.filter(|it| {
-            it.known_here
-                .as_ref()
-                .is_some_and(|it| it.decides == decides)
-        });
+        let is_decided = |it: &&Standing| {
+            let known = it.known_here.as_ref();
+            known.is_some_and(|known| known.decides == decides)
+        };
+        let of = report.limits.iter().filter(is_decided);
         let names: Vec<String> = of.map(name).collect();
         if !names.is_empty() {
             lines.push(format!("{what}: {}", names.join(", ")));

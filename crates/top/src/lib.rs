@@ -30,7 +30,6 @@ use headline::{Gateways, headline};
 pub use merge::merged;
 use reader::Reader;
 pub use refusal::refusal_lines;
-use source::Series;
 pub use source::{Read, Source};
 use tabs::{Tab, Window};
 pub use text::clean;
@@ -59,11 +58,7 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
         let reader = Reader::start(sources, EVERY);
         return terminal::run(&reader);
     }
-    let series = match options.json {
-        true => Series::Whole,
-        false => Series::None,
-    };
-    let answers = read_all(&sources, series);
+    let answers = read_all(&sources, options.json);
     let all = answers.len();
     let mut statuses = Vec::new();
     let mut errors = Vec::new();
@@ -93,10 +88,11 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
 }
 
 /// The documents of all gateways, which are read at the same time.
-fn read_all(sources: &[Source], series: Series) -> Vec<Result<Status, String>> {
+fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>> {
     thread::scope(|scope| {
         let reading = sources.iter();
-        let reading = reading.map(|source| (source, scope.spawn(move || source.status(series))));
+        let reading =
+            reading.map(|source| (source, scope.spawn(move || source.status(has_series))));
         let reading: Vec<_> = reading.collect();
         let read = reading.into_iter().map(|(source, thread)| {
             let failed = |_| Err(format!("{}: a part of this program failed", source.name));

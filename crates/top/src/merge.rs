@@ -22,7 +22,8 @@ const MOST: usize = 100;
 pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
     let mut statuses = statuses.into_iter();
     let mut all = statuses.next()?;
-    let mut differences = Differences::of(&all);
+    let mut differences = Differences::default();
+    differences.add(&all);
     let mut is_sum = false;
     for one in statuses {
         is_sum = true;
@@ -30,7 +31,8 @@ pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
         join(&mut all, one);
     }
     if is_sum {
-        without_series(&mut all);
+        // Gateways do not begin their seconds together.
+        all.drop_series();
         clients::bound(&mut all.clients);
         differences.say(&mut all.health);
     }
@@ -128,13 +130,9 @@ fn limit(all: &mut Limit, one: Limit) {
             all.routes.push(route);
         }
     }
-    for (all, one) in [
-        (&mut all.total, one.total),
-        (&mut all.second, one.second),
-        (&mut all.minute, one.minute),
-    ] {
-        verdicts(all, one);
-    }
+    verdicts(&mut all.total, one.total);
+    verdicts(&mut all.second, one.second);
+    verdicts(&mut all.minute, one.minute);
     counts(&mut all.decided_by, one.decided_by);
     // The same key may be near on several.
     all.near_keys = all.near_keys.max(one.near_keys);
@@ -177,13 +175,5 @@ fn overrides(all: &mut Overrides, one: Overrides) {
         if !all.plans.contains(&plan) && all.plans.len() < MOST {
             all.plans.push(plan);
         }
-    }
-}
-
-/// Gateways do not begin their seconds together.
-fn without_series(all: &mut Status) {
-    all.requests.series = None;
-    for limit in &mut all.limits {
-        limit.series = None;
     }
 }

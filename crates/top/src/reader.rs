@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_status::document::Status;
 
 use crate::budgets::Answer;
-use crate::source::{Series, Source};
+use crate::source::Source;
 
 /// What was read last of all gateways.
 #[derive(Debug)]
@@ -26,19 +26,14 @@ struct Read {
     latest: Vec<Latest>,
 }
 
-/// What is known of one gateway.
-#[derive(Clone, Debug)]
-pub(crate) struct Latest {
-    /// None: it was not asked yet.
-    pub(crate) answer: Option<Result<Arc<Status>, String>>,
-}
+/// What one gateway answered last. None: it was not asked yet.
+pub(crate) type Latest = Option<Result<Arc<Status>, String>>;
 
 impl Reader {
     pub(crate) fn start(sources: Vec<Source>, every: Duration) -> Self {
-        let latest = sources.iter().map(|_| Latest { answer: None });
         let read = Arc::new(Mutex::new(Read {
             changes: 1,
-            latest: latest.collect(),
+            latest: vec![None; sources.len()],
         }));
         let (answer, answers) = mpsc::channel();
         let mut asking = Vec::new();
@@ -63,14 +58,13 @@ impl Reader {
 
     /// Asks for one client's budgets: the gateways that answered last, or all if none did. Returns how many are asked.
     pub(crate) fn ask(&self, client: &str) -> usize {
-        let is_up = |latest: &Latest| matches!(latest.answer, Some(Ok(_)));
+        let is_up = |latest: &Latest| matches!(latest, Some(Ok(_)));
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
         let any = up.contains(&true);
         let asking = self.asking.iter().zip(up);
         let asking = asking.filter(|(_, up)| *up || !any);
-        asking
-            .filter(|(ask, _)| ask.send(client.to_owned()).is_ok())
-            .count()
+        let asked = asking.filter(|(ask, _)| ask.send(client.to_owned()).is_ok());
+        asked.count()
     }
 
     /// The next answer that has come.
@@ -93,9 +87,9 @@ fn keep_reading(
     answer: &Sender<Answer>,
 ) {
     loop {
-        let status = source.status(Series::None).map(Arc::new);
+        let status = source.status(false).map(Arc::new);
         let mut all = lock(read);
-        all.latest[at].answer = Some(status);
+        all.latest[at] = Some(status);
         all.changes += 1;
         drop(all);
         match asked.recv_timeout(every) {

@@ -18,7 +18,7 @@ use crate::tabs::{Tab, Window};
 const PAGE: usize = 10;
 
 /// What the view shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct View {
     tab: Tab,
     window: Window,
@@ -40,22 +40,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            tab: Tab::Clients,
-            window: Window::Minute,
             column: 1,
-            is_reversed: false,
-            selected: 0,
-            followed: None,
-            filter: String::new(),
-            is_typing: false,
-            is_paused: false,
-            shows_help: false,
-            client: None,
-            latest: Vec::new(),
-            known: 0,
-            status: None,
+            ..Self::default()
         }
     }
 
@@ -75,8 +63,7 @@ impl View {
     }
 
     fn merge(&mut self) {
-        let answers = self.latest.iter().filter_map(|it| it.answer.as_ref());
-        let up = answers.filter_map(|answer| answer.as_ref().ok());
+        let up = self.latest.iter().flatten().flatten();
         self.status = merged(up.map(|status| Status::clone(status)));
         self.select_again();
     }
@@ -170,8 +157,7 @@ impl View {
     }
 
     fn turn(&mut self, by: usize) {
-        let at = Tab::ALL.iter().position(|tab| *tab == self.tab);
-        self.show(Tab::ALL[(at.unwrap_or_default() + by) % Tab::ALL.len()]);
+        self.show(Tab::ALL[(self.tab as usize + by) % Tab::ALL.len()]);
     }
 
     fn show(&mut self, tab: Tab) {
@@ -214,7 +200,7 @@ impl View {
 
     /// How many gateways there are, and how many of them answer.
     fn gateways(&self) -> Gateways {
-        let up = |latest: &&Latest| matches!(latest.answer, Some(Ok(_)));
+        let up = |latest: &&Latest| matches!(latest, Some(Ok(_)));
         Gateways {
             answering: self.latest.iter().filter(up).count(),
             all: self.latest.len(),

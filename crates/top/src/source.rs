@@ -27,15 +27,6 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Which series a document has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Series {
-    /// All of them.
-    Whole,
-    /// None: most of a document is series. Gateways that do not know the question send them.
-    None,
-}
-
 /// What is read of a document before the rest: of another version, the rest may have another form.
 #[derive(Deserialize)]
 struct Versioned {
@@ -43,11 +34,11 @@ struct Versioned {
 }
 
 impl Source {
-    /// The document of the gateway.
-    pub(crate) fn status(&self, series: Series) -> Result<Status, String> {
-        let text = (self.read)(match series {
-            Series::Whole => "/status.json",
-            Series::None => "/status.json?series=none",
+    /// Reads the document of the gateway. Most of a document is series. Gateways that do not know the question send them in any case.
+    pub(crate) fn status(&self, has_series: bool) -> Result<Status, String> {
+        let text = (self.read)(match has_series {
+            true => "/status.json",
+            false => "/status.json?series=none",
         })?;
         let name = &self.name;
         let wrong =

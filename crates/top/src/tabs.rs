@@ -6,8 +6,9 @@ use crate::hitters::clients;
 use crate::table::{Note, Row, Table, count, plain};
 
 /// A tab of the view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tab {
+    #[default]
     Clients,
     Limits,
     Routes,
@@ -16,13 +17,15 @@ pub(crate) enum Tab {
 }
 
 /// Over which span clients are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Window {
+    #[default]
     Minute,
     Start,
 }
 
 impl Tab {
+    /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 5] = [
         Self::Clients,
         Self::Limits,

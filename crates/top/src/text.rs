@@ -24,9 +24,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     let Some(room) = columns.checked_sub(1) else {
         return String::new();
     };
-    let mut kept = prefix(text, room).to_owned();
-    kept.push_str(MARK);
-    kept
+    prefix(text, room).to_owned() + MARK
 }
 
 /// As [`cut`], in the middle: the last word stays whole if it fits.
@@ -42,18 +40,16 @@ pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
 
 /// A text in exactly so many columns, at their left.
 pub(crate) fn left(text: &str, columns: usize) -> String {
-    let mut cell = cut(text, columns);
-    let room = columns.saturating_sub(width(&cell));
-    cell.extend(std::iter::repeat_n(' ', room));
-    cell
+    let cell = cut(text, columns);
+    let room = " ".repeat(columns.saturating_sub(width(&cell)));
+    cell + &room
 }
 
 /// A text in exactly so many columns, at their right.
 pub(crate) fn right(text: &str, columns: usize) -> String {
     let cell = cut(text, columns);
-    let mut padded = " ".repeat(columns.saturating_sub(width(&cell)));
-    padded.push_str(&cell);
-    padded
+    let room = " ".repeat(columns.saturating_sub(width(&cell)));
+    room + &cell
 }
 
 /// The lines of a text, each of so many columns at most. Words stay whole if they fit into a line.

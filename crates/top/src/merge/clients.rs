@@ -54,7 +54,7 @@ fn name(client: &Client) -> Name {
 }
 
 /// What a table says of a name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Said {
     rows: usize,
     at_least: u64,
@@ -66,11 +66,7 @@ struct Said {
 fn said(table: &Table) -> HashMap<Name, Said> {
     let mut said: HashMap<Name, Said> = HashMap::new();
     for client in &table.top {
-        let entry = said.entry(name(client)).or_insert(Said {
-            rows: 0,
-            at_least: 0,
-            at_most: 0,
-        });
+        let entry = said.entry(name(client)).or_default();
         entry.rows += 1;
         entry.at_least = client.at_least;
         entry.at_most = entry.at_most.max(client.at_most);
@@ -87,10 +83,7 @@ fn table(all: &mut Table, one: Table) {
         let rows = |said: &HashMap<Name, Said>| said.get(name).map_or(1, |said| said.rows);
         !name.1 && rows(&ours) == 1 && rows(&theirs) == 1
     };
-    let at_most = |said: Option<&Said>, others: u64| match said {
-        Some(said) => said.at_most.max(others),
-        None => others,
-    };
+    let at_most = |said: Option<&Said>, others: u64| said.map_or(0, |it| it.at_most).max(others);
     for client in &mut all.top {
         let name = name(client);
         match theirs.get(&name) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_status::document::{Health, State, Status};
 
 /// What gateways should have in common.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Differences {
     versions: BTreeSet<String>,
     configurations: BTreeSet<String>,
@@ -13,16 +13,6 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    pub(super) fn of(first: &Status) -> Self {
-        let mut differences = Self {
-            versions: BTreeSet::new(),
-            configurations: BTreeSet::new(),
-            stores: BTreeSet::new(),
-        };
-        differences.add(first);
-        differences
-    }
-
     pub(super) fn add(&mut self, one: &Status) {
         self.versions.insert(one.gateway.version.clone());
         self.configurations
@@ -40,8 +30,7 @@ impl Differences {
         ] {
             if values.len() > 1 {
                 let text = format!("The gateways have different {what}: {}.", all(values));
-                health.reasons.push(text);
-                health.state = health.state.max(State::Warning);
+                health.add(State::Warning, text);
             }
         }
     }

@@ -58,25 +58,16 @@ fn join(all: &mut Redis, one: Redis) {
 
 /// Fills in what the first gateway does not know of a server.
 fn complete(known: &mut Node, other: Node) {
-    let Node {
-        address: _,
-        memory_bytes,
-        memory_max_bytes,
-        operations_per_second,
-        script_calls,
-        script_seconds,
-        evicted_keys,
-        uptime_seconds,
-        received_bytes,
-        sent_bytes,
-    } = other;
-    known.memory_bytes = known.memory_bytes.or(memory_bytes);
-    known.memory_max_bytes = known.memory_max_bytes.or(memory_max_bytes);
-    known.operations_per_second = known.operations_per_second.or(operations_per_second);
-    known.script_calls = known.script_calls.or(script_calls);
-    known.script_seconds = known.script_seconds.or(script_seconds);
-    known.evicted_keys = known.evicted_keys.or(evicted_keys);
-    known.uptime_seconds = known.uptime_seconds.or(uptime_seconds);
-    known.received_bytes = known.received_bytes.or(received_bytes);
-    known.sent_bytes = known.sent_bytes.or(sent_bytes);
+    *known = Node {
+        address: other.address,
+        memory_bytes: known.memory_bytes.or(other.memory_bytes),
+        memory_max_bytes: known.memory_max_bytes.or(other.memory_max_bytes),
+        operations_per_second: known.operations_per_second.or(other.operations_per_second),
+        script_calls: known.script_calls.or(other.script_calls),
+        script_seconds: known.script_seconds.or(other.script_seconds),
+        evicted_keys: known.evicted_keys.or(other.evicted_keys),
+        uptime_seconds: known.uptime_seconds.or(other.uptime_seconds),
+        received_bytes: known.received_bytes.or(other.received_bytes),
+        sent_bytes: known.sent_bytes.or(other.sent_bytes),
+    };
 }

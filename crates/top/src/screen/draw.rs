@@ -107,7 +107,7 @@ impl View {
 
     /// Why the gateways that do not answer do not.
     fn errors(&self) -> impl Iterator<Item = &String> {
-        let answers = self.latest.iter().filter_map(|it| it.answer.as_ref());
+        let answers = self.latest.iter().flatten();
         answers.filter_map(|answer| answer.as_ref().err())
     }
 
@@ -115,7 +115,7 @@ impl View {
     fn nothing(&self, columns: usize) -> Vec<Line<'static>> {
         let errors = self.errors().flat_map(|error| bounded(error, columns));
         let mut lines: Vec<_> = errors.map(|line| Line::from(line).red()).collect();
-        if self.latest.iter().any(|latest| latest.answer.is_none()) {
+        if self.latest.iter().any(Option::is_none) {
             lines.push(Line::from("  asking…"));
         }
         lines
@@ -155,11 +155,8 @@ impl View {
 fn draw_table(view: &View, frame: &mut Frame<'_>, table: &Table, area: Rect) {
     let mut lines = Vec::new();
     if let Some(note) = &table.note {
-        let style = match note.is_bad {
-            true => Style::new().yellow(),
-            false => Style::new(),
-        };
-        lines.push(Line::styled(format!(" {}", clean(&note.text)), style));
+        let text = format!(" {}", clean(&note.text));
+        lines.push(Line::styled(text, warning(note.is_bad)));
     }
     let room = usize::from(area.height)
         .saturating_sub(lines.len() + 1)
@@ -181,11 +178,7 @@ fn draw_table(view: &View, frame: &mut Frame<'_>, table: &Table, area: Rect) {
         lines.push(Line::from(format!(" {heads}")).bold());
     }
     for ((at, row), text) in (first..).zip(&rows).zip(texts) {
-        let mut style = if row.is_bad {
-            Style::new().yellow()
-        } else {
-            Style::new()
-        };
+        let mut style = warning(row.is_bad);
         if view.selected == at {
             style = style.add_modifier(Modifier::REVERSED);
         }
@@ -195,6 +188,14 @@ fn draw_table(view: &View, frame: &mut Frame<'_>, table: &Table, area: Rect) {
         lines.push(Line::from(format!("  {}", table.none)).dim());
     }
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Returns the style of what may be wrong.
+fn warning(is_bad: bool) -> Style {
+    match is_bad {
+        true => Style::new().yellow(),
+        false => Style::new(),
+    }
 }
 
 fn draw_client(frame: &mut Frame<'_>, client: &Budgets) {

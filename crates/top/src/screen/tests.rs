@@ -72,7 +72,7 @@ fn with_document(document: &'static str) -> Source {
 fn view_of(gateways: Vec<Source>) -> (View, Reader) {
     let reader = Reader::start(gateways, Duration::from_millis(1));
     let mut view = View::new();
-    let is_asked = |view: &View| view.latest.iter().all(|it| it.answer.is_some());
+    let is_asked = |view: &View| view.latest.iter().all(Option::is_some);
     while view.latest.is_empty() || !is_asked(&view) {
         view.take(&reader);
         std::thread::yield_now();
@@ -103,12 +103,18 @@ fn has(screen: &[String], text: &str) -> bool {
     screen.iter().any(|line| line.contains(text))
 }
 
+/// Asserts that the screen has these texts.
+fn assert_shows(view: &View, texts: &[&str]) {
+    let shown = screen(view);
+    for text in texts {
+        assert!(has(&shown, text), "no {text} in {shown:#?}");
+    }
+}
+
 /// The view takes a document in place of the one that it has.
 fn give(view: &mut View, document: &str) {
     let status = serde_json::from_str(document).unwrap();
-    view.latest = vec![Latest {
-        answer: Some(Ok(std::sync::Arc::new(status))),
-    }];
+    view.latest = vec![Some(Ok(std::sync::Arc::new(status)))];
     view.merge();
 }
 
@@ -234,16 +240,12 @@ fn selected(view: &View) -> String {
 fn a_selection_stays_with_its_client_and_on_a_row() {
     let (mut view, reader) = view();
     press(&mut view, &reader, " ");
-    give(
-        &mut view,
-        &refused(&[("a", false, 9), ("b", false, 5), ("c", false, 3)]),
-    );
+    let clients = [("a", false, 9), ("b", false, 5), ("c", false, 3)];
+    give(&mut view, &refused(&clients));
     press(&mut view, &reader, "jj");
     assert_eq!(selected(&view), "c");
-    give(
-        &mut view,
-        &refused(&[("c", false, 20), ("a", false, 9), ("b", false, 5)]),
-    );
+    let clients = [("c", false, 20), ("a", false, 9), ("b", false, 5)];
+    give(&mut view, &refused(&clients));
     assert_eq!(selected(&view), "c", "it moved up");
     press(&mut view, &reader, "r");
     assert_eq!(
@@ -280,8 +282,7 @@ fn the_client_of_the_row_is_asked_for_and_no_other() {
     until(&mut view, &reader, "in 2s");
     assert_eq!(*asked.lock().unwrap(), ["/clients/user_id:a%E2%80%AE"]);
     press(&mut view, &reader, "\u{1b}j\n");
-    let cut = screen(&view);
-    assert!(has(&cut, "longer than what the gateway keeps"), "{cut:#?}");
+    assert_shows(&view, &["longer than what the gateway keeps"]);
     assert_eq!(asked.lock().unwrap().len(), 1, "nothing is asked");
 }
 
@@ -304,12 +305,8 @@ fn gateways_that_answer_are_asked_for_budgets() {
         with_quota("http://one:9901", 41),
         with_quota("http://other:9901", 42),
     ]);
-    let first = screen(&view);
-    assert!(has(&first, "2 of 3 gateways"), "{first:#?}");
-    assert!(
-        has(&first, "http://away:9901: no gateway answers"),
-        "{first:#?}"
-    );
+    let away = "http://away:9901: no gateway answers";
+    assert_shows(&view, &["2 of 3 gateways", away]);
     press(&mut view, &reader, "\n");
     let shown = until(&mut view, &reader, "of 2; Left, Right");
     let of = |quota: &str| {
@@ -340,16 +337,15 @@ fn gateways_that_answer_are_asked_for_budgets() {
 fn all_that_is_known_of_a_client_is_shown() {
     let (mut view, reader) = view();
     press(&mut view, &reader, "\n");
-    let shown = until(&mut view, &reader, "in 2s");
-    for text in [
+    until(&mut view, &reader, "in 2s");
+    let known = [
         "of the plan gold",
         "override for user_id:greedy: plan gold",
         "unlimited under this plan: daily",
         "per-path (per path:id)",
         "shared with others: all",
-    ] {
-        assert!(has(&shown, text), "{text}: {shown:#?}");
-    }
+    ];
+    assert_shows(&view, &known);
 }
 
 #[test]
@@ -376,15 +372,11 @@ fn many_budgets_scroll() {
     press(&mut view, &reader, "j");
     assert!(has(&screen(&view), "limit-15") && !has(&first, "limit-15"));
     press(&mut view, &reader, "G");
-    let last = screen(&view);
-    assert!(
-        has(&last, "limit-39") && has(&last, "shared with others"),
-        "{last:#?}"
-    );
+    assert_shows(&view, &["limit-39", "shared with others"]);
     press(&mut view, &reader, "k");
     assert!(!has(&screen(&view), "shared with others"));
     press(&mut view, &reader, "g");
-    assert!(has(&screen(&view), "limit-00"));
+    assert_shows(&view, &["limit-00"]);
 }
 
 #[test]
@@ -395,7 +387,7 @@ fn a_warning_says_why() {
         format!(r#"{{ "version": 1, "health": {{ "state": "failing", "reasons": [{reasons}] }} }}"#)
     };
     give(&mut view, &document(r#""Redis does not answer.""#));
-    assert!(has(&screen(&view), "FAILING"));
+    assert_shows(&view, &["FAILING"]);
     assert_eq!(screen(&view)[1].trim(), "Redis does not answer.");
     give(
         &mut view,
@@ -411,28 +403,18 @@ fn a_warning_says_why() {
 fn redis_is_said_to_be_up_down_or_not_used() {
     let (mut view, reader) = view();
     press(&mut view, &reader, " 5");
-    assert!(has(
-        &screen(&view),
-        "up   last minute: 0 calls, mean 0.00 ms, 0 errors"
-    ));
+    assert_shows(
+        &view,
+        &["up   last minute: 0 calls, mean 0.00 ms, 0 errors"],
+    );
     let redis = |redis: &str| format!(r#"{{ "version": 1, "store": {redis} }}"#);
     let down = r#"{ "kind": "redis", "redis": { "is_up": false, "calls": 1200, "mean_ms": 0.25, "errors": 7 } }"#;
     give(&mut view, &redis(down));
-    let shown = screen(&view);
-    assert!(
-        has(
-            &shown,
-            "DOWN   last minute: 1,200 calls, mean 0.25 ms, 7 errors"
-        ),
-        "{shown:#?}"
-    );
-    assert!(has(&shown, "no server has answered INFO"), "{shown:#?}");
-    give(
-        &mut view,
-        &redis(r#"{ "kind": "memory", "memory_keys": 3 }"#),
-    );
-    let shown = screen(&view);
-    assert!(has(&shown, "store: memory, 3 keys"), "{shown:#?}");
+    let calls = "DOWN   last minute: 1,200 calls, mean 0.25 ms, 7 errors";
+    assert_shows(&view, &[calls, "no server has answered INFO"]);
+    let memory = r#"{ "kind": "memory", "memory_keys": 3 }"#;
+    give(&mut view, &redis(memory));
+    assert_shows(&view, &["store: memory, 3 keys"]);
 }
 
 #[test]
