@@ -68,13 +68,7 @@ impl FromStr for JsonPath {
 
 impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, name) in self.0.iter().enumerate() {
-            if nth > 0 {
-                f.write_str(".")?;
-            }
-            f.write_str(name)?;
-        }
-        Ok(())
+        f.write_str(&self.0.join("."))
     }
 }
 
