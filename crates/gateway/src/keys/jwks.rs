@@ -102,7 +102,8 @@ impl Jwks {
 
     /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
-        let set = self.fetch().await?;
+        let fetched = timeout(DEADLINE, self.fetch()).await;
+        let set = fetched.unwrap_or(Err(FetchError::Late))?;
         // Without one that is known, an empty answer is no set either.
         if !set.is_empty() && set == *self.known.lock() {
             return Ok(None);
@@ -114,11 +115,6 @@ impl Jwks {
 
     /// The set as it is published now.
     async fn fetch(&self) -> Result<Bytes, FetchError> {
-        let fetched = timeout(DEADLINE, self.get()).await;
-        fetched.unwrap_or(Err(FetchError::Late))
-    }
-
-    async fn get(&self) -> Result<Bytes, FetchError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = self.plan.url.clone();
         let headers = request.headers_mut();

@@ -5,9 +5,8 @@
 //! for one.
 
 pub(crate) mod certificate_watch;
-pub(crate) mod deny_file;
+pub(crate) mod files;
 pub(crate) mod jwks;
-pub(crate) mod key_files;
 
 #[cfg(test)]
 mod tests;

@@ -34,8 +34,8 @@ async fn a_file_that_broke_since_the_start_is_reported() {
         listed: Vec::new(),
         plans: ClientPlans::default(),
     };
-    tokio::spawn(deny_file::watch(Some(file), metrics.clone()));
-    tokio::spawn(key_files::watch(vec![keys], metrics.clone()));
+    tokio::spawn(files::watch_denied(Some(file), metrics.clone()));
+    tokio::spawn(files::watch_keys(keys, metrics.clone()));
     let both = async {
         let (store, overload) = (Store::Memory(Default::default()), Overload::default());
         loop {

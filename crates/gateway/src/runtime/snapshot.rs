@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::budgets::Budgets;
 use super::limit_keys::LimitKeys;
 use crate::keys::jwks::{self, Jwks};
-use crate::keys::{certificate_watch, deny_file, key_files};
+use crate::keys::{certificate_watch, files};
 use crate::request::record::Ended;
 use crate::stack::Stack;
 use tidegate_config::{AdminPlan, DenyFile, KeyFile};
@@ -63,8 +63,10 @@ impl Snapshot {
     /// Watches all files and key sets of this plan, until what this returns is dropped.
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
-        watches.spawn(key_files::watch(self.key_files.clone(), metrics.clone()));
-        watches.spawn(deny_file::watch(self.deny_file.clone(), metrics.clone()));
+        for file in &self.key_files {
+            watches.spawn(files::watch_keys(file.clone(), metrics.clone()));
+        }
+        watches.spawn(files::watch_denied(self.deny_file.clone(), metrics.clone()));
         let secured = self
             .server
             .listeners

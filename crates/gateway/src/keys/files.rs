@@ -1,0 +1,91 @@
+//! Files with API keys, and the file with denied networks, reread when they change, without a restart.
+//!
+//! A file that cannot be used leaves in force what was known.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_config::{DenyFile, KeyFile};
+use tidegate_net::file_stamp::{EVERY, Stamp};
+use tidegate_telemetry::metrics::GatewayMetrics;
+
+/// Watches a file with API keys for as long as the future is polled.
+pub(crate) async fn watch_keys(file: KeyFile, metrics: Arc<GatewayMetrics>) {
+    let path = file.path.clone();
+    let reread = move || -> Result<usize, String> {
+        let more = tidegate_config::load_keys(&file.path, &file.listed, &file.plans)
+            .map_err(|error| error.in_one_line())?;
+        let count = more.len();
+        file.keys.replace(file.listed.iter().cloned().chain(more));
+        Ok(count)
+    };
+    let report = |read: Result<usize, String>, is_news: bool| match read {
+        _ if !is_news => {}
+        Ok(keys) => {
+            metrics.key_file_read("taken");
+            tracing::info!(file = %path.display(), keys, "API keys reloaded");
+        }
+        Err(error) => {
+            metrics.key_file_read("refused");
+            tracing::warn!(file = %path.display(), %error, "key file rejected; the previous keys stay active");
+        }
+    };
+    watch(&path, reread, report).await;
+}
+
+/// Watches the file with denied networks, if there is one, for as long as the future is polled.
+pub(crate) async fn watch_denied(file: Option<DenyFile>, metrics: Arc<GatewayMetrics>) {
+    let metrics = metrics.deny_file();
+    let Some(DenyFile { path, networks }) = file else {
+        metrics.denied(0);
+        return;
+    };
+    metrics.denied(networks.len());
+    let (file, known) = (path.clone(), networks.clone());
+    let reread = move || -> Result<usize, String> {
+        let read = tidegate_config::load_networks(&file).map_err(|error| error.in_one_line())?;
+        known.replace(read);
+        Ok(known.len())
+    };
+    let report = |read: Result<usize, String>, is_news: bool| {
+        metrics.denied(networks.len());
+        match read {
+            _ if !is_news => {}
+            Ok(networks) => {
+                metrics.read("taken");
+                tracing::info!(file = %path.display(), networks, "denied networks reloaded");
+            }
+            Err(error) => {
+                metrics.read("refused");
+                tracing::warn!(file = %path.display(), %error, "deny file rejected; the previous networks stay denied");
+            }
+        }
+    };
+    watch(&path, reread, report).await;
+}
+
+/// Rereads a file when it changes. `reread` takes what the file has, and says how much that is, or why the file is refused. `report` is
+/// told so, and whether it is news.
+async fn watch(
+    path: &Path,
+    reread: impl Fn() -> Result<usize, String> + Clone + Send + 'static,
+    report: impl Fn(Result<usize, String>, bool),
+) {
+    let mut every = tokio::time::interval(EVERY);
+    // The file was read just now. What changed in between is not missed if nothing is taken for known.
+    let mut known = None;
+    loop {
+        every.tick().await;
+        let found = Stamp::of(path);
+        if known == Some(found) {
+            continue;
+        }
+        let is_first = known.replace(found).is_none();
+        // Reading and checking 100,000 entries takes a while, which no request should wait for.
+        let read = tokio::task::spawn_blocking(reread.clone()).await;
+        let read = read.unwrap_or_else(|error| Err(error.to_string()));
+        // What was read at start is no news, but a file that is broken since is.
+        let is_news = !is_first || read.is_err();
+        report(read, is_news);
+    }
+}
