@@ -1,6 +1,5 @@
 //! A request's body on its way to the upstream: bounded, never stalled for ever, never too slow, and telling why it broke off.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -26,16 +25,12 @@ use tidegate_server::ClientBody;
 pub(super) struct Streaming {
     inner: ClientBody,
     is_http2: bool,
+    bounds: BodyBounds,
     left: u64,
-    timeout: Duration,
-    slow: Option<LeastRate>,
     pace: Pace,
     // Since when the client is waited for.
     waiting: Option<Instant>,
     timer: Timer,
-    bytes: Counter,
-    cuts: Counter,
-    read: Arc<ReadHeaders>,
     body_state: Arc<BodyState>,
 }
 
@@ -67,14 +62,10 @@ pub(super) fn streaming(
         inner,
         is_http2: version == Version::HTTP_2,
         left: bounds.most.unwrap_or(u64::MAX),
-        timeout: bounds.timeout,
-        slow: bounds.slow,
+        bounds,
         pace: Pace::default(),
         waiting: None,
         timer: Timer::default(),
-        bytes: bounds.bytes,
-        cuts: bounds.cuts,
-        read: bounds.read,
         body_state,
     }))
 }
@@ -83,29 +74,12 @@ pub(super) fn streaming(
 ///
 /// The stream of an HTTP/2 upstream is reset by hyper with the code of the error's source. This is always CANCEL, never the code
 /// that the client chose for its own stream.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 struct BrokenOff {
     why: BoxError,
+    #[source]
     code: h2::Error,
-}
-
-impl BrokenOff {
-    fn new(why: BoxError) -> Self {
-        let code = h2::Reason::CANCEL.into();
-        Self { why, code }
-    }
-}
-
-impl fmt::Display for BrokenOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.why.fmt(f)
-    }
-}
-
-impl std::error::Error for BrokenOff {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.code)
-    }
 }
 
 impl Streaming {
@@ -113,7 +87,7 @@ impl Streaming {
     /// the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
-        self.slow.filter(|_| !talking)
+        self.bounds.slow.filter(|_| !talking)
     }
 
     /// Something came after the client was waited for.
@@ -132,15 +106,16 @@ impl Streaming {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));
         let (allowed, late) = match left {
-            Some(left) if left < self.timeout => (left, BodyPhase::TooSlow),
-            _ => (self.timeout, BodyPhase::Stalled),
+            Some(left) if left < self.bounds.timeout => (left, BodyPhase::TooSlow),
+            _ => (self.bounds.timeout, BodyPhase::Stalled),
         };
         self.timer.poll(since + allowed, context).map(|()| late)
     }
 
     fn end(&self, state: BodyPhase, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.body_state.enter(state);
-        Poll::Ready(Some(Err(Box::new(BrokenOff::new(why)))))
+        let code = h2::Reason::CANCEL.into();
+        Poll::Ready(Some(Err(Box::new(BrokenOff { why, code }))))
     }
 }
 
@@ -156,7 +131,7 @@ impl Body for Streaming {
         match poll_received(&mut self.inner, is_http2, context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
-                    headers::trailers_to_upstream(trailers, &self.read);
+                    headers::trailers_to_upstream(trailers, &self.bounds.read);
                 }
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.came(length);
@@ -165,7 +140,7 @@ impl Body for Streaming {
                     None => return self.end(BodyPhase::TooLarge, "the body is too large".into()),
                 }
                 self.body_state.progressed(length);
-                self.bytes.inc_by(length);
+                self.bounds.bytes.inc_by(length);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => self.end(BodyPhase::Broken, error),
@@ -176,7 +151,7 @@ impl Body for Streaming {
             Poll::Pending => {
                 self.body_state.enter(BodyPhase::AwaitingClient);
                 let late = ready!(self.poll_late(context));
-                self.cuts.inc();
+                self.bounds.cuts.inc();
                 self.end(late, "the client sends too slowly, or nothing".into())
             }
         }

@@ -1,6 +1,5 @@
 //! A reload: a new plan takes the place of the one in force, or is refused and changes nothing.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,28 +31,19 @@ pub(crate) struct Parts {
 }
 
 /// Why a plan was not put in force.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// The configuration is refused.
+    #[error("{0}")]
     Config(ConfigError),
     /// Something that it asks for is not to be had.
+    #[error("{0}")]
     Start(StartError),
     /// The configuration could not be looked at.
+    #[error("the configuration could not be looked at")]
     Load,
 }
-
-impl fmt::Display for ReloadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Start(error) => error.fmt(f),
-            Self::Load => f.write_str("the configuration could not be looked at"),
-        }
-    }
-}
-
-impl std::error::Error for ReloadError {}
 
 impl ReloadError {
     /// Returns the error for a line of a log.

@@ -1,6 +1,5 @@
 //! What may keep a gateway from starting, once its configuration is right.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,25 +7,42 @@ use std::path::PathBuf;
 use tidegate_store::redis::InvalidOptions;
 
 /// Why a gateway could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be bound.
+    #[error("cannot listen on {}: {}", .0, not_bound(.1))]
     Bind(SocketAddr, io::Error),
     /// A socket was passed to the process that is for no address of the configuration.
+    #[error(
+        "the service manager passes a socket on {0}, which stands neither under `listen` nor under `admin`; write \
+         the address there just like this"
+    )]
     Unnamed(SocketAddr),
     /// The store's URL is none, or there is nobody to trust.
+    #[error("store: {0}")]
     Store(InvalidOptions),
     /// There is nothing to know the servers of key sets by.
+    #[error(
+        "this machine trusts no authority that a key set's server could be known by: {0}; name some under `jwks_ca`"
+    )]
     Authorities(io::Error),
     /// There is nothing to know the collector of traces by.
+    #[error(
+        "this machine trusts no authority that the collector of traces could be known by: {0}; install the \
+         certificates of authorities, or use a collector at http://"
+    )]
     Collector(io::Error),
     /// The system gives no random numbers, of which a secret is made.
+    #[error("the system gives no random numbers to make a secret of")]
     Random,
     /// The file of the access log cannot be opened.
+    #[error("cannot open the access log {}: {}; `log.access.file` must be a file that the gateway may write", .0.display(), .1)]
     AccessLog(PathBuf, io::Error),
     /// The file of overrides cannot be read or written.
+    #[error("cannot use the file of overrides {}: {}; `overrides_file` must be a file that the gateway may write", .0.display(), .1)]
     Overrides(PathBuf, io::Error),
     /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
 
@@ -37,55 +53,18 @@ impl StartError {
     }
 }
 
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
-                f,
-                "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
-            ),
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "cannot listen on {address}: {error}; ports from 1024 up need no permission"
-                )
-            }
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                write!(
-                    f,
-                    "cannot listen on {address}: this machine has no such address; 0.0.0.0 is all that it has"
-                )
-            }
-            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Self::Unnamed(address) => write!(
-                f,
-                "the service manager passes a socket on {address}, which stands neither under `listen` nor under `admin`; write \
-                 the address there just like this"
-            ),
-            Self::Store(error) => write!(f, "store: {error}"),
-            Self::Authorities(error) => write!(
-                f,
-                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca`"
-            ),
-            Self::Collector(error) => write!(
-                f,
-                "this machine trusts no authority that the collector of traces could be known by: {error}; install the \
-                 certificates of authorities, or use a collector at http://"
-            ),
-            Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
-            Self::AccessLog(path, error) => write!(
-                f,
-                "cannot open the access log {}: {error}; `log.access.file` must be a file that the gateway may write",
-                path.display()
-            ),
-            Self::Overrides(path, error) => write!(
-                f,
-                "cannot use the file of overrides {}: {error}; `overrides_file` must be a file that the gateway may write",
-                path.display()
-            ),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+/// Why an address is not bound, with the remedy.
+fn not_bound(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the port is in use; stop what uses it, or choose another".to_owned()
         }
+        io::ErrorKind::PermissionDenied => {
+            format!("{error}; ports from 1024 up need no permission")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; 0.0.0.0 is all that it has".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
-
-impl std::error::Error for StartError {}
