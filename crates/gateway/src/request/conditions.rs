@@ -9,15 +9,6 @@ use tidegate_config::routes::Conditions;
 use tidegate_net::headers::tokens;
 use tidegate_tower::query_values;
 
-/// What a request is asked for beside its host, path and method.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Said<'a> {
-    pub(crate) query: Option<&'a str>,
-    pub(crate) headers: &'a HeaderMap,
-    /// Whether it is a CORS preflight, which names the headers of the request that it asks about, and no values.
-    pub(crate) is_preflight: bool,
-}
-
 /// Whether something that is asked for is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
@@ -41,41 +32,48 @@ impl Met {
     }
 }
 
-impl Said<'_> {
-    /// Whether all conditions are met. If one is not, the others do not matter.
-    pub(crate) fn meets(&self, conditions: &Conditions) -> Met {
-        let query = conditions.query.iter();
-        let query = query.map(|(name, value)| self.has_parameter(name, value));
-        let headers = conditions.headers.iter();
-        let headers = headers.map(|(name, value)| self.has_header(name, value));
-        let mut all = Met::Yes;
-        for met in query.chain(headers) {
-            match met {
-                Met::No => return Met::No,
-                Met::Unclear => all = Met::Unclear,
-                Met::Yes => {}
-            }
+/// Whether all conditions are met. If one is not, the others do not matter. A CORS preflight names the headers of the request that it
+/// asks about, and no values.
+pub(crate) fn meets(
+    conditions: &Conditions,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    is_preflight: bool,
+) -> Met {
+    let parameters = conditions.query.iter();
+    let parameters = parameters.map(|(name, value)| has_parameter(query, name, value));
+    let has_header = |(name, value): &(HeaderName, HeaderValue)| match is_preflight {
+        true => names_header(headers, name),
+        false => has_header(headers, name, value),
+    };
+    let mut all = Met::Yes;
+    for met in parameters.chain(conditions.headers.iter().map(has_header)) {
+        match met {
+            Met::No => return Met::No,
+            Met::Unclear => all = Met::Unclear,
+            Met::Yes => {}
         }
-        all
     }
+    all
+}
 
-    pub(crate) fn has_parameter(&self, name: &str, value: &str) -> Met {
-        let values = self.query.into_iter();
-        let values = values.flat_map(|query| query_values(query, name));
-        Met::by(values, |found| *found == *value.as_bytes())
-    }
+pub(crate) fn has_parameter(query: Option<&str>, name: &str, value: &str) -> Met {
+    let values = query.into_iter();
+    let values = values.flat_map(|query| query_values(query, name));
+    Met::by(values, |found| *found == *value.as_bytes())
+}
 
-    pub(crate) fn has_header(&self, name: &HeaderName, value: &HeaderValue) -> Met {
-        if self.is_preflight {
-            let mut named = tokens(self.headers, &ACCESS_CONTROL_REQUEST_HEADERS);
-            return match named.any(|token| token.eq_ignore_ascii_case(name.as_str())) {
-                true => Met::Yes,
-                false => Met::No,
-            };
-        }
-        let values = self.headers.get_all(name).iter();
-        let values = values.map(|value| value.as_bytes().trim_ascii());
-        Met::by(values, |found| *found == *value.as_bytes())
+pub(crate) fn has_header(headers: &HeaderMap, name: &HeaderName, value: &HeaderValue) -> Met {
+    let values = headers.get_all(name).iter();
+    let values = values.map(|value| value.as_bytes().trim_ascii());
+    Met::by(values, |found| *found == *value.as_bytes())
+}
+
+fn names_header(headers: &HeaderMap, name: &HeaderName) -> Met {
+    let mut named = tokens(headers, &ACCESS_CONTROL_REQUEST_HEADERS);
+    match named.any(|token| token.eq_ignore_ascii_case(name.as_str())) {
+        true => Met::Yes,
+        false => Met::No,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tidegate_tower::Per;
 
-use super::conditions::{Met, Said};
+use super::conditions::{Met, meets};
 use super::cors;
 use super::problem::Problem;
 use super::target::{BAD_PATH, Target};
@@ -33,15 +33,6 @@ struct Place {
 /// Names in a route's path, each with its value.
 type PathValues = Vec<(Arc<str>, Box<str>)>;
 
-/// Of which request the route is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// The request itself.
-    Itself,
-    /// The request that it asks about, as a CORS preflight.
-    Preflight,
-}
-
 /// A route that a request takes.
 #[derive(Debug)]
 pub(crate) struct RouteMatch<'r, T> {
@@ -57,38 +48,36 @@ pub(crate) struct RouteMatch<'r, T> {
 impl<T> Routes<T> {
     /// The routes of a plan, each with what `make` makes of it.
     pub(crate) fn new<'a>(plans: &'a [RoutePlan], make: impl Fn(&'a RoutePlan) -> T) -> Self {
-        let mut routes = Self::default();
-        for plan in plans {
+        Self::of_places(plans.iter().map(|plan| {
             let place = Place {
                 shape: plan.shape.clone(),
                 has_cors: plan.cors.is_some(),
                 counted: counted(plan),
             };
-            routes.push(place, make(plan));
-        }
-        routes
+            (place, make(plan))
+        }))
     }
 
     /// Routes that apply where these shapes say, each with what stands beside its shape.
-    #[cfg(feature = "bench")]
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn of_shapes(shapes: impl Iterator<Item = (T, RouteShape)>) -> Self {
-        let mut routes = Self::default();
-        for (route, shape) in shapes {
+        Self::of_places(shapes.map(|(route, shape)| {
             let place = Place {
                 shape,
                 has_cors: false,
                 counted: Vec::new(),
             };
-            routes.push(place, route);
-        }
-        routes
+            (place, route)
+        }))
     }
 
-    /// Adds one behind all others.
-    fn push(&mut self, place: Place, route: T) {
-        let RouteShape { host, path, .. } = &place.shape;
-        self.index.add(host.as_ref(), path, self.routes.len());
-        self.routes.push((place, route));
+    fn of_places(places: impl Iterator<Item = (Place, T)>) -> Self {
+        let routes: Vec<_> = places.collect();
+        let mut index = RouteIndex::default();
+        for (at, (Place { shape, .. }, _)) in routes.iter().enumerate() {
+            index.add(shape.host.as_ref(), &shape.path, at);
+        }
+        Self { routes, index }
     }
 
     /// How many there are.
@@ -109,17 +98,21 @@ impl<T> Routes<T> {
         target: &Target<'_>,
     ) -> Result<RouteMatch<'_, T>, Problem> {
         let asked = cors::asked(request)
-            .and_then(|method| self.first(target, &method, Asked::Preflight).ok().flatten());
-        let asked = asked.map(|at| (at, &self.routes[at]));
-        if let Some((at, (place, route))) = asked.filter(|(_, (place, _))| place.has_cors) {
-            return Ok(RouteMatch {
-                at,
-                route,
-                values: place.values(target),
-                is_preflight: true,
-            });
+            .and_then(|method| self.first(target, &method, true).ok().flatten());
+        match asked.filter(|at| self.routes[*at].0.has_cors) {
+            Some(at) => Ok(self.route_match(at, target, true)),
+            None => self.find(target, request.method()),
         }
-        self.find(target, request.method())
+    }
+
+    fn route_match(&self, at: usize, target: &Target<'_>, is_preflight: bool) -> RouteMatch<'_, T> {
+        let (place, route) = &self.routes[at];
+        RouteMatch {
+            at,
+            route,
+            values: place.values(target),
+            is_preflight,
+        }
     }
 
     /// The first route that matches; else 404, or 405 if only the method is in the way.
@@ -128,19 +121,13 @@ impl<T> Routes<T> {
         target: &Target<'_>,
         method: &Method,
     ) -> Result<RouteMatch<'_, T>, Problem> {
-        if let Some(at) = self.first(target, method, Asked::Itself)? {
-            let (place, route) = &self.routes[at];
-            return Ok(RouteMatch {
-                at,
-                route,
-                values: place.values(target),
-                is_preflight: false,
-            });
+        if let Some(at) = self.first(target, method, false)? {
+            return Ok(self.route_match(at, target, false));
         }
         let mut allowed: Vec<&str> = self
             .here(target)
             .map(|at| &self.routes[at].0)
-            .filter(|place| place.is_met(target, Asked::Itself) == Met::Yes)
+            .filter(|place| place.is_met(target, false) == Met::Yes)
             .flat_map(|place| place.shape.methods.iter().flatten())
             .map(Method::as_str)
             .collect();
@@ -152,12 +139,12 @@ impl<T> Routes<T> {
     }
 
     /// The number of the first route for a method; refused is a path that it does not take, and a request of which nobody can say
-    /// whether the route takes it.
+    /// whether the route takes it. For a CORS preflight the method is that of the request which it asks about.
     fn first(
         &self,
         target: &Target<'_>,
         method: &Method,
-        asked: Asked,
+        is_preflight: bool,
     ) -> Result<Option<usize>, Problem> {
         let mut first = self.routes.len();
         let mut is_clear = true;
@@ -167,7 +154,7 @@ impl<T> Routes<T> {
                 if !place.serves(method) {
                     continue;
                 }
-                let met = place.is_met(target, asked);
+                let met = place.is_met(target, is_preflight);
                 if met != Met::No {
                     (first, is_clear) = (at, met == Met::Yes);
                     break;
@@ -196,15 +183,6 @@ impl<T> Routes<T> {
     }
 }
 
-impl<T> Default for Routes<T> {
-    fn default() -> Self {
-        Self {
-            routes: Vec::new(),
-            index: RouteIndex::default(),
-        }
-    }
-}
-
 impl Place {
     fn values(&self, target: &Target<'_>) -> PathValues {
         let value = |name: &Arc<str>| {
@@ -215,16 +193,11 @@ impl Place {
     }
 
     /// Whether the query and the headers are as the route asks.
-    fn is_met(&self, target: &Target<'_>, asked: Asked) -> Met {
-        let Some(conditions) = &self.shape.conditions else {
-            return Met::Yes;
-        };
-        let said = Said {
-            query: target.query,
-            headers: target.headers,
-            is_preflight: asked == Asked::Preflight,
-        };
-        said.meets(conditions)
+    fn is_met(&self, target: &Target<'_>, is_preflight: bool) -> Met {
+        let conditions = self.shape.conditions.as_ref();
+        conditions.map_or(Met::Yes, |conditions| {
+            meets(conditions, target.query, target.headers, is_preflight)
+        })
     }
 
     fn serves(&self, method: &Method) -> bool {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use http::Method;
 use tidegate_config::routes::RoutePlan;
 
-use crate::request::conditions::{Met, Said};
+use crate::request::conditions::{Met, has_header, has_parameter};
 use crate::request::target::Target;
 
 /// Why a route of the same host and path did not take the request.
@@ -16,11 +16,6 @@ pub(super) fn passed_over(
     method: &Method,
 ) -> fmt::Result {
     let name = &route.name;
-    let said = Said {
-        query: target.query,
-        headers: target.headers,
-        is_preflight: false,
-    };
     let methods = route.shape.methods.iter();
     let methods: Vec<_> = methods.flatten().map(Method::as_str).collect();
     if !methods.is_empty() && !methods.contains(&method.as_str()) {
@@ -31,25 +26,22 @@ pub(super) fn passed_over(
         return Ok(());
     };
     for (parameter, value) in &conditions.query {
-        match said.has_parameter(parameter, value) {
-            Met::Yes => {}
-            Met::No => writeln!(
-                text,
-                "passed:   {name}, for the query has no {parameter}={value}"
-            )?,
-            Met::Unclear => writeln!(text, "passed:   {name}, for the query repeats {parameter}")?,
-        }
+        let why = match has_parameter(target.query, parameter, value) {
+            Met::Yes => continue,
+            Met::No => format!("the query has no {parameter}={value}"),
+            Met::Unclear => format!("the query repeats {parameter}"),
+        };
+        writeln!(text, "passed:   {name}, for {why}")?;
     }
     for (header, value) in &conditions.headers {
         // The value may be a secret.
-        match said.has_header(header, value) {
-            Met::Yes => {}
-            Met::No if !target.headers.contains_key(header) => {
-                writeln!(text, "passed:   {name}, for there is no {header}")?
-            }
-            Met::No => writeln!(text, "passed:   {name}, for {header} has another value")?,
-            Met::Unclear => writeln!(text, "passed:   {name}, for {header} is there twice")?,
-        }
+        let why = match has_header(target.headers, header, value) {
+            Met::Yes => continue,
+            Met::No if !target.headers.contains_key(header) => format!("there is no {header}"),
+            Met::No => format!("{header} has another value"),
+            Met::Unclear => format!("{header} is there twice"),
+        };
+        writeln!(text, "passed:   {name}, for {why}")?;
     }
     Ok(())
 }

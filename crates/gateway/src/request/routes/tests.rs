@@ -215,15 +215,7 @@ fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
         let model: Vec<_> = (0..=random.below(count))
             .map(|_| route(&mut random))
             .collect();
-        let mut routes = Routes::default();
-        for (at, shape) in model.iter().enumerate() {
-            let place = Place {
-                shape: shape.clone(),
-                has_cors: false,
-                counted: Vec::new(),
-            };
-            routes.push(place, at);
-        }
+        let routes = Routes::of_shapes(model.iter().cloned().enumerate());
         for _ in 0..40 {
             let request = request(&mut random);
             let Ok(target) = Target::of(&request) else {
