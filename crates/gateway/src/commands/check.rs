@@ -34,17 +34,14 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (mut plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend(too_many_connections(&plan));
-    let running = match options.running {
-        true => Some(running(&plan)?),
-        false => None,
-    };
-    let changes = match &running {
-        Some(running) => changes_of_reload(&plan, running)?,
-        None => Vec::new(),
-    };
-    warnings.extend(changes.iter().cloned());
+    let (mut running, mut changes) = (None, Vec::new());
     if options.running {
-        warnings.extend(untrusted_proxies(&plan)?);
+        let port = AdminPort::of(&plan.admin)?;
+        let config: RunningConfig = port::ask(&port, Call::get("/config"))?;
+        changes = changes_of_reload(&plan, &config, &port)?;
+        warnings.extend(changes.iter().cloned());
+        warnings.extend(untrusted_proxies(&plan, &port)?);
+        running = Some(config);
     }
     let mut report = String::new();
     for warning in &warnings {
@@ -113,15 +110,13 @@ fn too_many_connections(plan: &Plan) -> Option<String> {
     Some(format!("warning: {misfit}"))
 }
 
-/// Asks the running gateway for its configuration, through the admin port of this plan.
-fn running(plan: &Plan) -> Result<RunningConfig, Failure> {
-    port::ask(&AdminPort::of(&plan.admin)?, Call::get("/config"))
-}
-
 /// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more. And why it
 /// would be refused.
-fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>, Failure> {
-    let admin = AdminPort::of(&plan.admin)?;
+fn changes_of_reload(
+    plan: &Plan,
+    running: &RunningConfig,
+    port: &AdminPort,
+) -> Result<Vec<String>, Failure> {
     let mut warnings: Vec<_> = running
         .refuses(plan)
         .iter()
@@ -130,7 +125,7 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
     let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
     let changes = changes.iter();
     warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
-    let overrides = overrides::if_any(&admin)?;
+    let overrides = overrides::if_any(port)?;
     warnings.extend(lost_plans(plan, &overrides));
     warnings.extend(lost_numbers(plan, &overrides));
     Ok(warnings)
@@ -138,9 +133,9 @@ fn changes_of_reload(plan: &Plan, running: &RunningConfig) -> Result<Vec<String>
 
 /// Returns a warning per network that sends headers of proxies to the running gateway, if this configuration does not trust the network
 /// either. A network that it trusts, and that names no client, has a warning, too.
-fn untrusted_proxies(plan: &Plan) -> Result<Vec<String>, Failure> {
+fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
-    let status: Status = match port::ask(&AdminPort::of(&plan.admin)?, call) {
+    let status: Status = match port::ask(port, call) {
         // A gateway of an older version has no such document.
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => return Ok(Vec::new()),
         answer => answer?,

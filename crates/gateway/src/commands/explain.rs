@@ -253,23 +253,15 @@ fn denied(text: &mut String, assessment: &Assessment) -> bool {
         return false;
     };
     let ListEntry { text: name, place } = entry;
-    // Writing to a String cannot fail.
-    let _ = if entry.is_override() {
-        writeln!(
-            text,
-            "answer:   403, for an override blocks {name}; nothing is charged"
-        )
+    let why = if entry.is_override() {
+        format!("an override blocks {name}")
     } else if entry.is_allow_list() {
-        writeln!(
-            text,
-            "answer:   403, for the client is not in `allow` ({place}); nothing is charged"
-        )
+        format!("the client is not in `allow` ({place})")
     } else {
-        writeln!(
-            text,
-            "answer:   403, for `deny` lists {name} ({place}); nothing is charged"
-        )
+        format!("`deny` lists {name} ({place})")
     };
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "answer:   403, for {why}; nothing is charged");
     true
 }
 

@@ -143,23 +143,18 @@ impl Cli {
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let done = cli.run();
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let message = failure.message.trim_end();
-            // The configuration's messages, which may be several, have it already.
-            let word = if message.starts_with("error: ") {
-                ""
-            } else {
-                "error: "
-            };
-            // It may quote a file or the answer of another program.
-            log::last_words(crate::remote::plain(&format!("{word}{message}\n")));
-            ExitCode::from(failure.status)
-        }
-    }
+    let Err(failure) = Cli::parse().run() else {
+        return ExitCode::SUCCESS;
+    };
+    let message = failure.message.trim_end();
+    // The configuration's messages, which may be several, have it already.
+    let word = match message.starts_with("error: ") {
+        true => "",
+        false => "error: ",
+    };
+    // It may quote a file or the answer of another program.
+    log::last_words(crate::remote::plain(&format!("{word}{message}\n")));
+    ExitCode::from(failure.status)
 }
 
 fn schema() -> Result<(), Failure> {

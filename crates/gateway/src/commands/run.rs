@@ -46,7 +46,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
 
 /// Runs a future on all processors. What it leaves behind is given up half a second after its end.
 pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let workers = Workers(Some(runtime()?));
+    let workers = Workers(Some(Runtime::new().map_err(Failure::failed)?));
     match &workers.0 {
         Some(runtime) => runtime.block_on(future),
         None => Ok(()),
@@ -62,10 +62,6 @@ impl Drop for Workers {
             runtime.shutdown_timeout(LAST_TASKS);
         }
     }
-}
-
-pub(super) fn runtime() -> Result<Runtime, Failure> {
-    Runtime::new().map_err(Failure::failed)
 }
 
 async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {

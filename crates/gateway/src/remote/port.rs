@@ -132,14 +132,12 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
 /// What is asked of an admin port.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The method.
-    pub(crate) method: Method,
+    method: Method,
     /// The path, with the query.
-    pub(crate) path: String,
+    path: String,
     /// Headers beside those that every call has.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// The body.
-    pub(crate) body: Bytes,
+    body: Bytes,
 }
 
 impl Call {

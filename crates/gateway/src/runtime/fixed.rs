@@ -44,12 +44,8 @@ fn servers(url: &str) -> &str {
 
 fn fingerprint(text: &str) -> String {
     let hash = digest(&SHA256, text.as_bytes());
-    let mut hex = String::new();
-    for byte in &hash.as_ref()[..8] {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    let bytes = hash.as_ref()[..8].iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -70,10 +70,7 @@ impl Connection {
             (Self::Lost { since, .. }, Ok(())) => (Self::Up, Some(Event::Back(now - since))),
             (_, Ok(())) => (Self::Up, None),
             (Self::Up, Err(_)) => (Self::Away(now), None),
-            (Self::New, Err(error)) => {
-                let told = now;
-                (Self::Lost { since: now, told }, Some(Event::Lost(error)))
-            }
+            (Self::New, away) => Self::Away(now).look(away, now),
             (Self::Away(since), Err(error)) => {
                 let told = now;
                 (Self::Lost { since, told }, Some(Event::Lost(error)))

@@ -30,10 +30,10 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
         };
         let mut dropping = HashSet::new();
         for NodeInfo { node, info } in &nodes {
+            let node = node.as_deref().unwrap_or("redis");
             if let Some(version) = info.too_old()
-                && old.insert((node.clone(), version.clone()))
+                && old.insert((node.to_owned(), version.clone()))
             {
-                let node = node.as_deref().unwrap_or("redis");
                 tracing::warn!(
                     %node,
                     %version,
@@ -43,7 +43,6 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
             let Some(policy) = info.drops_limits() else {
                 continue;
             };
-            let node = node.as_deref().unwrap_or("redis");
             let found = (node.to_owned(), policy.to_owned());
             if !warned_of.contains(&found) {
                 tracing::warn!(

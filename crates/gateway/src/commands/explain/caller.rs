@@ -13,28 +13,27 @@ pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
     let source = caller
         .named_by
         .and_then(|index| plan.clients.sources.get(index));
+    match (source, caller.refused) {
+        (Some(source @ ClientSource::UserId { .. }), _) => {
+            format!("named by {} of a trusted proxy", description(source))
+        }
+        (Some(source), _) => format!("named by {}", description(source)),
+        (None, Some(Credentials::Missing(_))) => "because credentials are missing".to_owned(),
+        (None, Some(credentials)) => format!("because this {credentials} is refused"),
+        (None, None) => "because no source named a client".to_owned(),
+    }
+}
+
+/// A source, and the part of a request that it reads.
+fn description(source: &ClientSource) -> String {
     match source {
-        Some(ClientSource::ApiKey { header, .. }) => {
-            format!("named by api_key: the header {header}")
+        ClientSource::ApiKey { header, .. } => format!("api_key: the header {header}"),
+        ClientSource::UserId { header } => format!("user_id: the header {header}"),
+        ClientSource::Token(tokens) => format!("jwt: the header {}", tokens.header()),
+        ClientSource::Certificate(name) => {
+            format!("client_cert: the {} of the certificate", name.word())
         }
-        Some(ClientSource::UserId { header }) => {
-            format!("named by user_id: the header {header} of a trusted proxy")
-        }
-        Some(ClientSource::Token(tokens)) => {
-            format!("named by jwt: the header {}", tokens.header())
-        }
-        Some(ClientSource::Certificate(name)) => {
-            format!(
-                "named by client_cert: the {} of the certificate",
-                name.word()
-            )
-        }
-        Some(ClientSource::Ip) => "named by ip".to_owned(),
-        None => match caller.refused {
-            Some(Credentials::Missing(_)) => "because credentials are missing".to_owned(),
-            Some(credentials) => format!("because this {credentials} is refused"),
-            None => "because no source named a client".to_owned(),
-        },
+        ClientSource::Ip => "ip".to_owned(),
     }
 }
 
@@ -46,16 +45,10 @@ pub(super) fn not_by(text: &mut String, plan: &Plan, request: &Request<()>) {
         .clients
         .findings(context.peer, request.headers(), certificate);
     for (index, finding) in findings {
-        let source = match plan.clients.sources.get(index) {
-            Some(ClientSource::ApiKey { header, .. }) => format!("api_key: the header {header}"),
-            Some(ClientSource::UserId { header }) => format!("user_id: the header {header}"),
-            Some(ClientSource::Token(tokens)) => format!("jwt: the header {}", tokens.header()),
-            Some(ClientSource::Certificate(name)) => {
-                format!("client_cert: the {} of the certificate", name.word())
-            }
-            Some(ClientSource::Ip) | None => continue,
-        };
-        let _ = writeln!(text, "not by:   {source}; {finding}");
+        let source = plan.clients.sources.get(index);
+        if let Some(source) = source.filter(|source| !matches!(source, ClientSource::Ip)) {
+            let _ = writeln!(text, "not by:   {}; {finding}", description(source));
+        }
     }
 }
 
