@@ -48,8 +48,22 @@ enum Content {
 impl Body {
     /// Streams what an upstream sends, to a client that must take it at this rate.
     pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
+        Self::of(Content::Upstream(body), slow)
+    }
+
+    /// Streams what an upstream sends and the gateway reads ahead, to a client that must take it at this rate.
+    pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
+        Self::of(Content::Ahead(body), slow)
+    }
+
+    /// Nothing; what comes next is no HTTP.
+    pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
+        Self::of(Content::Tunnel(Some(Box::new(tunnel))), None)
+    }
+
+    const fn of(content: Content, slow: Option<LeastRate>) -> Self {
         Self {
-            content: Content::Upstream(body),
+            content,
             slow,
             counted: None,
         }
@@ -58,24 +72,6 @@ impl Body {
     /// Sets where the cost is counted that this body settles.
     pub(crate) fn counted(self, counted: Option<Arc<RouteMetrics>>) -> Self {
         Self { counted, ..self }
-    }
-
-    /// Streams what an upstream sends and the gateway reads ahead, to a client that must take it at this rate.
-    pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
-        Self {
-            content: Content::Ahead(body),
-            slow,
-            counted: None,
-        }
-    }
-
-    /// Nothing; what comes next is no HTTP.
-    pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
-        Self {
-            content: Content::Tunnel(Some(Box::new(tunnel))),
-            slow: None,
-            counted: None,
-        }
     }
 
     /// Takes the tunnel that opens behind it.
@@ -128,11 +124,8 @@ impl Body {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self {
-            content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            slow: None,
-            counted: None,
-        }
+        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Self::of(Content::Whole(bytes), None)
     }
 }
 

@@ -164,13 +164,10 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
 
 /// An address as `Forwarded` has it (RFC 7239, 6).
 fn node(address: IpAddr) -> HeaderValue {
-    value(match address {
+    let text = match address {
         IpAddr::V4(_) => format!("for={address}"),
         IpAddr::V6(_) => format!("for=\"[{address}]\""),
-    })
-}
-
-fn value(text: String) -> HeaderValue {
+    };
     // No address holds what a header cannot.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }

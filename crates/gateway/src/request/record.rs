@@ -89,15 +89,10 @@ impl RequestEnd {
             forwarded,
         } = answered;
         self.in_flight = in_flight;
-        let decision = decided
-            .as_ref()
-            .and_then(|decided| decided.decision.as_ref());
-        let dropped = decided
-            .as_ref()
-            .is_some_and(|decided| decided.action() == Some(Action::Drop));
-        let denied = decided
-            .as_ref()
-            .is_some_and(|decided| decided.denied_by().is_some());
+        let by_limits = decided.as_ref();
+        let decision = by_limits.and_then(|it| it.decision.as_ref());
+        let dropped = by_limits.is_some_and(|it| it.action() == Some(Action::Drop));
+        let denied = by_limits.is_some_and(|it| it.denied_by().is_some());
         let sent = Some(status).filter(|_| !dropped);
         self.status = sent;
         let is_answered = forwarded.is_answered();
@@ -120,7 +115,7 @@ impl RequestEnd {
         if let Some(forwarded) = forwarded.as_ref().filter(|_| is_answered) {
             self.metrics.forwarded(forwarded.took);
         }
-        if let Some(decided) = &decided {
+        if let Some(decided) = by_limits {
             self.metrics.decided(decided);
         }
         if let Some(id) = id.filter(|_| self.outcome.is_refusal()) {
@@ -130,7 +125,7 @@ impl RequestEnd {
                 outcome: self.outcome,
                 error,
             };
-            self.metrics.refused(refused, decided.as_ref());
+            self.metrics.refused(refused, by_limits);
         }
         if let Some(record) = &mut self.record {
             record.answered(sent, decided, forwarded);

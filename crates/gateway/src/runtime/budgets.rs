@@ -36,17 +36,11 @@ pub(crate) enum NoReport {
 
 /// Whose budgets there are, and where they are kept.
 struct Found<'a> {
-    client: Client,
-    plan: Option<ClientPlan>,
-    plan_by_token: bool,
-    overridden: Option<Overridden>,
+    /// Without the numbers of the store.
+    report: Report,
     own: Vec<Own<'a>>,
     /// The budgets that a reset drops: the budgets of the same keys under all plans.
     all: Vec<(Arc<Limit>, Key)>,
-    unlimited: Vec<String>,
-    unlisted: Vec<Unlisted>,
-    shared: Vec<String>,
-    per_plan: Vec<String>,
 }
 
 struct Own<'a> {
@@ -134,17 +128,9 @@ impl Budgets {
             }
         };
         Report {
-            client: found.client.to_string(),
-            plan_by_token: found.plan_by_token,
-            plan: found.plan.map(|plan| plan.name().to_owned()),
-            overridden: found.overridden,
-            without_store,
             limits,
-            unlimited: found.unlimited,
-            unlisted: found.unlisted,
-            shared: found.shared,
-            per_plan: found.per_plan,
-            keys: self.keys(&found.client),
+            without_store,
+            ..found.report
         }
     }
 
@@ -168,21 +154,24 @@ impl Budgets {
         let overridden = self.overrides.apply(&mut caller);
         // Numbers of an override are laid over the plan that a token names.
         let keeps_plan = matches!(overridden, None | Some((_, OverrideAction::Set(_))));
-        let mut found = Found {
-            client: caller.client.clone(),
+        let plan = caller.plan.as_ref().map(ClientPlan::name);
+        let mut report = Report {
+            client: caller.client.to_string(),
             plan_by_token: keeps_plan && self.plan_by_token(&caller.client),
-            plan: caller.plan.clone().filter(|plan| !plan.name().is_empty()),
+            plan: plan.filter(|name| !name.is_empty()).map(str::to_owned),
             overridden: overridden.map(|(name, action)| Overridden {
                 by: name.to_string(),
                 does: action.to_string(),
             }),
-            own: Vec::new(),
-            all: Vec::new(),
+            without_store: None,
+            limits: Vec::new(),
             unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: Vec::new(),
             per_plan: Vec::new(),
+            keys: self.keys(&caller.client),
         };
+        let (mut own, mut all) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for policy in &self.policies {
             for rule in policy.rules.iter() {
@@ -193,35 +182,35 @@ impl Budgets {
                     continue;
                 }
                 let name = rule.limit.name().to_owned();
-                if rule.is_per_plan() && !found.per_plan.contains(&name) {
-                    found.per_plan.push(name.clone());
+                if rule.is_per_plan() && !report.per_plan.contains(&name) {
+                    report.per_plan.push(name.clone());
                 }
+                let key = self.key(rule, policy, &caller);
                 if budget == Budget::Own {
-                    let key = self.key(rule, policy, &caller);
-                    found.all.extend(rule.budgets().map(|limit| (limit, key)));
+                    all.extend(rule.budgets().map(|limit| (limit, key)));
                 }
                 let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
-                    if !found.unlimited.contains(&name) {
-                        found.unlimited.push(name);
+                    if !report.unlimited.contains(&name) {
+                        report.unlimited.push(name);
                     }
                     continue;
                 };
                 match budget {
-                    Budget::Own => found.own.push(Own {
+                    Budget::Own => own.push(Own {
                         rule,
                         limit: limit.clone(),
                         route,
-                        key: self.key(rule, policy, &caller),
+                        key,
                     }),
-                    Budget::OfRequest => found.unlisted.push(Unlisted {
+                    Budget::OfRequest => report.unlisted.push(Unlisted {
                         name,
                         per: words(&rule.per),
                     }),
-                    Budget::Shared => found.shared.push(name),
+                    Budget::Shared => report.shared.push(name),
                 }
             }
         }
-        Ok(found)
+        Ok(Found { report, own, all })
     }
 
     /// Whether it takes a token to say which plan this client has.
