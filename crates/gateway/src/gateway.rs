@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
-use tidegate_store::{MemoryStore, RedisStore, Store};
+use tidegate_store::{RedisStore, Store};
 use tidegate_tower::{Hasher, WaitQueues, problem};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::admin::{self, Admin};
-use crate::runtime::background::{heartbeats, renew, sweep};
+use crate::runtime::background::{heartbeats, sweep};
 use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
@@ -82,11 +82,7 @@ impl Gateway {
             StorePlan::Memory => {
                 // Its keys leave this process nowhere.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
-                (
-                    Store::Memory(Arc::new(MemoryStore::default())),
-                    hasher,
-                    None,
-                )
+                (Store::Memory(Arc::default()), hasher, None)
             }
             StorePlan::Redis(options) => {
                 let store = RedisStore::connect(options.clone()).await;
@@ -143,13 +139,7 @@ impl Gateway {
             current,
             watches: watches.clone(),
         };
-        let status = Arc::new(LiveStatus::new(
-            parts.current.clone(),
-            parts.runtime.store.clone(),
-            parts.runtime.metrics.clone(),
-            parts.server.clone(),
-            parts.runtime.overrides.clone(),
-        ));
+        let status = Arc::new(LiveStatus::new(&parts));
         let admin_port = Admin::new(status.clone(), stopping.subscribe());
         let admin_port = Arc::new(admin_port.map_err(|_| StartError::Random)?);
         Ok(Self {
@@ -204,17 +194,18 @@ impl Gateway {
             ..
         } = &*self.parts;
         let admin = tokio::spawn(admin::serve(self.admin, self.admin_port));
+        let mut tasks = JoinSet::new();
         let status = self.status;
-        let sampling = tokio::spawn(async move { status.keep().await });
-        let sweeper = tokio::spawn(sweep(runtime.store.clone()));
-        let overload = runtime.overload.clone();
-        let snapshot = current.clone();
-        let looking = tokio::spawn(async move {
+        tasks.spawn(async move { status.keep().await });
+        tasks.spawn(sweep(runtime.store.clone()));
+        let (overload, snapshot) = (runtime.overload.clone(), current.clone());
+        tasks.spawn(async move {
             watch_memory(&overload, || snapshot.load().max_memory).await;
         });
-        let renewing = tokio::spawn(renew(runtime.store.clone()));
+        let store = runtime.store.clone();
+        tasks.spawn(async move { store.keep_renewed().await });
         let overrides = runtime.overrides.overrides.clone();
-        let overriding = tokio::spawn(async move { overrides.keep().await });
+        tasks.spawn(async move { overrides.keep().await });
         let metrics = runtime.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
@@ -246,11 +237,7 @@ impl Gateway {
                 "Redis has not answered the ends of some holds; they lapse, and reserved costs are charged"
             );
         }
-        renewing.abort();
-        overriding.abort();
-        sweeper.abort();
-        looking.abort();
-        sampling.abort();
+        tasks.abort_all();
         // A reload that waits for a file holds them; they end with the process, too.
         if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
             watches.abort_all();

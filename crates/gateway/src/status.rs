@@ -14,6 +14,7 @@ use tidegate_telemetry::status::{RouteView, StatusBoard, View};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::runtime::reload::Parts;
 use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
 /// How often counters are sampled.
@@ -49,19 +50,13 @@ pub(crate) struct Written {
 }
 
 impl LiveStatus {
-    pub(crate) fn new(
-        current: Arc<SharedSnapshot>,
-        store: Store,
-        metrics: Arc<GatewayMetrics>,
-        server: Arc<Server<Snapshot>>,
-        overrides: LiveOverrides,
-    ) -> Self {
+    pub(crate) fn new(parts: &Parts) -> Self {
         Self {
-            current,
-            store,
-            metrics,
-            server,
-            overrides,
+            current: parts.current.clone(),
+            store: parts.runtime.store.clone(),
+            metrics: parts.runtime.metrics.clone(),
+            server: parts.server.clone(),
+            overrides: parts.runtime.overrides.clone(),
             started: Instant::now(),
             board: Mutex::default(),
             written: Mutex::default(),

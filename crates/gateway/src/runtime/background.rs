@@ -18,11 +18,6 @@ pub(crate) async fn heartbeats(store: &RedisStore) {
     }
 }
 
-/// Holds what requests hold for as long as they are under way.
-pub(crate) async fn renew(store: Store) {
-    store.keep_renewed().await;
-}
-
 /// Drops what has expired.
 pub(crate) async fn sweep(store: Store) {
     let mut every = tokio::time::interval(SWEEP);
