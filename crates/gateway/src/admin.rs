@@ -19,19 +19,19 @@ use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
-use http::request::Parts;
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::request::health::readiness;
+use crate::request::health::{plain_text, readiness};
 use crate::status::LiveStatus;
 use access::{Access, Asker};
 use audit::Audit;
@@ -56,6 +56,9 @@ const MAX_BUFFER: usize = 16 * 1024;
 const LIFETIME: Duration = Duration::from_secs(60);
 /// When a stream ends, after the connection began: a browser then opens another one.
 const STREAM: Duration = Duration::from_secs(55);
+
+/// The answer to a request that is refused.
+type Refusal = Box<Response<Bytes>>;
 
 /// What the admin port reports on.
 #[derive(Debug)]
@@ -144,6 +147,7 @@ impl Admin {
     ) -> Response<Answer> {
         let is_anonymous = !request.headers().contains_key(AUTHORIZATION);
         let answer = self.respond(request, peer, connection, ends).await;
+        let answer = answer.unwrap_or_else(|refusal| refusal.map(at_once));
         let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
         if refusals.contains(&answer.status())
             && let Some(answered) = answer.extensions().get::<Answered>()
@@ -164,97 +168,51 @@ impl Admin {
         peer: SocketAddr,
         connection: &AdminConnection,
         ends: Instant,
-    ) -> Response<Answer> {
+    ) -> Result<Response<Answer>, Refusal> {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
-        if let Some(question) = Question::of(path) {
-            return self.client(question, &head, peer).await.map(at_once);
-        }
-        if let Some(asked) = Asked::of(path) {
-            let request = (head, body);
-            let answer = self.overrides(asked, request, peer, connection).await;
-            return answer.map(at_once);
-        }
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
-        if let Some(refusal) = access.open_refusal(&head.headers) {
-            return refusal.map(at_once);
+        let asker = || access.asker(&head.method, &head.headers);
+        if let Some(question) = Question::of(path) {
+            let audit = self.audit(asker()?, peer);
+            let answer = question.answer(&head.method, snapshot.clone(), audit).await;
+            return Ok(answer.map(at_once));
         }
+        if let Some(asked) = Asked::of(path) {
+            let audit = self.audit(asker()?, peer);
+            let body = overrides::read(&asked, &head, body, connection).await?;
+            let answer = overrides::answer(asked, head, body, snapshot.clone(), audit).await;
+            return Ok(answer.map(at_once));
+        }
+        access.check_open(&head.headers)?;
         if ![Method::GET, Method::HEAD].contains(&head.method) {
-            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            let mut refusal =
+                plain_text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
-            return refusal.map(at_once);
+            return Ok(refusal.map(at_once));
         }
         if let Some(part) = Part::of(path, head.uri.query()) {
-            let asker = match access.asker(&head.method, &head.headers) {
-                Ok(asker) => asker,
-                Err(refusal) => return (*refusal).map(at_once),
-            };
+            let asker = asker()?;
             let mut answer = self.page.answer(part, asker.rights(), connection, ends);
             if let Some(cookie) = access.cookie(asker, part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
-            return answer;
+            return Ok(answer);
         }
-        if let Some(id) = why::id(path) {
-            let answer = match access.asker(&head.method, &head.headers) {
-                Ok(_) => why::answer(&snapshot, id),
-                Err(refusal) => *refusal,
-            };
-            return answer.map(at_once);
-        }
-        let answer = match path {
-            "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/readyz" => self.ready().await,
-            "/metrics" => self.metrics(Format::accepted(&head.headers)),
-            "/config" => match access.asker(&head.method, &head.headers) {
-                Ok(_) => config::answer(&snapshot),
-                Err(refusal) => *refusal,
-            },
-            _ => text(
+        let answer = match (path, why::id(path)) {
+            ("/healthz", _) => plain_text(StatusCode::OK, "ok\n"),
+            ("/readyz", _) => self.ready().await,
+            ("/metrics", _) => self.metrics(Format::accepted(&head.headers)),
+            ("/config", _) => asker().map(|_| config::answer(&snapshot))?,
+            (_, Some(id)) => asker().map(|_| why::answer(&snapshot, id))?,
+            (_, None) => plain_text(
                 StatusCode::NOT_FOUND,
                 "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id} and /clients/{name}\n",
             ),
         };
-        answer.map(at_once)
-    }
-
-    /// About one client, for those who may ask.
-    async fn client(&self, question: Question, head: &Parts, from: SocketAddr) -> Response<Bytes> {
-        let snapshot = self.status.current.load_full();
-        let access = Access::new(&snapshot.admin, &self.sessions);
-        let asker = match access.asker(&head.method, &head.headers) {
-            Ok(asker) => asker,
-            Err(refusal) => return *refusal,
-        };
-        if !question.methods().contains(&head.method) {
-            return clients::method_not_allowed(question.allow());
-        }
-        let audit = self.audit(asker, from);
-        question.answer(snapshot, audit).await
-    }
-
-    /// About overrides, for those who may ask.
-    async fn overrides(
-        &self,
-        asked: Asked,
-        (head, body): (Parts, Incoming),
-        from: SocketAddr,
-        connection: &AdminConnection,
-    ) -> Response<Bytes> {
-        let snapshot = self.status.current.load_full();
-        let access = Access::new(&snapshot.admin, &self.sessions);
-        let asker = match access.asker(&head.method, &head.headers) {
-            Ok(asker) => asker,
-            Err(refusal) => return *refusal,
-        };
-        let audit = self.audit(asker, from);
-        let body = match overrides::read(&asked, &head, body, connection).await {
-            Ok(body) => body,
-            Err(refusal) => return *refusal,
-        };
-        overrides::answer(asked, head, body, snapshot, audit).await
+        Ok(answer.map(at_once))
     }
 
     fn audit(&self, asker: Asker<'_>, from: SocketAddr) -> Audit {
@@ -268,7 +226,7 @@ impl Admin {
     /// Answers 200 unless the gateway stops, takes no connections, lacks keys of tokens, or has a store that does not decide.
     async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+            return plain_text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
         let snapshot = self.status.current.load_full();
         let stack = &snapshot.stack;
@@ -277,8 +235,8 @@ impl Admin {
         let limits = rules.map(|rule| &*rule.limit);
         let store = &self.status.store;
         match readiness(&stack.overload, &stack.clients, store, limits).await {
-            Ok(()) => text(StatusCode::OK, "ready\n"),
-            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{reason}\n")),
+            Ok(()) => plain_text(StatusCode::OK, "ready\n"),
+            Err(reason) => plain_text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         }
     }
 
@@ -303,11 +261,13 @@ impl Admin {
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::copy_from_slice(text.as_bytes()));
-    *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, plain);
+/// Returns an answer in JSON, which is not cached.
+fn json(document: &impl Serialize) -> Response<Bytes> {
+    // Numbers and strings always become JSON.
+    let mut response = Response::new(serde_json::to_vec(document).unwrap_or_default().into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

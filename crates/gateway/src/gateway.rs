@@ -6,17 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::RETRY_AFTER;
-use http::{Response, StatusCode};
+use http::StatusCode;
 use tidegate_store::{RedisStore, Store};
-use tidegate_tower::{Hasher, WaitQueues, problem};
+use tidegate_tower::{Hasher, WaitQueues};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::admin::{self, Admin};
+use crate::request::problem::Problem;
 use crate::runtime::background::{heartbeats, sweep};
 use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
@@ -39,6 +38,14 @@ const LAST_LINES: Duration = Duration::from_secs(3);
 const LAST_SPANS: Duration = Duration::from_secs(2);
 /// How long a reload that is under way may delay a stop.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
+
+/// The answer to a connection that is not accepted.
+const TOO_MANY_CONNECTIONS: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "overloaded",
+    "There are too many connections, or too little memory for more.",
+)
+.retry_after(Duration::from_secs(1));
 
 /// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
 #[derive(Debug)]
@@ -128,7 +135,7 @@ impl Gateway {
             service: current.clone(),
             metrics: Arc::new(runtime.metrics.server()),
             overload: runtime.overload.clone(),
-            refusal: too_many_connections(),
+            refusal: TOO_MANY_CONNECTIONS.respond(),
             stop: stopped,
         });
         let parts = Parts {
@@ -254,17 +261,6 @@ impl Gateway {
             let _ = timeout(LAST_LINES, finished).await;
         }
     }
-}
-
-/// The answer to a connection that is not accepted.
-fn too_many_connections() -> Response<Bytes> {
-    let mut refusal = problem(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "overloaded",
-        "There are too many connections, or too little memory for more.",
-    );
-    refusal.headers_mut().insert(RETRY_AFTER, 1.into());
-    refusal
 }
 
 /// The access log, and the thread that collects its lines.

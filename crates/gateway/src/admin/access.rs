@@ -17,8 +17,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_identity::api_keys;
 use tidegate_tower::problem;
 
-use super::credentials;
 use super::session::{Session, Sessions};
+use super::{Refusal, credentials};
 use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;
@@ -77,17 +77,20 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// The answer to a request about health or metrics in place of a page, if there is one.
-    pub(super) fn open_refusal(&self, headers: &HeaderMap) -> Option<Response<Bytes>> {
-        let is_refused = self.may_be_of_a_page(headers) && self.by_bearer(headers).is_none();
-        is_refused.then(|| {
-            problem(
-                StatusCode::FORBIDDEN,
+    /// Checks a request about health or metrics, which needs no token.
+    ///
+    /// # Errors
+    ///
+    /// It may be of a page. The error is the answer.
+    pub(super) fn check_open(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.may_be_of_a_page(headers) && self.by_bearer(headers).is_none() {
+            return Err(forbidden(
                 "foreign_host",
                 "The admin port refuses web pages, and host names that are not listed. Use its address, send its token, or list \
                  the name: admin: { address: …, hosts: [name] }.",
-            )
-        })
+            ));
+        }
+        Ok(())
     }
 
     /// Who asks about clients or the configuration, or wants to change something.
@@ -95,11 +98,7 @@ impl<'a> Access<'a> {
     /// # Errors
     ///
     /// They may not; the answer that says so.
-    pub(super) fn asker(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Asker<'a>, Box<Response<Bytes>>> {
+    pub(super) fn asker(&self, method: &Method, headers: &HeaderMap) -> Result<Asker<'a>, Refusal> {
         let reads = [Method::GET, Method::HEAD].contains(method);
         let is_foreign = self.may_be_of_a_page(headers);
         if !self.tokens.is_empty() {
@@ -108,31 +107,28 @@ impl<'a> Access<'a> {
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
             let found = by_bearer.or_else(by_browser);
-            let (token, session) = found.ok_or_else(|| Box::new(unauthorized(headers)))?;
+            let (token, session) = found.ok_or_else(|| unauthorized(headers))?;
             return match reads || token.role == Role::Write {
                 true => Ok(Asker::Token(token, session)),
-                false => Err(Box::new(problem(
-                    StatusCode::FORBIDDEN,
+                false => Err(forbidden(
                     "admin_role_needed",
                     "This token may look, and change nothing. A change needs a token with `role: write`.",
-                ))),
+                )),
             };
         }
         if !self.is_loopback {
-            return Err(Box::new(problem(
-                StatusCode::FORBIDDEN,
+            return Err(forbidden(
                 "admin_token_needed",
                 "This port is open to other machines, so client data needs a token. Set one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }; or listen on a loopback address.",
-            )));
+            ));
         }
         if is_foreign {
-            return Err(Box::new(problem(
-                StatusCode::FORBIDDEN,
+            return Err(forbidden(
                 "not_for_pages",
                 "Without a token, only the status page itself gets client data. Set one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }.",
-            )));
+            ));
         }
         Ok(Asker::Local)
     }
@@ -170,7 +166,7 @@ impl<'a> Access<'a> {
         let sha256 = api_keys::hash(shown);
         let mut found = None;
         for token in self.tokens {
-            if is_equal(&sha256, &token.sha256) {
+            if verify_slices_are_equal(&sha256, &token.sha256).is_ok() {
                 found = Some(token);
             }
         }
@@ -212,16 +208,16 @@ impl<'a> Access<'a> {
     }
 }
 
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    verify_slices_are_equal(one, other).is_ok()
+fn forbidden(error: &'static str, detail: &str) -> Refusal {
+    Box::new(problem(StatusCode::FORBIDDEN, error, detail))
 }
 
-fn unauthorized(headers: &HeaderMap) -> Response<Bytes> {
+fn unauthorized(headers: &HeaderMap) -> Refusal {
     let error = match headers.contains_key(AUTHORIZATION) {
         true => "admin_token_wrong",
         false => "admin_token_needed",
     };
-    let mut response = problem(
+    let mut response: Response<Bytes> = problem(
         StatusCode::UNAUTHORIZED,
         error,
         "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
@@ -231,5 +227,5 @@ fn unauthorized(headers: &HeaderMap) -> Response<Bytes> {
         "Basic realm=\"tidegate admin: any user, and the token as password\", charset=\"UTF-8\", Bearer realm=\"tidegate admin\"",
     );
     response.headers_mut().insert(WWW_AUTHENTICATE, challenges);
-    response
+    Box::new(response)
 }

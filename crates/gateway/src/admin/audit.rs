@@ -1,5 +1,6 @@
 //! Who changed what through the admin port: a line of the log for each change, and an event of the status page.
 
+use std::error::Error;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,11 +60,9 @@ impl Audit {
         let by = &*self.by;
         // As text, which is quoted: whoever asks chooses the name.
         let client = &*cut(&after.client, MAX_NAME).into_cow();
-        let (was, is) = (budgets(before), budgets(after));
-        let (before, after) = (
-            &*cut(&was, MAX_BUDGETS).into_cow(),
-            &*cut(&is, MAX_BUDGETS).into_cow(),
-        );
+        let (before, after) = (budgets(before), budgets(after));
+        let before = &*cut(&before, MAX_BUDGETS).into_cow();
+        let after = &*cut(&after, MAX_BUDGETS).into_cow();
         tracing::info!(
             target: "audit",
             action = "reset",
@@ -109,31 +108,20 @@ impl Audit {
 
     /// A change of overrides failed: nobody knows how much of it was made.
     pub(super) fn override_failed(&self, whom: &str, error: &ChangeError) {
-        let client = &*cut(whom, MAX_NAME).into_cow();
-        tracing::warn!(
-            target: "audit",
-            action = "override",
-            by = &*self.by,
-            from = %self.from,
-            client,
-            %error,
-            "the change of an override failed; it may have been made"
-        );
+        let text = "the change of an override failed; it may have been made";
+        self.failed("override", whom, error, text);
     }
 
     /// A reset failed: nobody knows how much of it was done.
-    pub(super) fn reset_failed(&self, name: &str, error: &NoReport) {
+    pub(super) fn reset_failed(&self, whom: &str, error: &NoReport) {
+        let text = "the reset of a client's budgets failed; some may be reset";
+        self.failed("reset", whom, error, text);
+    }
+
+    fn failed(&self, action: &str, whom: &str, error: &dyn Error, text: &str) {
         let by = &*self.by;
-        let client = &*cut(name, MAX_NAME).into_cow();
-        tracing::warn!(
-            target: "audit",
-            action = "reset",
-            by,
-            from = %self.from,
-            client,
-            %error,
-            "the reset of a client's budgets failed; some may be reset"
-        );
+        let client = &*cut(whom, MAX_NAME).into_cow();
+        tracing::warn!(target: "audit", action, by, from = %self.from, client, %error, "{text}");
     }
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 use tidegate_identity::UnknownClient;
 use tidegate_status::client::Report;
 use tidegate_tower::problem;
 
 use super::audit::{Audit, to_its_end};
+use super::json;
+use crate::request::problem::Problem;
 use crate::runtime::budgets::{Budgets, NoReport};
 use crate::runtime::snapshot::Snapshot;
 use tidegate_net::path::decoded_part;
@@ -39,23 +40,19 @@ impl Question {
         })
     }
 
-    /// The methods by which it is asked.
-    pub(super) const fn methods(&self) -> &'static [Method] {
-        match self.resets {
-            true => &[Method::POST],
-            false => &[Method::GET, Method::HEAD],
-        }
-    }
-
-    /// As `Allow` says them.
-    pub(super) const fn allow(&self) -> &'static str {
-        match self.resets {
+    pub(super) async fn answer(
+        self,
+        method: &Method,
+        snapshot: Arc<Snapshot>,
+        audit: Audit,
+    ) -> Response<Bytes> {
+        let allowed = match self.resets {
             true => "POST",
             false => "GET, HEAD",
+        };
+        if !allowed.split(", ").any(|allowed| method == allowed) {
+            return Problem::method_not_allowed(HeaderValue::from_static(allowed)).respond();
         }
-    }
-
-    pub(super) async fn answer(self, snapshot: Arc<Snapshot>, audit: Audit) -> Response<Bytes> {
         let Some(name) = decoded_part(&self.name) else {
             return refusal(&NoReport::Client(UnknownClient::Form));
         };
@@ -67,16 +64,7 @@ impl Question {
 }
 
 fn shown(report: Result<Report, NoReport>) -> Response<Bytes> {
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => return refusal(&error),
-    };
-    // Numbers and strings always become JSON.
-    let mut response = Response::new(serde_json::to_vec(&report).unwrap_or_default().into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    report.map_or_else(|error| refusal(&error), |report| json(&report))
 }
 
 /// Resets a client's budgets, which is told.
@@ -89,18 +77,6 @@ async fn reset(budgets: &Budgets, name: &str, audit: &Audit) -> Result<Report, N
         Err(error) => audit.reset_failed(&before.client, error),
     }
     after
-}
-
-/// 405, for a path that is served by other methods.
-pub(super) fn method_not_allowed(allow: &'static str) -> Response<Bytes> {
-    let mut refusal = problem(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        "This path does not accept this method.",
-    );
-    let allow = HeaderValue::from_static(allow);
-    refusal.headers_mut().insert(ALLOW, allow);
-    refusal
 }
 
 fn refusal(why: &NoReport) -> Response<Bytes> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Response};
+use http::Response;
 use serde::{Deserialize, Serialize};
 
+use super::json;
 use crate::runtime::fixed;
 use crate::runtime::limit_keys::LimitKeys;
 use crate::runtime::snapshot::Snapshot;
@@ -74,7 +74,7 @@ impl RunningConfig {
 pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
     let upstreams = snapshot.upstreams.iter();
     let upstreams = upstreams.map(|(name, it)| (name.to_string(), it.plan().balance_text()));
-    let config = RunningConfig {
+    json(&RunningConfig {
         version: snapshot.version.clone(),
         since: format!("{:.0}", snapshot.since),
         routes: snapshot.stack.routes.count(),
@@ -84,11 +84,5 @@ pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
         commit: program::COMMIT.to_owned(),
         profile: program::PROFILE.to_owned(),
         fixed: snapshot.fixed.clone(),
-    };
-    // Strings always become JSON.
-    let mut response = Response::new(serde_json::to_vec(&config).unwrap_or_default().into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    })
 }

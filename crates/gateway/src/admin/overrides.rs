@@ -13,6 +13,7 @@ use tidegate_server::AdminConnection;
 use tidegate_tower::problem;
 use tokio::time::timeout;
 
+use super::Refusal;
 use super::audit::{Audit, to_its_end};
 use crate::runtime::snapshot::Snapshot;
 
@@ -29,7 +30,7 @@ pub(super) async fn read(
     head: &Parts,
     body: Incoming,
     connection: &AdminConnection,
-) -> Result<Bytes, Box<Response<Bytes>>> {
+) -> Result<Bytes, Refusal> {
     let most = asked.max_body(&head.method);
     connection.idle();
     let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;

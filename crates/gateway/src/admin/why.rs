@@ -1,12 +1,12 @@
 //! `/why/{id}`: why a request was refused, by its ID.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use tidegate_net::path::decoded_part;
 use tidegate_telemetry::metrics::{MOST_REFUSED, REFUSED_A_SECOND};
 use tidegate_tower::problem;
 
+use super::json;
 use crate::runtime::snapshot::Snapshot;
 
 /// The path before a request ID.
@@ -27,10 +27,5 @@ pub(super) fn answer(snapshot: &Snapshot, id: &str) -> Response<Bytes> {
         );
         return problem(StatusCode::NOT_FOUND, "unknown_request_id", &detail);
     };
-    // Numbers and strings always become JSON.
-    let mut response = Response::new(serde_json::to_vec(&refused).unwrap_or_default().into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    json(&refused)
 }

@@ -7,6 +7,9 @@ use http::StatusCode;
 use crate::request::problem::Problem;
 use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
+/// When a request may be sent again that met too many others.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Whose fault it is that there is no answer.
 pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Problem {
     match body_state.map(BodyState::phase) {
@@ -22,8 +25,8 @@ pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Prob
             tracing::debug!(%error, "a request's body broke off");
             BROKEN_BODY
         }
-        SendError::Busy => UPSTREAM_BUSY.retry_after(Duration::from_secs(1)),
-        SendError::Exhausted => OVERLOADED.retry_after(Duration::from_secs(1)),
+        SendError::Busy => UPSTREAM_BUSY,
+        SendError::Exhausted => OVERLOADED,
         SendError::Silent => UPSTREAM_SILENT,
         SendError::Unconnected(ConnectError::Unreachable(error))
             if error.kind() == std::io::ErrorKind::TimedOut =>
@@ -37,7 +40,7 @@ pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Prob
         SendError::Unconnected(ConnectError::Untrusted) => UPSTREAM_UNTRUSTED,
         SendError::Refused(error) => {
             tracing::debug!(%error, "the upstream refused a request before it processed it");
-            UPSTREAM_REFUSED.retry_after(Duration::from_secs(1))
+            UPSTREAM_REFUSED
         }
         SendError::Failed(error) => {
             tracing::debug!(%error, "the upstream failed");
@@ -90,12 +93,14 @@ const UPSTREAM_BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_busy",
     "The API has its maximum number of requests.",
-);
+)
+.retry_after(AGAIN);
 const OVERLOADED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
     "The gateway has no room for another connection to the API.",
-);
+)
+.retry_after(AGAIN);
 pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_failed",
@@ -105,7 +110,8 @@ const UPSTREAM_REFUSED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_refused",
     "The API refused the request before it processed it. The request can be sent again.",
-);
+)
+.retry_after(AGAIN);
 const UPSTREAM_SILENT: Problem = Problem::new(
     StatusCode::GATEWAY_TIMEOUT,
     "upstream_timeout",

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tidegate_identity::Clients;
@@ -40,6 +41,15 @@ pub(crate) async fn readiness(
     }
     let ready = store.ready(limits).await;
     ready.map_err(|error| error.to_string())
+}
+
+/// Returns an answer in plain text.
+pub(crate) fn plain_text(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
 }
 
 /// Answers health checks at one path.
@@ -78,10 +88,7 @@ impl Health {
             true => (StatusCode::OK, "ok\n"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
         };
-        let mut response = Response::new(Body::from(bytes::Bytes::from_static(text.as_bytes())));
-        *response.status_mut() = status;
-        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        response.headers_mut().insert(CONTENT_TYPE, plain);
+        let mut response = plain_text(status, text).map(Body::from);
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(CACHE_CONTROL, no_store);
         response

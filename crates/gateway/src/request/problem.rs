@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
+use http::header::{ALLOW, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-
-use crate::body::Body;
+use tidegate_tower::AnswerBody;
 
 /// A refusal that is no limit's: its status, a word for programs and a sentence for people.
 #[derive(Clone, Debug)]
@@ -41,11 +40,9 @@ impl Problem {
     }
 
     /// Tells when it is worth while to ask again.
-    pub(crate) fn retry_after(self, wait: Duration) -> Self {
-        Self {
-            retry_after: Some(wait),
-            ..self
-        }
+    pub(crate) const fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
     }
 
     /// Whether the request itself is at fault, rather than asking for what is not there.
@@ -53,10 +50,10 @@ impl Problem {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }
 
-    pub(crate) fn respond(self) -> Response<Body> {
+    pub(crate) fn respond<B: AnswerBody>(self) -> Response<B> {
         let mut response = tidegate_tower::problem(self.status, self.error, self.detail);
         if let Some(allow) = self.allow {
-            response.headers_mut().insert(http::header::ALLOW, allow);
+            response.headers_mut().insert(ALLOW, allow);
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_millis().div_ceil(1_000).max(1);

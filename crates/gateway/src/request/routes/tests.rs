@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use http::header::{ALLOW, HOST};
 use http::{HeaderName, Request};
 
@@ -200,7 +201,12 @@ fn request(random: &mut Random) -> Request<()> {
 
 /// Status, problem and `Allow`.
 fn told(problem: Problem) -> String {
-    let allow = problem.clone().respond().headers().get(ALLOW).cloned();
+    let allow = problem
+        .clone()
+        .respond::<Bytes>()
+        .headers()
+        .get(ALLOW)
+        .cloned();
     format!("{problem:?} {allow:?}")
 }
 
