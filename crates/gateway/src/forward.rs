@@ -12,4 +12,4 @@ mod upgrade;
 
 pub(crate) use headers::X_REQUEST_ID;
 pub(crate) use read_headers::ReadHeaders;
-pub(crate) use service::{Forward, Forwarding};
+pub(crate) use service::{Forwarding, forward};

@@ -9,7 +9,5 @@ pub(crate) mod own_headers;
 pub(crate) mod problem;
 pub(crate) mod record;
 pub(crate) mod routes;
-pub(crate) mod shed;
 pub(crate) mod target;
-pub(crate) mod unmatched;
 mod unread;

@@ -7,8 +7,11 @@
 mod unparsed;
 mod untrusted;
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
@@ -16,27 +19,21 @@ use tidegate_identity::{Access, Clients};
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, Overload, Pressure, ProxyHeader, RequestGuard,
 };
-use tidegate_store::Store;
-use tidegate_tower::{
-    Hasher, OverrideTable, Overrides, Peer, Policy, RateLimitLayer, Reject, RequestContext,
-    WaitQueues,
-};
-use tower::{Layer as _, Service as _};
+use tidegate_tower::{OverrideTable, Peer, RateLimitLayer, Reject, RequestContext};
+use tower::{Layer as _, Service as _, service_fn};
 
 use crate::body::Body;
-use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
+use crate::forward::{Forwarding, X_REQUEST_ID, forward};
 use crate::outcome::{self, Answered, ForwardOutcome};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
 use crate::request::info::RequestInfo;
 use crate::request::own_headers::OwnHeaders;
-use crate::request::problem::Problem;
+use crate::request::problem::{Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
-use crate::request::shed;
 use crate::request::target::{Target, rewritten};
-use crate::request::unmatched::Unmatched;
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
@@ -64,7 +61,7 @@ pub(crate) struct Stack {
     /// Whether answers carry the request ID.
     pub(crate) request_id_in_answers: bool,
     /// Answers health checks, if the configuration names a path for them.
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Option<Arc<Health>>,
     /// Headers of answers without a route.
     pub(crate) own_headers: OwnHeaders,
 }
@@ -106,6 +103,13 @@ enum Next {
     Serve(usize),
 }
 
+/// The answer to a request that is shed. Others may have ended a second later.
+const OVERLOADED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "overloaded",
+    "The gateway is short of memory.",
+)
+.retry_after(Duration::from_secs(1));
 /// Another connection would begin with a handshake, in which the client shows a certificate that is valid by then.
 const CERTIFICATE_ENDED: Problem = Problem::new(
     StatusCode::MISDIRECTED_REQUEST,
@@ -214,27 +218,26 @@ impl Stack {
         let connection = info.connection.clone();
         // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
         let call = grpc::call(&request);
-        let mut problem = None;
         let own_headers = match next {
             Next::Serve(route) => &self.routes.at(route).own_headers,
             Next::Shed | Next::Refuse(_) => &self.own_headers,
         };
         let is_shed = matches!(next, Next::Shed);
-        let (mut response, answered) = match next {
-            Next::Shed => outcome::split(shed::answer(request.version())),
-            Next::Serve(route) => serve(self.routes.at(route), request, info).await,
-            Next::Refuse(refused) => {
-                problem = Some(refused.status);
-                let closes = refused.is_malformed() && request.version() < Version::HTTP_2;
-                let (mut response, answered) = self.refuse(request, refused).await;
-                if closes {
-                    // What follows on this connection may not be what it seems.
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                (response, answered)
-            }
+        let (problem, closes) = match &next {
+            // What follows on this connection may not be what it seems.
+            Next::Refuse(problem) => (Some(problem.status), problem.is_malformed()),
+            Next::Shed | Next::Serve(_) => (None, is_shed),
         };
+        let closes = closes && request.version() < Version::HTTP_2;
+        let (mut response, answered) = match next {
+            Next::Shed => outcome::split(OVERLOADED.respond()),
+            Next::Serve(route) => serve(self.routes.at(route), request, info).await,
+            Next::Refuse(problem) => self.refuse(request, problem).await,
+        };
+        if closes {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
         let by = end.answered(answered, response.status(), request_id.as_ref());
         if is_shed {
             end.shed();
@@ -311,7 +314,10 @@ impl Stack {
         problem: Problem,
     ) -> (Response<Body>, Answered) {
         let no_route = self.no_route.clone();
-        let answer = Unmatched { no_route, problem };
+        let answer = service_fn(move |_: Request<B>| {
+            let answer = unmatched(problem.clone(), no_route.as_deref());
+            ready(Ok::<_, Infallible>(answer))
+        });
         let Ok(response) = self.unmatched.layer(answer).call(request).await;
         outcome::split(response)
     }
@@ -345,7 +351,7 @@ fn serve(
     let origin = route.cors.as_ref().and(request.headers().get(ORIGIN));
     let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
-    let forward = Forward::new(route.forwarding.clone(), info);
+    let forward = forward(route.forwarding.clone(), info);
     // Limits: before the upstream, because a refused request must not cost anything there. They name the client, ask the store,
     // and let the request wait for its turn. They answer 429 or 503, or settle by the answer and write the headers on it.
     // Both are always ready: a request waits in its future.
@@ -366,30 +372,5 @@ fn serve(
             cors.tell(origin, is_preflight, headers);
         }
         (response, answered)
-    }
-}
-
-/// What the limits of all routes share.
-#[derive(Clone, Debug)]
-pub(crate) struct Enforcement {
-    pub(crate) clients: Arc<Clients>,
-    pub(crate) hasher: Hasher,
-    pub(crate) store: Store,
-    pub(crate) wait_queues: WaitQueues,
-    pub(crate) overrides: Overrides,
-}
-
-impl Enforcement {
-    /// Makes the limits of a route.
-    pub(crate) fn limits(&self, policy: Policy, tells_client: bool) -> RateLimitLayer {
-        RateLimitLayer::with_overrides(
-            policy,
-            self.clients.clone(),
-            self.hasher.clone(),
-            self.store.clone(),
-            self.wait_queues.clone(),
-            self.overrides.clone(),
-            tells_client,
-        )
     }
 }

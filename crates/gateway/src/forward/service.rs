@@ -1,11 +1,8 @@
 //! The innermost service of a route: streams the request to an upstream and its answer back.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
@@ -14,7 +11,7 @@ use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
 use tidegate_identity::Clients;
 use tidegate_tower::{RequestContext, Transmission, accept_readable};
-use tower::Service;
+use tower::{Service, service_fn};
 
 use super::answer_head::{check, has_no_body, wanted_upgrade};
 use super::edits;
@@ -56,32 +53,16 @@ pub(crate) struct Forwarding {
     pub(crate) slow_bodies: Counter,
 }
 
-/// Forwards one request, if the limits admit it.
-#[derive(Clone, Debug)]
-pub(crate) struct Forward {
+/// Returns the service that forwards one request, if the limits admit it.
+pub(crate) fn forward(
     route: Arc<Forwarding>,
     info: RequestInfo,
-}
-
-impl Forward {
-    pub(crate) const fn new(route: Arc<Forwarding>, info: RequestInfo) -> Self {
-        Self { route, info }
-    }
-}
-
-impl Service<Request<ClientBody>> for Forward {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<ClientBody>) -> Self::Future {
-        let (route, info) = (self.route.clone(), self.info.clone());
-        Box::pin(async move { Ok(route.forward(request, info).await) })
-    }
+) -> impl Service<Request<ClientBody>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone
+{
+    service_fn(move |request: Request<ClientBody>| {
+        let (route, info) = (route.clone(), info.clone());
+        Box::pin(async move { Ok::<_, Infallible>(route.forward(request, info).await) })
+    })
 }
 
 impl Forwarding {

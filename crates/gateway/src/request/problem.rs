@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use http::header::{ALLOW, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use tidegate_tower::AnswerBody;
+use tidegate_tower::{AnswerBody, Reject};
+
+use crate::body::Body;
 
 /// A refusal that is no limit's: its status, a word for programs and a sentence for people.
 #[derive(Clone, Debug)]
@@ -62,4 +64,21 @@ impl Problem {
         }
         response
     }
+}
+
+/// Answers a request that no route takes. For 404 the configuration may have an answer of its own, `no_route`.
+pub(crate) fn unmatched(problem: Problem, no_route: Option<&Reject>) -> Response<Body> {
+    let Some(answer) = no_route.filter(|_| problem.status == StatusCode::NOT_FOUND) else {
+        return problem.respond();
+    };
+    let mut response = match &answer.body {
+        None => problem.respond(),
+        Some((kind, body)) => {
+            let mut response = Response::new(Body::from(body.clone()));
+            response.headers_mut().insert(CONTENT_TYPE, kind.clone());
+            response
+        }
+    };
+    *response.status_mut() = answer.status;
+    response
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Overrides, Policy, Rule, WaitQueues};
+use tidegate_tower::{Hasher, Overrides, Policy, RateLimitLayer, WaitQueues};
 
 use super::budgets::Budgets;
 use super::fixed;
@@ -20,7 +20,7 @@ use crate::request::cors::Cors;
 use crate::request::health::Health;
 use crate::request::own_headers::OwnHeaders;
 use crate::request::routes::Routes;
-use crate::stack::{Enforcement, Route, Stack};
+use crate::stack::{Route, Stack};
 use tidegate_config::Plan;
 use tidegate_config::routes::RoutePlan;
 use tidegate_net::descriptors::DEFAULT_CONNECTIONS;
@@ -68,26 +68,18 @@ impl Runtime {
         if let Some(before) = before {
             plan.clients.take_key_uses(&before.stack.clients);
         }
-        let enforcement = Enforcement {
-            clients: Arc::new(plan.clients),
-            hasher: self.hasher.clone(),
-            store: self.store.clone(),
-            wait_queues: self.wait_queues.clone(),
-            overrides: overrides.clone(),
-        };
         let metrics = &self.metrics;
         let traces = before.map(|before| &before.stack.traces);
         let traces = Traces::start(plan.tracing, traces, || metrics.traces());
         let traces = traces.map_err(StartError::Collector)?;
         let upstreams = upstreams(&plan.routes, before, metrics);
         let matched = matched_headers(&plan.routes);
-        let make = |route| make_route(route, &enforcement, &upstreams, &matched, metrics);
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
         let policies: Vec<Policy> = std::iter::once(unmatched.clone()).chain(routes).collect();
         let budgets = Budgets {
             policies,
-            clients: enforcement.clients.clone(),
+            clients: Arc::new(plan.clients),
             hasher: self.hasher.clone(),
             store: self.store.clone(),
             overrides,
@@ -95,14 +87,16 @@ impl Runtime {
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
         self.store.memory().divide(limits.len());
+        let make = |route| self.route(route, &budgets, &upstreams, &matched);
+        let route_metrics = RouteMetrics::new(metrics, &unmatched.route, unmatched.rules.iter());
         let stack = Stack {
             routes: Routes::new(&plan.routes, make),
-            unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),
+            unmatched_metrics: Arc::new(route_metrics),
             access: unmatched.access.clone(),
             overrides: self.overrides.table.clone(),
-            unmatched: enforcement.limits(unmatched, false),
+            unmatched: self.limits(&budgets, unmatched, false),
             no_route: plan.no_route.map(Arc::new),
-            clients: enforcement.clients.clone(),
+            clients: budgets.clients.clone(),
             metrics: metrics.clone(),
             access_log: self.access_log.clone(),
             traces,
@@ -110,7 +104,7 @@ impl Runtime {
             request_id_in_answers: plan.request_id_in_answers,
             health: plan
                 .health
-                .map(|path| Health::new(path, self.store.clone(), plan.limits.clone())),
+                .map(|path| Arc::new(Health::new(path, self.store.clone(), plan.limits))),
             own_headers: OwnHeaders::of(&plan.response_headers),
             overload: self.overload.clone(),
         };
@@ -144,6 +138,50 @@ impl Runtime {
             since: Timestamp::now(),
         })
     }
+
+    fn route(
+        &self,
+        plan: &RoutePlan,
+        budgets: &Budgets,
+        upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
+        matched: &[HeaderName],
+    ) -> Route {
+        let (clients, rules) = (&budgets.clients, &plan.policy.rules);
+        let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
+        let metrics = RouteMetrics::new(&self.metrics, &plan.policy.route, rules.iter());
+        let metrics = Arc::new(metrics);
+        let forwarding = Forwarding {
+            settings: plan.forward.clone(),
+            upstream: upstreams[&plan.upstream.name].clone(),
+            retries: plan.forward.retries.map(Retries::new),
+            clients: clients.clone(),
+            read: Arc::new(ReadHeaders::new(clients, rules, matched)),
+            body_costs: reads_bodies.then(|| metrics.clone()),
+            request_bytes: metrics.request_bytes(),
+            slow_bodies: self.metrics.connections().slow_bodies(),
+        };
+        Route {
+            name: plan.policy.route.clone(),
+            pattern: plan.shape.path.to_string().into(),
+            limits: self.limits(budgets, plan.policy.clone(), forwarding.needs_client()),
+            forwarding: Arc::new(forwarding),
+            cors: plan.cors.as_ref().map(Cors::new),
+            own_headers: OwnHeaders::of(&plan.forward.edits.response_headers),
+            metrics,
+        }
+    }
+
+    fn limits(&self, budgets: &Budgets, policy: Policy, tells_client: bool) -> RateLimitLayer {
+        RateLimitLayer::with_overrides(
+            policy,
+            budgets.clients.clone(),
+            self.hasher.clone(),
+            self.store.clone(),
+            self.wait_queues.clone(),
+            budgets.overrides.clone(),
+            tells_client,
+        )
+    }
 }
 
 /// The upstreams that routes lead to, by name, each once.
@@ -166,38 +204,6 @@ fn upstreams(
     upstreams
 }
 
-fn make_route(
-    plan: &RoutePlan,
-    enforcement: &Enforcement,
-    upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
-    matched: &[HeaderName],
-    metrics: &GatewayMetrics,
-) -> Route {
-    let rules = &plan.policy.rules;
-    let response_headers = &plan.forward.edits.response_headers;
-    let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
-    let route_metrics = route_metrics(metrics, &plan.policy.route, rules);
-    let forwarding = Forwarding {
-        settings: plan.forward.clone(),
-        upstream: upstreams[&plan.upstream.name].clone(),
-        retries: plan.forward.retries.map(Retries::new),
-        clients: enforcement.clients.clone(),
-        read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
-        body_costs: reads_bodies.then(|| route_metrics.clone()),
-        request_bytes: route_metrics.request_bytes(),
-        slow_bodies: metrics.connections().slow_bodies(),
-    };
-    Route {
-        name: plan.policy.route.clone(),
-        pattern: plan.shape.path.to_string().into(),
-        limits: enforcement.limits(plan.policy.clone(), forwarding.needs_client()),
-        forwarding: Arc::new(forwarding),
-        cors: plan.cors.as_ref().map(Cors::new),
-        own_headers: OwnHeaders::of(response_headers),
-        metrics: route_metrics,
-    }
-}
-
 /// The headers that choose routes. No route's upstream may take another header for one of them.
 fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
     let conditions = routes
@@ -208,8 +214,4 @@ fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
     names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
     names.dedup();
     names
-}
-
-fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
-    Arc::new(RouteMetrics::new(metrics, route, rules.iter()))
 }

@@ -102,25 +102,21 @@ impl Service for Snapshot {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> impl Future<Output = Result<Response<Ended>, Dropped>> + Send {
-        let is_check = self
-            .stack
-            .health
-            .as_ref()
-            .is_some_and(|health| health.takes(&request));
-        let begun = match is_check {
-            true => Err((connection, guard)),
-            false => Ok(self.stack.begin(request, connection, guard)),
+        let health = self.stack.health.as_ref();
+        let health = health.filter(|health| health.takes(&request)).cloned();
+        let begun = match health {
+            Some(health) => Err((health, connection, guard)),
+            None => Ok(self.stack.begin(request, connection, guard)),
         };
         async move {
-            match (begun, &self.stack.health) {
-                (Err((connection, _guard)), Some(health)) => {
+            match begun {
+                Ok(begun) => self.stack.answer(begun).await,
+                Err((health, connection, _guard)) => {
                     let drains = *connection.drain().borrow();
                     let (overload, clients) = (&self.stack.overload, &self.stack.clients);
                     let response = health.answer(drains, overload, clients).await;
                     Ok(response.map(Ended::without_end))
                 }
-                (Ok(begun), _) => self.stack.answer(begun).await,
-                (Err(_), None) => Err(Dropped::default()),
             }
         }
     }
