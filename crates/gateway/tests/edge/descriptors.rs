@@ -24,6 +24,7 @@ fn yaml(upstream: &Upstream) -> String {
 }
 
 const FAILED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"failed\",status=\"5xx\"}";
+const EJECTIONS: &str = "tidegate_upstream_ejections_total{upstream=\"it\"}";
 const REFUSED: &str = "tidegate_connections_refused_total{reason=\"descriptors\"}";
 
 #[tokio::test]
@@ -63,14 +64,7 @@ async fn clients_leave_enough_of_them_to_upstreams() {
     assert_eq!(sample(gateway.admin, FAILED).await, 0);
     // All have left.
     assert_eq!(Client::fresh(gateway.address).get("/").await.status, 200);
-    assert_eq!(
-        sample(
-            gateway.admin,
-            "tidegate_upstream_ejections_total{upstream=\"it\"}"
-        )
-        .await,
-        0
-    );
+    assert_eq!(sample(gateway.admin, EJECTIONS).await, 0);
     let output = gateway.process.output().join("\n");
     assert!(output.contains("max_connections"), "{output}");
 }
@@ -104,14 +98,7 @@ async fn requests_that_find_none_left_blame_no_server() {
             "{status} {text}"
         );
     }
-    assert_eq!(
-        sample(
-            gateway.admin,
-            "tidegate_upstream_ejections_total{upstream=\"it\"}"
-        )
-        .await,
-        0
-    );
+    assert_eq!(sample(gateway.admin, EJECTIONS).await, 0);
     assert_eq!(Client::fresh(gateway.address).get("/").await.status, 200);
 }
 

@@ -8,6 +8,7 @@ use tidegate_testkit::{End, RawClient, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::bench::{ALL, HTTP1, LONG, Papers, failed, handshake, sample, sample_becomes};
+use crate::support::asking::get_each;
 
 /// The first bytes of a handshake: a record that says that 512 bytes follow.
 const BEGUN: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
@@ -26,9 +27,7 @@ async fn a_handshake_has_the_time_of_a_head_and_keeps_nobody_waiting() {
         stuck.push(client);
     }
     let good = papers.http2(&gateway);
-    for _ in 0..20 {
-        assert_eq!(good.get("/").await.status, 200);
-    }
+    get_each(&good, 20, "/", &[], 200).await;
     for mut client in stuck {
         let (_, end) = client.read_to_close(LONG).await;
         assert_ne!(end, End::Deadline);

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::bench::{ALL, LONG, gateway, sample, through};
 use crate::frames::{END_HEADERS, END_STREAM, HEADERS, frame};
 use crate::raw_h2c::{RawH2c, STATUS_200};
+use crate::support::TestGateway;
 
 type Stranger = Connection<TcpStream, Bytes>;
 
@@ -209,6 +210,13 @@ async fn interim_answers_without_end_are_a_502() {
     }
 }
 
+/// How many health checks had this outcome.
+async fn checks(gateway: &TestGateway, outcome: &str) -> u64 {
+    let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
+    let name = format!("tidegate_upstream_checks_total{labels}");
+    sample(gateway.admin, &name).await
+}
+
 /// It asks again on a fresh one.
 #[tokio::test]
 async fn a_health_check_that_meets_a_broken_connection_does_not_fail() {
@@ -219,14 +227,7 @@ async fn a_health_check_that_meets_a_broken_connection_does_not_fail() {
     .await;
     let health = "health: { path: /, every: 20ms, unhealthy_after: 1 }";
     let gateway = through(&strange.url, health).await;
-    let checks = async |outcome| {
-        let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
-        sample(
-            gateway.admin,
-            &format!("tidegate_upstream_checks_total{labels}"),
-        )
-        .await
-    };
+    let checks = async |outcome| checks(&gateway, outcome).await;
     while checks("passed").await < 6 {
         tokio::task::yield_now().await;
     }
@@ -245,14 +246,7 @@ async fn a_health_check_without_an_answer_retires_its_connection() {
     .await;
     let health = "health: { path: /, every: 20ms, timeout: 1s, unhealthy_after: 1 }";
     let gateway = through(&strange.url, health).await;
-    let checks = async |outcome| {
-        let labels = format!("{{upstream=\"it\",outcome=\"{outcome}\"}}");
-        sample(
-            gateway.admin,
-            &format!("tidegate_upstream_checks_total{labels}"),
-        )
-        .await
-    };
+    let checks = async |outcome| checks(&gateway, outcome).await;
     let pass = async {
         while checks("passed").await < 3 {
             tokio::task::yield_now().await;

@@ -7,6 +7,7 @@ use crate::frames::{
     DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING, frame, headers,
 };
 use crate::support::TestGateway;
+use crate::support::asking::get_each;
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
 const REFUSED: &str = "tidegate_unparsed_requests_total{reason=\"http2\"}";
@@ -113,9 +114,7 @@ async fn good_clients_are_charged_for_their_requests_alone() {
     let upstream = Upstream::ok();
     let gateway = limited(&upstream).await;
     let client = Client::h2(gateway.address);
-    for _ in 0..5 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 5, "/", &[], 200).await;
     assert_eq!(client.get("/").await.status, 429);
     assert_eq!(sample(gateway.admin, REFUSED).await, 0);
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::bench::{LONG, sample};
 use crate::frames::{END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
 use crate::support::GatewayProcess;
+use crate::support::asking::answer_to;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Far above what a gateway needs that does nothing and what each of its threads keeps. Far below what a few connections can make
@@ -94,8 +95,7 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     let address = bench.gateway.address;
     assert_eq!(Client::new(address).get("/").await.status, 200);
     let mut idle = RawClient::connect(address).await;
-    idle.send(GET).await.unwrap();
-    assert_eq!(idle.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut idle, GET).await.status(), 200);
     // It acknowledges nothing.
     let silent = Frames::connect(address, &[]).await;
     let under_way = tokio::spawn(async move { Client::new(address).get("/held").await });

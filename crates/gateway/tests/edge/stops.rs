@@ -15,6 +15,7 @@ use crate::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, headers,
 };
 use crate::support::TestGateway;
+use crate::support::asking::answer_to;
 use crate::support::held::{held, held_with};
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
@@ -108,8 +109,7 @@ async fn clients_of_http_1_that_say_nothing_more() {
         let gateway = patient(&upstream).await;
         let mut client = RawClient::connect(gateway.address).await;
         for _ in 0..asked {
-            client.send(GET).await.unwrap();
-            assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+            assert_eq!(answer_to(&mut client, GET).await.status(), 200);
         }
         client.send(rest).await.unwrap();
         stops(gateway, client).await;

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::bench::{ALL, BOTH, HTTP1, LONG, Papers, gateway, through};
+use crate::support::asking::get_each;
 use crate::support::{GatewayProcess, TestGateway};
 
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -35,9 +36,7 @@ async fn the_handshake_says_which_http_the_server_is_spoken_to_in() {
         let upstream = papers.upstream(&shown, protocols);
         let gateway = papers.believing(upstream.url(), "").await;
         let client = Client::new(gateway.address);
-        for _ in 0..3 {
-            assert_eq!(client.get("/a?b=c").await.status, 200);
-        }
+        get_each(&client, 3, "/a?b=c", &[], 200).await;
         let seen = upstream.requests().remove(2);
         assert_eq!((seen.version, &*seen.target), (version, "/a?b=c"));
         let host = gateway.address.to_string();
@@ -206,9 +205,7 @@ async fn the_log_says_once_why_a_server_is_not_trusted() {
     );
     let mut gateway = GatewayProcess::start(&yaml).await;
     let client = Client::new(gateway.address);
-    for _ in 0..3 {
-        assert_eq!(client.get("/").await.status, 502);
-    }
+    get_each(&client, 3, "/", &[], 502).await;
     let line = gateway
         .process
         .wait_for_line("TLS with a server of an upstream fails", LONG)

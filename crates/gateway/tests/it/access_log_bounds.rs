@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Client, RawClient, Upstream};
 
 use crate::access_log::{access_lines, lines};
-use crate::kit::{LONG, get, sample, until};
+use crate::kit::{LONG, answer_to, get, get_each, sample, until};
 use crate::support::GatewayProcess;
 
 /// More than the longest line of the access log.
@@ -58,8 +58,7 @@ routes: [{{ name: api, path: /api/**, upstream: \"{}\", limits: [one] }}]
     ] {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nx-request-id: {word}\r\n\r\n");
         let mut client = RawClient::connect(gateway.address).await;
-        client.send(head).await.unwrap();
-        client.response(LONG).await.unwrap();
+        answer_to(&mut client, head).await;
     }
     let lines = lines(&gateway, 4).await;
     let outcomes: Vec<_> = lines.iter().map(|line| &line["outcome"]).collect();
@@ -122,7 +121,7 @@ routes: [{{ path: /api, upstream: \"{}\", limits: [it] }}]
 /// A request that was forwarded has its line beside any number of refusals.
 #[tokio::test]
 async fn refusals_without_a_line_are_counted() {
-    const REFUSED: u64 = 50;
+    const REFUSED: usize = 50;
     let upstream = Upstream::ok();
     let yaml = format!(
         "routes: [{{ path: /api, upstream: \"{}\" }}]\n",
@@ -131,9 +130,7 @@ async fn refusals_without_a_line_are_counted() {
     let settings = "level: info, access: { max_refusals_per_second: 1 }";
     let gateway = GatewayProcess::start_with("127.0.0.1:0", settings, &yaml).await;
     let client = Client::new(gateway.address);
-    for _ in 0..REFUSED {
-        assert_eq!(get(&client, "/nowhere", &[]).await, 404);
-    }
+    get_each(&client, REFUSED, "/nowhere", &[], 404).await;
     assert_eq!(get(&client, "/api", &[]).await, 200);
     let forwarded = "\"outcome\":\"forwarded\"";
     gateway.process.wait_for_line(forwarded, LONG).await;
@@ -144,7 +141,7 @@ async fn refusals_without_a_line_are_counted() {
         lines.filter(|line| line["outcome"] == "rejected").count() as u64
     };
     until("each refusal is written or counted", async || {
-        written() + unwritten().await == REFUSED
+        written() + unwritten().await == REFUSED as u64
     })
     .await;
     assert!(written() >= 1 && unwritten().await >= 1);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_testkit::{Client, RawClient, Upstream, body};
 
-use crate::kit::{LONG, get};
+use crate::kit::{answer_to, get};
 use crate::support::TestGateway;
 
 /// Settings of the log: an access log in `file`, with more settings.
@@ -35,8 +35,7 @@ pub(crate) fn objects(lines: &[String]) -> Vec<Value> {
 async fn send_raw(gateway: &TestGateway, heads: &[Vec<u8>]) {
     for head in heads {
         let mut client = RawClient::connect(gateway.address).await;
-        client.send(head.clone()).await.unwrap();
-        client.response(LONG).await.unwrap();
+        answer_to(&mut client, head.clone()).await;
     }
 }
 

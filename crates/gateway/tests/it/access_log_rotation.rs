@@ -6,13 +6,12 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-use http::Method;
 use serde_json::Value;
 use tidegate_testkit::{Client, Upstream};
 use tokio::task::JoinSet;
 
 use crate::access_log_file::{lines, log, objects};
-use crate::kit::{LONG, get, sample, send, until};
+use crate::kit::{LONG, get, get_each, sample, until};
 use crate::support::GatewayProcess;
 
 /// A gateway with one route of this path, whose access log is `file`.
@@ -135,9 +134,7 @@ async fn a_reader_that_stops_loses_lines_that_are_counted_exactly() {
         let (address, path) = (gateway.address, path.clone());
         clients.spawn(async move {
             let client = Client::new(address);
-            for _ in 0..REQUESTS {
-                assert_eq!(send(&client, Method::GET, &path, &[]).await.status, 404);
-            }
+            get_each(&client, REQUESTS, &path, &[], 404).await;
         });
     }
     clients.join_all().await;

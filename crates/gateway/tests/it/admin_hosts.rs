@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::Method;
 use tidegate_testkit::{Client, RawClient, Upstream};
 
-use crate::kit::{LONG, get, send};
+use crate::kit::{answer_to, get, send};
 use crate::support::TestGateway;
 
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -44,11 +44,13 @@ async fn probes_by_address_are_answered() {
         }
         // No browser leaves Host out.
         let mut probe = RawClient::connect(gateway.admin).await;
-        probe
-            .send(format!("GET {path} HTTP/1.0\r\n\r\n"))
-            .await
-            .unwrap();
-        assert_eq!(probe.response(LONG).await.unwrap().status(), 200, "{path}");
+        assert_eq!(
+            answer_to(&mut probe, format!("GET {path} HTTP/1.0\r\n\r\n"))
+                .await
+                .status(),
+            200,
+            "{path}"
+        );
     }
     gateway.stop().await;
 }

@@ -8,7 +8,7 @@ use tidegate_status::document::Status;
 use tidegate_testkit::{Client, RedisServer, Upstream};
 
 use crate::callers::sha256;
-use crate::kit::{LONG, get, on_both_stores, one_limit, page_json, ready, send, until};
+use crate::kit::{LONG, get_each, on_both_stores, one_limit, page_json, ready, send, until};
 use crate::status::browser;
 use crate::support::{GatewayProcess, TestGateway};
 
@@ -161,9 +161,7 @@ async fn a_reset_is_an_audit_line_and_an_event() {
         // Who changed what is written also where nothing else is.
         let mut gateway = GatewayProcess::start_with(&admin(), "level: info", &yaml).await;
         let client = Client::new(gateway.address);
-        for _ in 0..2 {
-            assert_eq!(get(&client, "/", &[]).await, 200);
-        }
+        get_each(&client, 2, "/", &[], 200).await;
         let admin = browser(gateway.admin);
         let alice = [("authorization", "Bearer hunter2-alice")];
         let bob = [("authorization", "Bearer hunter2-bob")];

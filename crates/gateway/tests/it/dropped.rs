@@ -4,7 +4,7 @@ use http::Request;
 use serde_json::{Value, json};
 use tidegate_testkit::{Client, End, RawClient, body};
 
-use crate::kit::{Bench, LONG, on_both_stores, page};
+use crate::kit::{Bench, LONG, get_each, on_both_stores, page};
 use crate::support::GatewayProcess;
 
 /// Limits of one request that drop and reject, alone and together, and one of six on whatever is asked.
@@ -53,9 +53,7 @@ async fn a_connection_closes_without_a_word() {
         assert_eq!(bench.upstream.count(), 3);
 
         // Guessing is dropped, too, once it is too much.
-        for _ in 0..2 {
-            assert_eq!(bench.client.get("/nowhere").await.status, 404);
-        }
+        get_each(&bench.client, 2, "/nowhere", &[], 404).await;
         bench.client.get("/nowhere").await;
         let (answer, end) = sent(&bench, &["GET /nowhere"]).await;
         assert_eq!((&*answer, end), ("", End::Closed));

@@ -12,8 +12,13 @@ use tokio::task::JoinSet;
 use crate::kit::exact;
 use crate::support::GatewayProcess;
 
-async fn pair(redis: &RedisServer, yaml: &str) -> [GatewayProcess; 2] {
-    let yaml = format!("{}secret: the same for both\n{yaml}", exact(redis));
+/// Two gateways that know users by a header. In `yaml`, UPSTREAM stands for the upstream's URL.
+async fn pair(redis: &RedisServer, upstream: &Upstream, yaml: &str) -> [GatewayProcess; 2] {
+    let yaml = format!(
+        "{}secret: the same for both\nclients: [{{ user_id: {{ header: X-User-Id }} }}]\ntrusted_proxies: [127.0.0.0/8]\n{}",
+        exact(redis),
+        yaml.replace("UPSTREAM", &upstream.url())
+    );
     let (one, two) = tokio::join!(GatewayProcess::start(&yaml), GatewayProcess::start(&yaml));
     [one, two]
 }
@@ -22,21 +27,13 @@ async fn pair(redis: &RedisServer, yaml: &str) -> [GatewayProcess; 2] {
 async fn two_gateways_share_one_limit_exactly() {
     let redis = RedisServer::start().await;
     let upstream = Upstream::ok();
-    let gateways = pair(
-        &redis,
-        &format!(
-            "
-clients: [{{ user_id: {{ header: X-User-Id }} }}]
-trusted_proxies: [127.0.0.0/8]
+    let yaml = "
 limits:
-  hundred: {{ token_bucket: {{ capacity: 100, refill: 1/d }} }}
+  hundred: { token_bucket: { capacity: 100, refill: 1/d } }
 routes:
-  - {{ path: /**, upstream: \"{}\", limits: [hundred] }}
-",
-            upstream.url()
-        ),
-    )
-    .await;
+  - { path: /**, upstream: UPSTREAM, limits: [hundred] }
+";
+    let gateways = pair(&redis, &upstream, yaml).await;
     let clients = (0..64).map(|i| Client::new(gateways[i % 2].address));
     let clients: Vec<_> = clients.map(Arc::new).collect();
     for round in 0..20 {
@@ -68,24 +65,16 @@ async fn a_redis_that_forgets_its_scripts_is_noticed_by_nobody() {
     const FLUSHES: usize = 15;
     let redis = RedisServer::start().await;
     let upstream = Upstream::ok();
-    let gateways = pair(
-        &redis,
-        &format!(
-            "
-clients: [{{ user_id: {{ header: X-User-Id }} }}]
-trusted_proxies: [127.0.0.0/8]
+    let yaml = "
 limits:
-  bucket: {{ token_bucket: {{ capacity: 20, refill: 1/d }} }}
-  log: {{ sliding_window_log: {{ limit: 20, window: 1d }} }}
-  counter: {{ sliding_window_counter: {{ limit: 30, window: 31d }} }}
+  bucket: { token_bucket: { capacity: 20, refill: 1/d } }
+  log: { sliding_window_log: { limit: 20, window: 1d } }
+  counter: { sliding_window_counter: { limit: 30, window: 31d } }
 routes:
-  - {{ path: /bucket, upstream: \"{0}\", limits: [bucket] }}
-  - {{ path: /several, upstream: \"{0}\", limits: [log, counter] }}
-",
-            upstream.url()
-        ),
-    )
-    .await;
+  - { path: /bucket, upstream: UPSTREAM, limits: [bucket] }
+  - { path: /several, upstream: UPSTREAM, limits: [log, counter] }
+";
+    let gateways = pair(&redis, &upstream, yaml).await;
     let (next, tally) = (Arc::new(AtomicUsize::new(0)), Tally::default());
     let done = Arc::new(AtomicBool::new(false));
     let mut connections = JoinSet::new();

@@ -3,7 +3,7 @@
 use http::Method;
 use tidegate_testkit::{Port, RawClient};
 
-use crate::kit::{Bench, LONG, get, page, send};
+use crate::kit::{Bench, LONG, answer_to, get, page, send};
 
 /// A limit that admits one request, and a path for checks that `/**` would take as well.
 const CHECKED: &str = "
@@ -27,8 +27,7 @@ async fn a_plain_check_is_answered_and_costs_nothing() {
             "GET /healthz?from=balancer HTTP/1.1\r\nHost: a\r\n\r\n",
         ] {
             let mut client = RawClient::connect(bench.gateway.address).await;
-            client.send(head).await.unwrap();
-            let answer = client.response(LONG).await.unwrap();
+            let answer = answer_to(&mut client, head).await;
             assert_eq!(
                 (answer.status(), &*answer.body),
                 (200, &b"ok\n"[..]),

@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::TestGateway;
 pub(crate) use crate::support::asking::{
-    LONG, get, json_of, page, page_json, raw_status, ready, sample, sample_becomes, sample_if_any,
-    send, send_body, send_get, until,
+    LONG, answer_to, get, get_each, json_of, page, page_json, raw_status, ready, sample,
+    sample_becomes, sample_if_any, send, send_body, send_get, until,
 };
 pub(crate) use crate::support::held::{as_asked, held, held_with};
 

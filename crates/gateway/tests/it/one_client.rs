@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Answer, Client, RedisServer};
 
 use crate::callers::{TRUST, ask, listed};
-use crate::kit::{Bench, exact, number, on_both_stores, send, told};
+use crate::kit::{Bench, exact, get_each, number, on_both_stores, send, told};
 
 /// What it does not answer.
 mod refused;
@@ -120,9 +120,7 @@ routes:
 async fn it_says_what_the_headers_say_and_charges_nothing() {
     on_both_stores(async |store| {
         let bench = bench(store).await;
-        for _ in 0..2 {
-            assert_eq!(ask(&bench.client, "/a", &[ALPHA]).await.status, 200);
-        }
+        get_each(&bench.client, 2, "/a", &[ALPHA], 200).await;
         let answer = ask(&bench.client, "/b", &[ALPHA]).await;
         assert_eq!(told(&answer), (200, Some(5), Some(2)));
         let shown = show(&bench, "api_key:alpha").await;
@@ -247,9 +245,7 @@ async fn a_reset_gives_everything_back_to_this_client_alone() {
         let bench = bench(store).await;
         let beta = ("x-api-key", "beta-key");
         for key in [ALPHA, beta] {
-            for _ in 0..5 {
-                assert_eq!(ask(&bench.client, "/a", &[key]).await.status, 200);
-            }
+            get_each(&bench.client, 5, "/a", &[key], 200).await;
             assert_eq!(ask(&bench.client, "/a", &[key]).await.status, 429);
         }
         let full = these([
@@ -279,9 +275,7 @@ async fn of_local_limits_each_gateway_shows_and_resets_its_own() {
     let limit = "fixed_window: { limit: 5, window: 31d }, mode: local";
     let of = async || Bench::of_limit(&exact(&redis), limit).await;
     let (one, two) = (of().await, of().await);
-    for _ in 0..3 {
-        assert_eq!(ask(&one.client, "/", &[]).await.status, 200);
-    }
+    get_each(&one.client, 3, "/", &[], 200).await;
     for (bench, remaining) in [(&one, 2), (&two, 5)] {
         let shown = show(bench, "ip:127.0.0.1").await;
         assert_eq!(left(&shown), these([("it", remaining)]));
@@ -299,9 +293,7 @@ async fn a_reset_is_seen_by_every_gateway_within_a_second() {
     let redis = RedisServer::start().await;
     let (one, two) = (bench(&exact(&redis)).await, bench(&exact(&redis)).await);
     for round in 0..3 {
-        for _ in 0..5 {
-            assert_eq!(ask(&one.client, "/a", &[ALPHA]).await.status, 200);
-        }
+        get_each(&one.client, 5, "/a", &[ALPHA], 200).await;
         for bench in [&one, &two] {
             assert_eq!(ask(&bench.client, "/a", &[ALPHA]).await.status, 429);
         }

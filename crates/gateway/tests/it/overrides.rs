@@ -97,23 +97,31 @@ routes:
     )
 }
 
+/// Names of overrides, each with a header of a client that has it.
+const CLIENTS: [(&str, (&str, &str)); 5] = [
+    ("user_id:42", ("x-user-id", "42")),
+    ("api_key:acme", ("x-api-key", "acme-key")),
+    ("ip:192.0.2.1", ("x-forwarded-for", "192.0.2.1")),
+    ("198.51.100.0/24", ("x-forwarded-for", "198.51.100.7")),
+    ("2001:db8::/32", ("x-forwarded-for", "2001:db8::7")),
+];
+
+/// Uses up the budget of 3 of a client, whose next answer is `next`.
+async fn used_up(name: &str, next: impl AsyncFn() -> (u16, Option<u64>, Option<u64>)) {
+    for left in [2, 1, 0] {
+        assert_eq!(next().await, shown(200, 3, left), "{name}");
+    }
+    assert_eq!(next().await, shown(429, 3, 0), "{name}");
+}
+
 #[tokio::test]
 async fn a_client_gets_what_an_override_says_and_then_finds_its_budget_again() {
     on_both_stores(async |store| {
         let bench = Bench::start(&limited(store)).await;
         let admin = bench.gateway.admin;
-        for (name, header) in [
-            ("user_id:42", ("x-user-id", "42")),
-            ("api_key:acme", ("x-api-key", "acme-key")),
-            ("ip:192.0.2.1", ("x-forwarded-for", "192.0.2.1")),
-            ("198.51.100.0/24", ("x-forwarded-for", "198.51.100.7")),
-            ("2001:db8::/32", ("x-forwarded-for", "2001:db8::7")),
-        ] {
+        for (name, header) in CLIENTS {
             let next = async || told(&ask(&bench.client, "/", &[header]).await);
-            for left in [2, 1, 0] {
-                assert_eq!(next().await, shown(200, 3, left), "{name}");
-            }
-            assert_eq!(next().await, shown(429, 3, 0), "{name}");
+            used_up(name, &next).await;
             // The next request has the plan, also if a refusal was remembered.
             let set_up = set(admin, name, plan("gold")).await;
             assert_eq!(

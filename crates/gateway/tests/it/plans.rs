@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 use tidegate_testkit::{Client, Upstream};
 
 use crate::callers::{FAR, TRUST, ask, listed, token};
-use crate::kit::{Bench, LONG, on_both_stores, sample, send, shown, told};
+use crate::kit::{Bench, LONG, get_each, on_both_stores, sample, send, shown, told};
 use crate::overrides::{clear, set};
 use crate::support::GatewayProcess;
 
@@ -164,9 +164,7 @@ async fn plans_that_meet_under_one_key_have_a_budget_each() {
     on_both_stores(async |store| {
         let secret = secret_file();
         let bench = Bench::start(&configuration(store, &secret)).await;
-        for _ in 0..20 {
-            assert_eq!(ask(&bench.client, "/all", &[PLAIN]).await.status, 200);
-        }
+        get_each(&bench.client, 20, "/all", &[PLAIN], 200).await;
         for _ in 0..30 {
             let refused = ask(&bench.client, "/all", &[PLAIN]).await;
             assert_eq!(told(&refused), shown(429, 20, 0));
@@ -243,9 +241,7 @@ async fn operators_are_told_a_clients_plan() {
     on_both_stores(async |store| {
         let secret = secret_file();
         let bench = Bench::start(&configuration(store, &secret)).await;
-        for _ in 0..4 {
-            assert_eq!(ask(&bench.client, "/both", &[GOLD]).await.status, 200);
-        }
+        get_each(&bench.client, 4, "/both", &[GOLD], 200).await;
         let admin = Client::fresh(bench.gateway.admin);
         let show = async |method, path: &str| -> Value {
             let answer = send(&admin, method, &format!("/clients/{path}"), &[]).await;

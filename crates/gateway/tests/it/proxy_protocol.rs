@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_testkit::{End, RawClient};
 
 use crate::callers::{at, last_client, left};
-use crate::kit::{Bench, LONG, on_both_stores};
+use crate::kit::{Bench, LONG, answer_to, on_both_stores};
 
 const REQUEST: &[u8] =
     b"GET / HTTP/1.1\r\nHost: a\r\nX-User-Id: rider\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n";
@@ -46,9 +46,10 @@ async fn from(bench: &Bench, last: u8) -> RawClient {
 /// Sends `start` and a request; gives back whom the upstream was told of.
 async fn client_after(bench: &Bench, last: u8, start: &[u8]) -> String {
     let mut client = from(bench, last).await;
-    client.send([start, REQUEST].concat()).await.unwrap();
     assert_eq!(
-        client.response(LONG).await.unwrap().status(),
+        answer_to(&mut client, [start, REQUEST].concat())
+            .await
+            .status(),
         200,
         "{start:?}"
     );
@@ -113,12 +114,10 @@ async fn believed(store: &str) {
     }
     // It is the told address's budget that was spent: twice of 192.0.2.2's, once of 192.0.2.1's.
     let mut client = from(&bench, 1).await;
-    client.send([TOLD, REQUEST].concat()).await.unwrap();
-    let answer = client.response(LONG).await.unwrap();
+    let answer = answer_to(&mut client, [TOLD, REQUEST].concat()).await;
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("98"));
     // All requests of the connection are the told address's.
-    client.send(REQUEST).await.unwrap();
-    let answer = client.response(LONG).await.unwrap();
+    let answer = answer_to(&mut client, REQUEST).await;
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("97"));
     bench.stop().await;
 }
@@ -304,19 +303,14 @@ routes:
     ] {
         let mut client = from(&bench, 1).await;
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{asks}");
-        client
-            .send([start, request.as_bytes()].concat())
-            .await
-            .unwrap();
-        let answer = client.response(LONG).await.unwrap();
+        let answer = answer_to(&mut client, [start, request.as_bytes()].concat()).await;
         assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
         let arrival = bench.upstream.requests().pop().unwrap();
         let proto = if id { "https" } else { "http" };
         assert_eq!(arrival.header("x-forwarded-proto"), Some(proto));
         assert_eq!(arrival.header("x-request-id") == Some("mine"), id);
         let request = format!("GET /safe HTTP/1.1\r\nHost: a\r\n{asks}");
-        client.send(&request).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), status);
+        assert_eq!(answer_to(&mut client, &request).await.status(), status);
     }
     bench.stop().await;
 }

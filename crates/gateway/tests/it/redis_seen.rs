@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Client, RedisServer, Upstream};
 
-use crate::kit::{LONG, get, page, until};
+use crate::kit::{LONG, get, get_each, page, until};
 use crate::support::GatewayProcess;
 
 async fn gateway(redis: &RedisServer, upstream: &Upstream, level: &str) -> GatewayProcess {
@@ -67,9 +67,7 @@ async fn its_numbers_are_metrics_and_one_that_drops_limits_is_warned_of() {
     );
 
     let client = Client::new(gateway.address);
-    for _ in 0..20 {
-        assert_eq!(get(&client, "/", &[]).await, 200);
-    }
+    get_each(&client, 20, "/", &[], 200).await;
     // Asked again within ten seconds.
     let calls = "tidegate_redis_script_calls_total";
     until("scripts are counted", async || {

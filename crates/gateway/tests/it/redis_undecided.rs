@@ -6,7 +6,7 @@ use tidegate_testkit::{
     Upstream,
 };
 
-use crate::kit::{LONG, get, ready};
+use crate::kit::{LONG, get_each, ready};
 use crate::redis_unreachable::check;
 use crate::support::GatewayProcess;
 
@@ -41,9 +41,7 @@ async fn told_once(redis: &str, words: &str) -> GatewayProcess {
     let upstream = Upstream::ok();
     let mut gateway = GatewayProcess::start(&yaml(redis, &upstream.url())).await;
     let client = Client::new(gateway.address);
-    for _ in 0..20 {
-        assert_eq!(get(&client, "/", &[]).await, 503);
-    }
+    get_each(&client, 20, "/", &[], 503).await;
     let reason = ready(gateway.admin, 503).await;
     assert!(reason.contains(words), "{reason}");
     gateway.process.wait_for_line(words, LONG).await;

@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use crate::callers::listed;
 use crate::jwks::issuer::{Issuer, Key, set};
 use crate::kit::{
-    Bench, LONG, get, held_with, on_both_stores, page, page_json, sample, send, shown, told, until,
+    Bench, LONG, answer_to, get, held_with, on_both_stores, page, page_json, sample, send, shown,
+    told, until,
 };
 use crate::support::TestGateway;
 
@@ -175,8 +176,7 @@ async fn listeners_come_and_go_and_those_that_stay_are_not_rebound() {
         assert_eq!(client.get("/").await.status, 200);
         assert_eq!(client.connections(), 1);
     }
-    slow.send("\r\n").await.unwrap();
-    assert_eq!(slow.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut slow, "\r\n").await.status(), 200);
     gateway.stop().await;
 }
 

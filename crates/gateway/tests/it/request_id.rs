@@ -4,7 +4,7 @@ use http::{Method, Request, Response};
 use tidegate_testkit::{Answer, Client, RawClient, Upstream, body};
 
 use crate::access_log::lines;
-use crate::kit::{Bench, LONG, get, on_both_stores, send};
+use crate::kit::{Bench, answer_to, get, on_both_stores, send};
 use crate::support::{GatewayProcess, TestGateway};
 
 /// The ID on an answer.
@@ -101,10 +101,7 @@ async fn every_answer_carries_the_id_of_its_line() {
         answers.extend(all(&knowing(Client::h2(gateway.address)), "http2").await);
         // A head that the protocol refuses.
         let mut raw = RawClient::connect(gateway.address).await;
-        raw.send("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n")
-            .await
-            .unwrap();
-        let refused = raw.response(LONG).await.unwrap();
+        let refused = answer_to(&mut raw, "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n").await;
         let refused_id = refused.header("x-request-id").unwrap().to_owned();
         answers.push((refused.status(), refused_id));
         let lines = lines(&gateway, answers.len()).await;

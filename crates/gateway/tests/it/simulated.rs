@@ -166,6 +166,21 @@ fn tried(options: &[&str], config: &Path, log: &Path) -> (Option<i32>, String) {
 /// What became of each request by its ID: whether limits admitted it, which of them refused, and which would have.
 type Decisions = BTreeMap<String, (bool, Vec<String>, Vec<String>)>;
 
+/// The decisions in the lines of a file.
+fn decisions(
+    file: &Path,
+    admitted: impl Fn(&Value) -> bool,
+    names: impl Fn(&Value) -> Vec<String>,
+) -> Decisions {
+    let lines = objects(&lines(file));
+    let decisions = lines.iter().map(|line| {
+        let (refused, would) = (names(&line["refused_by"]), names(&line["would_refuse"]));
+        let id = line["id"].as_str().unwrap().to_owned();
+        (id, (admitted(line), refused, would))
+    });
+    decisions.collect()
+}
+
 impl Recording {
     /// What the gateway decided.
     fn happened(&self) -> Decisions {
@@ -174,26 +189,17 @@ impl Recording {
             let names = names.map(|name| name.trim().to_owned());
             names.filter(|name| !name.is_empty()).collect()
         };
-        let lines = objects(&lines(&self.log));
-        let decisions = lines.iter().map(|line| {
-            let admitted = line["outcome"] == "forwarded";
-            let by = (
-                admitted,
-                names(&line["refused_by"]),
-                names(&line["would_refuse"]),
-            );
-            (line["id"].as_str().unwrap().to_owned(), by)
-        });
-        decisions.collect()
+        let admitted = |line: &Value| line["outcome"] == "forwarded";
+        decisions(&self.log, admitted, names)
     }
 
     /// What the replay decides.
     fn simulated(&self) -> Decisions {
         let file = self.log.with_extension("decisions");
         let config = self.config.to_str().unwrap();
-        let decisions = file.to_str().unwrap();
+        let written = file.to_str().unwrap();
         let report = simulate(
-            &["-c", config, "--json", "--strict", "--decisions", decisions],
+            &["-c", config, "--json", "--strict", "--decisions", written],
             &[&self.log],
         );
         let report: Value = serde_json::from_str(&report).unwrap();
@@ -207,17 +213,8 @@ impl Recording {
                 .map(|name| name.as_str().unwrap().to_owned())
                 .collect()
         };
-        let lines = objects(&lines(&file));
-        let decisions = lines.iter().map(|line| {
-            let admitted = line["decision"] == "admitted";
-            let by = (
-                admitted,
-                names(&line["refused_by"]),
-                names(&line["would_refuse"]),
-            );
-            (line["id"].as_str().unwrap().to_owned(), by)
-        });
-        decisions.collect()
+        let admitted = |line: &Value| line["decision"] == "admitted";
+        decisions(&file, admitted, names)
     }
 
     /// Requests that were decided in one microsecond on one route may have come in either order.

@@ -8,7 +8,7 @@ use tidegate_testkit::{RawClient, RedisServer, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::kit::{Bench, LONG, page, send, until};
+use crate::kit::{Bench, LONG, answer_to, page, send, until};
 use crate::status::{USERS, browser, when};
 use crate::support::TestGateway;
 
@@ -29,8 +29,7 @@ async fn stream_with(admin: SocketAddr, lines: &str) -> TcpStream {
 async fn asked_from(from: u8, admin: SocketAddr) -> String {
     let mut socket = RawClient::connect_from(Ipv4Addr::new(127, 0, 1, from), admin).await;
     let head = format!("GET /events HTTP/1.1\r\nhost: {admin}\r\n\r\n");
-    socket.send(head).await.unwrap();
-    let answer = socket.response(LONG).await.unwrap();
+    let answer = answer_to(&mut socket, head).await;
     assert_eq!(answer.status(), 503);
     String::from_utf8_lossy(&answer.body).into_owned()
 }

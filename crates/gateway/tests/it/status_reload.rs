@@ -3,7 +3,7 @@
 use tidegate_status::document::Status;
 use tidegate_testkit::{Client, Upstream};
 
-use crate::kit::{get, page, until};
+use crate::kit::{get_each, page, until};
 use crate::status::when;
 use crate::support::TestGateway;
 
@@ -20,11 +20,9 @@ fn yaml(upstream: &Upstream, routes: &[&str]) -> String {
     )
 }
 
-async fn ask(gateway: &TestGateway, path: &str, times: u32, status: u16) {
+async fn ask(gateway: &TestGateway, path: &str, times: usize, status: u16) {
     let client = Client::new(gateway.address);
-    for _ in 0..times {
-        assert_eq!(get(&client, path, &[]).await, status);
-    }
+    get_each(&client, times, path, &[], status).await;
 }
 
 /// The document when so many requests ended, all of them were sampled, and two more seconds have passed.

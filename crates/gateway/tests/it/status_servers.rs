@@ -5,7 +5,7 @@ use tidegate_status::document::State;
 use tidegate_testkit::{Client, Port, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::kit::{get, page, until};
+use crate::kit::{get, get_each, page, until};
 use crate::status::{status, when};
 use crate::support::TestGateway;
 
@@ -71,9 +71,7 @@ routes: [{{ path: /**, upstream: only }}]
         let line = metrics.lines().find_map(|line| line.strip_prefix(&start));
         line.map(str::to_owned)
     };
-    for _ in 0..2 {
-        assert_eq!(get(&client, "/", &[]).await, 502);
-    }
+    get_each(&client, 2, "/", &[], 502).await;
     assert_eq!(figure("healthy").await.as_deref(), Some("1"));
     assert_eq!(get(&client, "/", &[]).await, 502);
     assert_eq!(figure("failing").await.as_deref(), Some("1"));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tidegate_testkit::RedisServer;
 
-use crate::kit::{Bench, page, page_json, sample, shown, told, until};
+use crate::kit::{Bench, get_each, page, page_json, sample, shown, told, until};
 
 async fn bench(redis: &RedisServer, sync_every: &str) -> Bench {
     let url = redis.url();
@@ -73,9 +73,7 @@ async fn gateways_hear_of_each_other_and_say_how_far_they_went() {
 async fn a_gateway_that_ends_tells_what_it_has_counted() {
     let redis = RedisServer::start().await;
     let (one, other) = (bench(&redis, "1m").await, bench(&redis, "1m").await);
-    for _ in 0..60 {
-        assert_eq!(one.client.get("/").await.status, 200);
-    }
+    get_each(&one.client, 60, "/", &[], 200).await;
     // The first of them could not wait.
     says(one.gateway.admin, "tidegate_synced_keys 1").await;
     assert!(left(other.gateway.admin).await[1] > 940);

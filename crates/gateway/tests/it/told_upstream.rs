@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, Request};
 use tidegate_testkit::{Client, RawClient, RawUpstream, body};
 
 use crate::callers::{JWT, ask, at, bearer, last_client, listed};
-use crate::kit::{Bench, LONG, on_both_stores};
+use crate::kit::{Bench, answer_to, on_both_stores};
 use crate::support::TestGateway;
 
 async fn start(store: &str) -> Bench {
@@ -107,8 +107,7 @@ async fn a_clients_own_copy_does_not_come_in_the_trailers_either() {
              2\r\nhi\r\n0\r\n{trailers}x-kept: yes\r\n\r\n",
             names.join(", ")
         );
-        client.send(&request).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+        assert_eq!(answer_to(&mut client, &request).await.status(), 200);
         // The same over HTTP/2, which needs no announcement.
         let client = Client::h2(gateway.address).from_ip([127, 0, 0, last]);
         let (mut sender, body) = body::channel();

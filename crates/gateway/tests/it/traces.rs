@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use tidegate_testkit::{Client, Port, RedisServer, Upstream, body};
 
-use crate::kit::{LONG, exact, get, sample, send, until};
+use crate::kit::{LONG, exact, get, get_each, sample, send, until};
 use crate::support::TestGateway;
 use collector::{Collector, attributes};
 
@@ -314,9 +314,7 @@ routes: [{{ path: /**, upstream: \"{}\" }}]
     ))
     .await;
     let client = Client::new(gateway.address);
-    for _ in 0..20 {
-        assert_eq!(get(&client, "/", &[]).await, 200);
-    }
+    get_each(&client, 20, "/", &[], 200).await;
     let failed = "tidegate_traces_total{outcome=\"failed\"}";
     until("the traces are given up", async || {
         sample(gateway.admin, failed).await > 0

@@ -3,7 +3,7 @@
 use http::Response;
 use tidegate_testkit::{Client, RawClient, Upstream, body};
 
-use crate::kit::{LONG, left, on_both_stores, until};
+use crate::kit::{LONG, answer_to, left, on_both_stores, until};
 use crate::support::TestGateway;
 
 const LOGIN: &str = "sliding_window_log: { limit: 5, window: 1h }, count: { status: [401] }";
@@ -77,8 +77,7 @@ async fn a_body_that_turns_out_invalid_leaves_the_request_charged() {
             let head = "POST /silent HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhal\r\n";
             client.send(head).await.unwrap();
             upstream.wait_for(nth, LONG).await;
-            client.send("no length\r\n").await.unwrap();
-            let answer = client.response(LONG).await.unwrap();
+            let answer = answer_to(&mut client, "no length\r\n").await;
             assert_eq!(answer.status(), 400);
             let stays = 5 - nth as u64;
             until("it is settled", async || left(gateway.admin).await == stays).await;

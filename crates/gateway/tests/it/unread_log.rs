@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::access_log::access_lines;
-use crate::kit::{LONG, get, sample, send, until};
+use crate::kit::{LONG, get, get_each, sample, send, until};
 use crate::support::GatewayProcess;
 
 /// More than a pipe and the buffers at its ends hold.
@@ -21,9 +21,7 @@ async fn fill(gateway: &GatewayProcess) {
     gateway.process.read_output(false);
     let client = Client::new(gateway.address);
     let path = format!("/{}", "x".repeat(1_000));
-    for _ in 0..FULL / path.len() {
-        assert_eq!(get(&client, &path, &[]).await, 404);
-    }
+    get_each(&client, FULL / path.len(), &path, &[], 404).await;
 }
 
 /// A command whose standard output and standard error are full before it begins.
@@ -131,9 +129,7 @@ routes: [{{ path: /**, upstream: \"{}\", limits: [one] }}]
     for _ in 0..CLIENTS {
         let (client, path) = (Client::new(gateway.address), path.clone());
         clients.spawn(async move {
-            for _ in 0..REQUESTS / CLIENTS {
-                assert_eq!(get(&client, &path, &[]).await, 429);
-            }
+            get_each(&client, REQUESTS / CLIENTS, &path, &[], 429).await;
         });
     }
     clients.join_all().await;

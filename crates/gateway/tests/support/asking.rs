@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request};
 use serde_json::Value;
-use tidegate_testkit::{Answer, Client, RawClient, body};
+use tidegate_testkit::{Answer, Client, Message, RawClient, body};
 
 /// Long enough for anything that must happen on a busy machine, short enough to be waited for when it does not.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -42,17 +42,36 @@ pub(crate) async fn get(client: &Client, target: &str, headers: &[(&str, &str)])
     answer.status.as_u16()
 }
 
+/// Sends so many GETs one after another. Each answer must have this status.
+pub(crate) async fn get_each(
+    client: &Client,
+    times: usize,
+    target: &str,
+    headers: &[(&str, &str)],
+    status: u16,
+) {
+    for nth in 0..times {
+        let answer = get(client, target, headers).await;
+        assert_eq!(answer, status, "{target}, GET {nth}");
+    }
+}
+
 /// Sends a GET as bytes, without waiting for its answer.
 pub(crate) async fn send_get(client: &mut RawClient, target: &str) {
     let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
     client.send(head).await.unwrap();
 }
 
+/// Sends these bytes and returns the answer to them.
+pub(crate) async fn answer_to(client: &mut RawClient, request: impl AsRef<[u8]>) -> Message {
+    client.send(request).await.unwrap();
+    client.response(LONG).await.unwrap()
+}
+
 /// Sends these bytes on a connection of their own, and returns the status of the answer.
 pub(crate) async fn raw_status(address: SocketAddr, request: &str) -> u16 {
     let mut client = RawClient::connect(address).await;
-    client.send(request).await.unwrap();
-    client.response(LONG).await.unwrap().status()
+    answer_to(&mut client, request).await.status()
 }
 
 /// Returns the JSON of an answer.

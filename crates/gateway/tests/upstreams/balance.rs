@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::group::{LONG, becomes, counts, gateway, written};
 use crate::support::TestGateway;
+use crate::support::asking::get_each;
 
 #[tokio::test]
 async fn servers_take_turns() {
@@ -15,9 +16,7 @@ async fn servers_take_turns() {
     let gateway = gateway(&urls, "", "").await;
     let client = Client::new(gateway.address);
     for round in 1..=4 {
-        for _ in 0..3 {
-            assert_eq!(client.get("/").await.status, 200);
-        }
+        get_each(&client, 3, "/", &[], 200).await;
         assert_eq!(counts(&servers.each_ref()), [round; 3]);
     }
 }
@@ -31,9 +30,7 @@ async fn weights_are_shares() {
         let before = counts(&servers.each_ref());
         let gateway = written(&group, &format!("balance: {balance}"), "").await;
         let client = Client::new(gateway.address);
-        for _ in 0..50 {
-            assert_eq!(client.get("/").await.status, 200);
-        }
+        get_each(&client, 50, "/", &[], 200).await;
         let after = counts(&servers.each_ref());
         let got: Vec<_> = after.iter().zip(before).map(|(a, b)| a - b).collect();
         // One request at a time is the least for whoever has more weight.
@@ -99,9 +96,7 @@ async fn a_name_stands_for_its_addresses() {
     let url = server.url().replace("127.0.0.1", "localhost");
     let gateway = gateway(&[url], "", "").await;
     let client = Client::new(gateway.address);
-    for _ in 0..20 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 20, "/", &[], 200).await;
     assert_eq!(server.count(), 20);
 }
 
@@ -116,7 +111,5 @@ async fn a_name_that_nobody_knows_is_a_502() {
     let beside = gateway(&[nowhere, known.url()], "", "").await;
     becomes(&beside, "servers", "state=\"healthy\"", 1).await;
     let client = Client::new(beside.address);
-    for _ in 0..5 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 5, "/", &[], 200).await;
 }

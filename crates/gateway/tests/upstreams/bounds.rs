@@ -4,6 +4,7 @@ use tidegate_testkit::{Client, Speaks, Upstream};
 use tokio::task::JoinSet;
 
 use crate::group::{LONG, gateway};
+use crate::support::asking::get_each;
 use crate::support::held::held_one_by_one;
 
 #[tokio::test]
@@ -68,9 +69,7 @@ async fn a_server_with_a_free_place_comes_first() {
     let first = tokio::spawn(async move { Client::new(address).get("/").await });
     full.wait_for(1, LONG).await;
     let client = Client::new(address);
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 10, "/", &[], 200).await;
     assert_eq!((full.count(), quick.count()), (1, 10));
     first.abort();
 }

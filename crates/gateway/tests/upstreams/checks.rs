@@ -11,6 +11,7 @@ use tidegate_testkit::body::BoxBody;
 use tidegate_testkit::{Client, Speaks, Upstream, body};
 
 use crate::group::{becomes, gateway, metric};
+use crate::support::asking::get_each;
 
 const IN: &str = "state=\"healthy\"";
 const OUT: &str = "state=\"unhealthy\"";
@@ -52,16 +53,12 @@ async fn a_server_that_fails_its_checks_gets_nothing_until_it_passes() {
         status.store(503, Ordering::Relaxed);
         becomes(&gateway, "servers", OUT, 1).await;
         let before = served(&uneven);
-        for _ in 0..10 {
-            assert_eq!(client.get("/").await.status, 200);
-        }
+        get_each(&client, 10, "/", &[], 200).await;
         assert_eq!(served(&uneven), before);
         // A redirection is a good answer.
         status.store(302, Ordering::Relaxed);
         becomes(&gateway, "servers", IN, 2).await;
-        for _ in 0..10 {
-            assert_eq!(client.get("/").await.status, 200);
-        }
+        get_each(&client, 10, "/", &[], 200).await;
         assert_eq!(served(&uneven), before + 5);
         assert!(metric(&gateway, "checks_total", "outcome=\"failed\"").await >= 1);
         assert!(metric(&gateway, "checks_total", "outcome=\"passed\"").await >= 4);
@@ -97,9 +94,7 @@ async fn no_answer_is_a_bad_one() {
     let gateway = gateway(&[hung.url(), good.url()], &health, "").await;
     becomes(&gateway, "servers", OUT, 1).await;
     let client = Client::new(gateway.address);
-    for _ in 0..6 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 6, "/", &[], 200).await;
 }
 
 /// A service often answers health checks on a port of its own.

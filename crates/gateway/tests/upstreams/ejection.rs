@@ -9,6 +9,7 @@ use tidegate_testkit::{Action, Client, RawUpstream, Upstream, When, body};
 use tokio::task::JoinSet;
 
 use crate::group::{answering, becomes, counts, gateway, metric, written, yaml};
+use crate::support::asking::get_each;
 
 const OUT: &str = "state=\"ejected\"";
 const IN: &str = "state=\"healthy\"";
@@ -77,9 +78,7 @@ async fn it_is_tried_again_when_its_time_is_over() {
     assert_eq!(uneven.count(), 3, "one failure ejects it again");
     status.store(200, Ordering::Relaxed);
     becomes(&gateway, "servers", IN, 2).await;
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 10, "/", &[], 200).await;
     assert_eq!(uneven.count(), 3 + 5);
     assert_eq!(metric(&gateway, "ejections_total", "").await, 2);
 }
@@ -109,9 +108,7 @@ async fn none_is_left_out_where_all_fail() {
     let urls = servers.each_ref().map(Upstream::url);
     let gateway = gateway(&urls, "eject: { after: 3, for: 1h, at_most: 100% }", "").await;
     let client = Client::new(gateway.address);
-    for _ in 0..40 {
-        assert_eq!(client.get("/").await.status, 503);
-    }
+    get_each(&client, 40, "/", &[], 503).await;
     assert_eq!(metric(&gateway, "servers", OUT).await, 0);
 }
 
@@ -157,12 +154,8 @@ async fn requests_that_fail_everywhere_eject_no_server() {
         let client = Client::new(gateway.address);
         for good in [0, 1, 2, 5] {
             for _ in 0..40 {
-                for _ in 0..7 {
-                    assert_eq!(client.get("/bad").await.status, status);
-                }
-                for _ in 0..good {
-                    assert_eq!(client.get("/").await.status, 200);
-                }
+                get_each(&client, 7, "/bad", &[], status).await;
+                get_each(&client, good, "/", &[], 200).await;
             }
         }
         assert_eq!(metric(&gateway, "ejections_total", "").await, 0, "{status}");
@@ -209,9 +202,7 @@ async fn none_is_left_out_of_one_or_where_nobody_wants_it() {
     let second = gateway(&urls, "eject: none", "").await;
     for gateway in [&first, &second] {
         let client = Client::new(gateway.address);
-        for _ in 0..20 {
-            assert_eq!(client.get("/").await.status, 503);
-        }
+        get_each(&client, 20, "/", &[], 503).await;
         assert_eq!(metric(gateway, "ejections_total", "").await, 0);
     }
     assert_eq!(counts(&pair.each_ref()), [10, 10]);
@@ -232,9 +223,7 @@ async fn a_reload_forgets_no_ejection() {
     gateway
         .reload(&yaml(&servers, upstream, "max_body: 1KB"))
         .await;
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 10, "/", &[], 200).await;
     assert_eq!((bad.count(), good.connections()), (1, connections));
     assert_eq!(metric(&gateway, "servers", OUT).await, 1);
     gateway

@@ -10,7 +10,7 @@ use tidegate_testkit::{Client, Port, Upstream, body};
 use tokio::task::JoinSet;
 
 use crate::group::{LONG, answering, gateway, hanging, metric};
-use crate::support::asking::until;
+use crate::support::asking::{get_each, until};
 
 const REQUESTS: usize = 300;
 const CLIENTS: usize = 16;
@@ -75,9 +75,7 @@ async fn a_server_that_is_killed_fails_what_it_had() {
     let urls = servers.each_ref().map(Upstream::url);
     let gateway = gateway(&urls, "", "").await;
     let client = Client::new(gateway.address);
-    for _ in 0..30 {
-        assert_eq!(client.get("/").await.status, 200);
-    }
+    get_each(&client, 30, "/", &[], 200).await;
     servers[1].stop().await;
     let mut failed = 0;
     for _ in 0..REQUESTS {

@@ -4,6 +4,7 @@ use http::Method;
 use tidegate_testkit::{Client, Upstream};
 
 use crate::group::{answering, ask, counts, gateway, hanging, metric};
+use crate::support::asking::get_each;
 
 /// Nobody is left out, so that all that happens is a retry.
 const ALL_IN: &str = "eject: none";
@@ -101,9 +102,7 @@ async fn retries_are_a_share_of_the_requests() {
     let urls = bad.each_ref().map(Upstream::url);
     let gateway = gateway(&urls, ALL_IN, "retries: { attempts: 5, budget: 20% }").await;
     let client = Client::new(gateway.address);
-    for _ in 0..200 {
-        assert_eq!(client.get("/").await.status, 503);
-    }
+    get_each(&client, 200, "/", &[], 503).await;
     let sent = counts(&bad.each_ref()).iter().sum::<usize>() as u64;
     let retries = metric(&gateway, "retries_total", "outcome=\"sent\"").await;
     assert_eq!(sent, 200 + retries);

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::group::{LONG, gateway};
 use crate::support::TestGateway;
-use crate::support::asking::get;
+use crate::support::asking::{answer_to, get};
 use crate::support::held::held_one_by_one;
 
 async fn behind_a_proxy(server: &Upstream, bounds: &str) -> TestGateway {
@@ -117,8 +117,7 @@ async fn the_time_of_a_slow_first_part_is_not_the_upstreams() {
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_millis(400)).await;
-    client.send("part").await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, "part").await.status(), 200);
 }
 
 #[tokio::test]
@@ -140,8 +139,7 @@ async fn a_body_of_known_length_takes_its_place_when_it_has_come() {
         assert_eq!(get().await, 200);
     }
     assert_eq!(server.count(), 3);
-    client.send("part").await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, "part").await.status(), 200);
     // Of a long one the first part is enough, and of one without a length the head.
     let long = upload("Content-Length: 40000", &"x".repeat(20_000));
     for (begun, rest) in [
@@ -155,8 +153,7 @@ async fn a_body_of_known_length_takes_its_place_when_it_has_come() {
         client.send(begun).await.unwrap();
         server.wait_for(before + 1, LONG).await;
         assert_eq!(get().await, 503);
-        client.send(rest).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+        assert_eq!(answer_to(&mut client, rest).await.status(), 200);
     }
 }
 
@@ -170,10 +167,11 @@ async fn a_body_that_breaks_off_before_its_request_has_a_place_is_the_clients_fa
     )
     .await;
     let mut client = RawClient::connect(gateway.address).await;
-    client
-        .send(upload("Content-Length: 8", "part"))
-        .await
-        .unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 408);
+    assert_eq!(
+        answer_to(&mut client, upload("Content-Length: 8", "part"))
+            .await
+            .status(),
+        408
+    );
     assert_eq!(server.count(), 0);
 }

@@ -9,7 +9,7 @@ use tidegate_testkit::{Action, Client, End, Message, RawUpstream, When, body};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::lab::{ALL, LONG, Lab};
+use crate::lab::{ALL, LONG, Lab, answer_to};
 
 const REFUSED: &str = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nfull";
 
@@ -25,8 +25,7 @@ async fn an_answer_before_the_end_of_the_body_is_the_answer() {
         let upstream = RawUpstream::start(When::Head, move |_| script.to_vec());
         let lab = Lab::around(upstream, ALL).await;
         let mut client = lab.connect().await;
-        client.send(post(1000)).await.unwrap();
-        let answer = client.response(LONG).await.unwrap();
+        let answer = answer_to(&mut client, post(1000)).await;
         assert_eq!((answer.status(), answer.text()), (413, "full"));
     }
 }
@@ -57,8 +56,7 @@ async fn the_rest_of_the_body_is_still_forwarded() {
     let lab = Lab::around(upstream, ALL).await;
     let mut client = lab.connect().await;
     for _ in 0..3 {
-        client.send(post(9)).await.unwrap();
-        let answer = client.response(LONG).await.unwrap();
+        let answer = answer_to(&mut client, post(9)).await;
         assert_eq!((answer.status(), answer.header("connection")), (413, None));
         for part in ["all ", "of ", "it"] {
             client.send(part).await.unwrap();
@@ -98,8 +96,7 @@ async fn an_upload_outlives_its_answer() {
     ] {
         let mut client = lab.connect().await;
         let head = format!("POST /upload HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
-        client.send(head).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+        assert_eq!(answer_to(&mut client, head).await.status(), 413);
         for _ in 0..20 {
             sleep(Duration::from_millis(50)).await;
             client
@@ -108,8 +105,12 @@ async fn an_upload_outlives_its_answer() {
                 .expect("the rest of the body is read");
         }
         // The connection is in step.
-        client.send(format!("{end}{}x", post(1))).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+        assert_eq!(
+            answer_to(&mut client, format!("{end}{}x", post(1)))
+                .await
+                .status(),
+            413
+        );
     }
     let requests = lab.upstream.requests();
     let lengths: Vec<usize> = requests.iter().map(|request| request.body.len()).collect();
@@ -125,8 +126,7 @@ async fn a_long_upload_outlives_its_answer() {
     let upstream = RawUpstream::start(When::Head, |_| vec![Action::send(REFUSED)]);
     let lab = Lab::around(upstream, ALL).await;
     let mut client = lab.connect().await;
-    client.send(post(34_000)).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+    assert_eq!(answer_to(&mut client, post(34_000)).await.status(), 413);
     for second in 0..34 {
         sleep(Duration::from_secs(1)).await;
         if second == 32 {
@@ -146,8 +146,7 @@ async fn an_upload_that_trickles_after_its_answer_is_cut_off() {
     let slow = "timeouts: { slow: { rate: 1000B/s, after: 300ms } }";
     let lab = Lab::around(upstream, &format!("{slow}\n{ALL}")).await;
     let mut client = lab.connect().await;
-    client.send(post(100_000)).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+    assert_eq!(answer_to(&mut client, post(100_000)).await.status(), 413);
     let deadline = Instant::now() + LONG;
     while client.send(".").await.is_ok() {
         assert!(Instant::now() < deadline, "it goes on for ever");

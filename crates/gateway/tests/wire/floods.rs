@@ -9,14 +9,13 @@ use tokio::time::timeout;
 
 use crate::lab::{ALL, LONG, Lab, fresh_address};
 use crate::support::GatewayProcess;
-use crate::support::asking::until;
+use crate::support::asking::{answer_to, until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Asks on a connection that stays.
 async fn served(guest: &mut RawClient) {
-    guest.send(GET).await.unwrap();
-    assert_eq!(guest.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(guest, GET).await.status(), 200);
 }
 
 /// What a connection was told was 503 and when to come back, and nothing else.

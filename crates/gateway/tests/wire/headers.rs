@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Message, RawClient, RawUpstream};
 
-use crate::lab::{ALL, LONG, Lab};
+use crate::lab::{ALL, Lab, answer_to};
 
 /// Believes 127.0.0.1 and what stands in for a proxy in front of it, but not 127.0.0.2. A user is named by a header.
 const TRUSTING: &str = "
@@ -16,13 +16,11 @@ const TRUSTED: [u8; 4] = [127, 0, 0, 1];
 /// Asks from an address with these headers; the answer, and the request that reached the upstream.
 async fn ask(lab: &Lab, from: [u8; 4], headers: &str) -> (Message, Message) {
     let mut client = RawClient::connect_from(from, lab.gateway.address).await;
-    client
-        .send(format!(
-            "GET / HTTP/1.1\r\nHost: api.example.com:80\r\n{headers}\r\n"
-        ))
-        .await
-        .unwrap();
-    let answer = client.response(LONG).await.unwrap();
+    let answer = answer_to(
+        &mut client,
+        format!("GET / HTTP/1.1\r\nHost: api.example.com:80\r\n{headers}\r\n"),
+    )
+    .await;
     (answer, lab.upstream.requests().pop().unwrap())
 }
 

@@ -3,7 +3,7 @@
 use tidegate_testkit::{Action, Client, End, Message, RawClient, RawUpstream, When};
 
 use crate::lab::{ALL, LONG, Lab, OK};
-use crate::support::asking::{raw_status, send_get};
+use crate::support::asking::{answer_to, raw_status, send_get};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -82,8 +82,7 @@ async fn an_answer_in_chunks_ends_the_connection_of_http_1_0() {
     let lab = Lab::new(ALL).await;
     let mut client = lab.connect().await;
     for _ in 0..2 {
-        client.send(request).await.unwrap();
-        let answer = client.response(LONG).await.unwrap();
+        let answer = answer_to(&mut client, request).await;
         assert_eq!(answer.header("connection"), Some("keep-alive"));
     }
 }

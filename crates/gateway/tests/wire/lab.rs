@@ -3,16 +3,13 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_testkit::{End, Message, RawClient, RawUpstream};
 use tokio::task::JoinSet;
 
 use crate::support::TestGateway;
-pub(crate) use crate::support::asking::LONG;
-
-/// What a timer of the gateway may be early by: it counts in milliseconds.
-pub(crate) const SLACK: Duration = Duration::from_millis(20);
+pub(crate) use crate::support::asking::{LONG, answer_to};
 
 /// What an upstream answers when nothing else matters.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -37,6 +34,13 @@ pub(crate) async fn gateway(upstream: impl fmt::Display, yaml: &str) -> TestGate
     let upstream = format!("\"{upstream}\"");
     let yaml = yaml.replace("UPSTREAM", &upstream);
     TestGateway::start(&format!("log: {{ access: false }}\n{yaml}")).await
+}
+
+/// Demands that this time has passed, but for what a timer of the gateway may be early by: it counts in milliseconds.
+pub(crate) fn lasted(from: Instant, time: Duration) {
+    const SLACK: Duration = Duration::from_millis(20);
+    let took = from.elapsed();
+    assert!(took + SLACK >= time, "after {took:?} already");
 }
 
 /// An address of this machine that nobody else in this process has: a client of its own.

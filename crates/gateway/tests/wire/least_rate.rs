@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::lab::{LONG, Lab, OK, gateway};
 use crate::support::TestGateway;
-use crate::support::asking::until;
+use crate::support::asking::{answer_to, until};
 
 /// How far a client may fall behind.
 const AFTER: Duration = Duration::from_millis(400);
@@ -263,8 +263,7 @@ async fn a_body_that_waits_for_the_upstream_is_not_slow() {
     let lab = Lab::around(upstream, LEAST).await;
     let mut client = lab.connect().await;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
-    client.send(head).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, head).await.status(), 200);
 }
 
 /// A route can have a rate of its own, or none.

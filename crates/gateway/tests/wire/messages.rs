@@ -6,7 +6,7 @@ use tidegate_testkit::{
 };
 
 use crate::lab::{ALL, LONG, Lab, gateway};
-use crate::support::asking::send_get;
+use crate::support::asking::{answer_to, send_get};
 
 /// Asks twice on one connection, so that the second is out of step if the first is.
 async fn ask(lab: &Lab, method: &str) -> [Message; 2] {
@@ -130,11 +130,15 @@ async fn a_request_without_a_body_gets_none_on_its_way() {
         assert_eq!(lengths, [None, None], "{method}");
     }
     let mut client = lab.connect().await;
-    client
-        .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+    assert_eq!(
+        answer_to(
+            &mut client,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+        )
         .await
-        .unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 204);
+        .status(),
+        204
+    );
     assert_eq!(
         lab.upstream
             .requests()
@@ -167,8 +171,7 @@ async fn an_http_1_0_client_is_answered_in_http_1_0() {
     let mut client = lab.connect().await;
     for _ in 0..2 {
         let request = "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
-        client.send(request).await.unwrap();
-        let answer = client.response(LONG).await.unwrap();
+        let answer = answer_to(&mut client, request).await;
         assert_eq!(
             (answer.header("connection"), answer.text()),
             (Some("keep-alive"), "ok")

@@ -3,7 +3,7 @@
 
 use tidegate_testkit::{Client, RawClient, Upstream};
 
-use crate::lab::{LONG, Lab, gateway};
+use crate::lab::{Lab, answer_to, gateway};
 
 /// Five logins a day and address.
 const LOGIN: &str = "
@@ -201,8 +201,7 @@ async fn meets(lab: &Lab, spelling: &str, becomes: Becomes) {
 /// The status of an answer; the connection is opened again where the gateway closed it.
 async fn get(lab: &Lab, client: &mut RawClient, target: &str) -> u16 {
     let request = format!("GET {target} HTTP/1.1\r\nHost: host\r\n\r\n");
-    client.send(request).await.unwrap();
-    let answer = client.response(LONG).await.unwrap();
+    let answer = answer_to(client, request).await;
     if answer.header("connection") == Some("close") {
         let from = client.local_addr().ip();
         *client = RawClient::connect_from(from, lab.gateway.address).await;

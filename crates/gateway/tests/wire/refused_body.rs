@@ -4,7 +4,7 @@
 use tidegate_testkit::{End, Message, RawClient};
 
 use crate::lab::{LONG, Lab, ONE_A_DAY};
-use crate::support::asking::send_get;
+use crate::support::asking::{answer_to, send_get};
 
 /// The rest of a body that would be a request of its own, to a route without a limit.
 const SMUG: &str = "GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -122,8 +122,7 @@ async fn s12_a_refused_upload_learns_why() {
             "xxxxxxxxx"
         };
         let upload = part.repeat(200_000);
-        client.send(upload).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 429);
+        assert_eq!(answer_to(&mut client, upload).await.status(), 429);
         assert_eq!(client.read_to_close(LONG).await, (vec![], End::Closed));
     }
     assert_eq!(lab.upstream.requests().len(), 2);
@@ -177,10 +176,8 @@ async fn s13_who_asks_and_is_admitted_is_asked_for_the_body() {
     let lab = Lab::new(ONE_A_DAY).await;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
     let mut client = lab.connect().await;
-    client.send(head).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 100);
-    client.send("hi").await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, head).await.status(), 100);
+    assert_eq!(answer_to(&mut client, "hi").await.status(), 200);
     let requests = lab.upstream.requests();
     assert_eq!(
         (requests[0].text(), requests[0].header("expect")),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_testkit::{Action, Client, End, RawClient, RawUpstream, When};
 
-use crate::lab::{ALL, LONG, Lab, OK, ONE_A_DAY};
+use crate::lab::{ALL, LONG, Lab, OK, ONE_A_DAY, answer_to};
 use crate::support::pass;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -29,8 +29,7 @@ async fn a_connection_that_rests_serves_the_next_request() {
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     for requests in [&[GET, chunked][..], &[GET, post], &[chunked, GET]] {
         for request in requests {
-            client.send(request).await.unwrap();
-            assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+            assert_eq!(answer_to(&mut client, request).await.status(), 200);
         }
         resting(&lab, 0).await;
         pass(REST).await;
@@ -50,14 +49,17 @@ async fn half_a_head_behind_a_request_is_kept_and_must_be_completed_in_time() {
     for completed in [true, false] {
         let lab = Lab::new(ALL).await;
         let mut client = lab.connect().await;
-        client.send(format!("{GET}{}", &GET[..half])).await.unwrap();
-        assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+        assert_eq!(
+            answer_to(&mut client, format!("{GET}{}", &GET[..half]))
+                .await
+                .status(),
+            200
+        );
         pass(REST).await;
         // The gateway comes to look before it has been asked this.
         resting(&lab, 0).await;
         if completed {
-            client.send(&GET[half..]).await.unwrap();
-            assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+            assert_eq!(answer_to(&mut client, &GET[half..]).await.status(), 200);
             assert_eq!(lab.upstream.requests().len(), 2);
         } else {
             pass(Duration::from_secs(11)).await;
@@ -71,8 +73,7 @@ async fn half_a_head_behind_a_request_is_kept_and_must_be_completed_in_time() {
 async fn a_connection_that_rests_ends_when_it_was_idle_for_too_long() {
     let lab = Lab::new(&format!("timeouts: {{ idle: 60s }}\n{ALL}")).await;
     let mut client = lab.connect().await;
-    client.send(GET).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, GET).await.status(), 200);
     pass(REST).await;
     resting(&lab, 1).await;
     pass(Duration::from_secs(30)).await;
@@ -87,11 +88,9 @@ async fn a_connection_that_rests_ends_when_it_was_idle_for_too_long() {
 async fn the_rest_of_a_refused_body_is_never_a_request() {
     let lab = Lab::new(ONE_A_DAY).await;
     let mut client = lab.connect().await;
-    client.send(GET).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, GET).await.status(), 200);
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n0123456789";
-    client.send(post).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 429);
+    assert_eq!(answer_to(&mut client, post).await.status(), 429);
     silent_then_smuggled(&lab, client).await;
 }
 
@@ -104,8 +103,7 @@ async fn nothing_is_a_request_behind_one_that_was_malformed() {
     ] {
         let lab = Lab::new(ALL).await;
         let mut client = lab.connect().await;
-        client.send(malformed).await.unwrap();
-        client.response(LONG).await.unwrap();
+        answer_to(&mut client, malformed).await;
         silent_then_smuggled(&lab, client).await;
     }
 }
@@ -117,8 +115,7 @@ async fn the_rest_of_a_body_that_was_answered_early_is_never_a_request() {
     let lab = Lab::around(upstream, ALL).await;
     let mut client = lab.connect().await;
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n0123456789";
-    client.send(post).await.unwrap();
-    assert_eq!(client.response(LONG).await.unwrap().status(), 200);
+    assert_eq!(answer_to(&mut client, post).await.status(), 200);
     silent_then_smuggled(&lab, client).await;
 }
 

@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use tidegate_testkit::{Client, Message, RawClient, RawUpstream, Upstream, body};
 use tokio::time::timeout;
 
-use crate::lab::{ALL, LONG, Lab, gateway};
+use crate::lab::{ALL, LONG, Lab, answer_to, gateway};
 
 /// Each part goes to the upstream and back while the next has not been sent.
 #[tokio::test]
@@ -139,11 +139,11 @@ async fn trailers_that_were_not_announced_or_not_asked_for_stay_here() {
     let lab = Lab::around(RawUpstream::answering(answer), ALL).await;
     for (te, expected) in [("TE: trailers\r\n", &[("x-sum", "7")][..]), ("", &[])] {
         let mut client = lab.connect().await;
-        client
-            .send(format!("GET / HTTP/1.1\r\nHost: a\r\n{te}\r\n"))
-            .await
-            .unwrap();
-        let got = client.response(LONG).await.unwrap();
+        let got = answer_to(
+            &mut client,
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{te}\r\n"),
+        )
+        .await;
         let trailers: Vec<_> = got
             .trailers
             .iter()

@@ -6,6 +6,7 @@ use tidegate_testkit::{Action, Client, Port, RawUpstream, When, body};
 
 use crate::lab::{LONG, Lab, OK, gateway};
 use crate::support::GatewayProcess;
+use crate::support::asking::get_each;
 
 const TEN: &str = "
 timeouts: { connect: 2s, upstream: 2s }
@@ -52,9 +53,7 @@ async fn a_request_without_an_upstream_is_charged() {
     let nobody = Port::reserve();
     let gateway = gateway(format!("http://{}", nobody.addr()), TEN).await;
     let client = Client::new(gateway.address);
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 502);
-    }
+    get_each(&client, 10, "/", &[], 502).await;
     assert_eq!(client.get("/").await.status, 429);
 }
 

@@ -5,7 +5,7 @@ use tidegate_testkit::{Client, RedisServer};
 use tokio::task::JoinSet;
 
 use crate::callers::{TRUST, all_keys_are_ours_and_end, at, left, limit_keys, listed};
-use crate::kit::{Bench, exact, get, on_both_stores, sample};
+use crate::kit::{Bench, exact, get, get_each, on_both_stores, sample};
 
 const MANY: usize = 10_000;
 
@@ -108,9 +108,7 @@ routes:
 /// A client spends its budget; then somebody else invents keys.
 async fn spend_and_flood(bench: &Bench) {
     let (owner, key) = (at(bench, 3), [("x-api-key", "owner")]);
-    for _ in 0..3 {
-        assert_eq!(get(&owner, "/", &key).await, 200);
-    }
+    get_each(&owner, 3, "/", &key, 200).await;
     assert_eq!(get(&owner, "/", &key).await, 429);
     let key = |i| vec![("x-api-key", format!("invented-{i}"))];
     assert_eq!(flood(bench, 3_000, key).await, 100, "the guard's limit");

@@ -4,7 +4,7 @@ use serde_json::json;
 use tidegate_testkit::{Message, RawClient};
 
 use crate::callers::{FAR, JWT, TOKEN_KEY, at, bearer, last_client, left, listed, token};
-use crate::kit::{Bench, LONG, get, on_both_stores};
+use crate::kit::{Bench, answer_to, get, on_both_stores};
 
 /// What Apache, lighttpd, nginx or Go's CGI make one variable of.
 fn spellings(name: &str) -> Vec<String> {
@@ -109,8 +109,7 @@ routes: [{{ path: /**, upstream: UPSTREAM }}]
 async fn raw(bench: &Bench, last: u8, lines: &str) -> Message {
     let mut client = RawClient::connect_from([127, 0, 0, last], bench.gateway.address).await;
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
-    client.send(&request).await.unwrap();
-    client.response(LONG).await.unwrap()
+    answer_to(&mut client, &request).await
 }
 
 /// `always` allows two requests of an address.

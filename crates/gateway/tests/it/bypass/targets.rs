@@ -1,7 +1,7 @@
 use tidegate_testkit::{Client, RawClient};
 
 use crate::callers::{TRUST, ask, at};
-use crate::kit::{Bench, LONG};
+use crate::kit::{Bench, answer_to};
 
 /// The headers that some upstream takes for the target of a request.
 const TARGETS: [&str; 15] = [
@@ -73,8 +73,7 @@ routes:
 async fn statuses(bench: &Bench, target: &str) -> [u16; 2] {
     let mut client = RawClient::connect(bench.gateway.address).await;
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.send(&request).await.unwrap();
-    let http1 = client.response(LONG).await.unwrap().status();
+    let http1 = answer_to(&mut client, &request).await.status();
     let http2 = Client::h2(bench.gateway.address).get(target).await.status;
     [http1, http2.as_u16()]
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::callers::{FAR, token};
-use crate::kit::exact;
+use crate::kit::{exact, get_each};
 
 /// Numbers for the limit of [`limited`].
 const NINE: &str = "limit: 9, window: 31d";
@@ -33,17 +33,9 @@ async fn a_client_has_the_numbers_at_once_with_a_budget_of_their_own() {
     on_both_stores(async |store| {
         let bench = Bench::start(&limited(store)).await;
         let admin = bench.gateway.admin;
-        for (name, header) in [
-            ("user_id:42", ("x-user-id", "42")),
-            ("api_key:acme", ("x-api-key", "acme-key")),
-            ("ip:192.0.2.1", ("x-forwarded-for", "192.0.2.1")),
-            ("198.51.100.0/24", ("x-forwarded-for", "198.51.100.7")),
-        ] {
+        for (name, header) in CLIENTS {
             let next = async || told(&ask(&bench.client, "/", &[header]).await);
-            for left in [2, 1, 0] {
-                assert_eq!(next().await, shown(200, 3, left), "{name}");
-            }
-            assert_eq!(next().await, shown(429, 3, 0), "{name}");
+            used_up(name, &next).await;
             let answer = set(admin, name, numbers("it", NINE)).await;
             assert_eq!(
                 (&answer["action"], &answer["limits"]),
@@ -333,9 +325,7 @@ async fn numbers_hold_for_a_leased_limit() {
         }
         used
     };
-    for _ in 0..100 {
-        assert_eq!(get(&client, "/", &user).await, 200);
-    }
+    get_each(&client, 100, "/", &user, 200).await;
     set(
         gateway.admin,
         "user_id:42",

@@ -1,7 +1,7 @@
 //! Gateways on a Redis: what an override costs it, and slices that are out. `crates/overrides` tests how overrides are shared.
 
 use super::*;
-use crate::kit::exact;
+use crate::kit::{exact, get_each};
 use crate::leased::{slices, slices_out};
 
 fn yaml(redis: &RedisServer, upstream: &Upstream) -> String {
@@ -27,9 +27,7 @@ async fn an_override_costs_no_command_of_redis() {
         assert_eq!(get(&client, "/", &[("x-user-id", "free")]).await, 200);
     }
     assert_eq!(asked().await, before);
-    for _ in 0..7 {
-        assert_eq!(get(&client, "/", &[("x-user-id", "gold")]).await, 200);
-    }
+    get_each(&client, 7, "/", &[("x-user-id", "gold")], 200).await;
     assert_eq!(asked().await, before + 7);
     gateway.stop().await;
 }
@@ -74,9 +72,7 @@ async fn borrowed_slices_are_returned() {
         for name in ["one", "two", "three", "blocked"] {
             let known = slices(&redis).await;
             let id = format!("{name}-{round}");
-            for _ in 0..40 {
-                assert_eq!(get(&client, "/", &[("x-user-id", &id)]).await, 200);
-            }
+            get_each(&client, 40, "/", &[("x-user-id", &id)], 200).await;
             let keys = slices(&redis).await.into_iter();
             borrowed.extend(keys.filter(|key| !known.contains(key)));
         }

@@ -3,7 +3,7 @@
 use tidegate_testkit::RawClient;
 
 use super::*;
-use crate::kit::{LONG, waiting};
+use crate::kit::{answer_to, waiting};
 
 /// The connection stays open, and its next request is refused.
 #[tokio::test]
@@ -16,8 +16,7 @@ async fn a_kept_connection_gets_403_from_the_next_request_on() {
             if let Some(wanted) = wanted {
                 set(bench.gateway.admin, "127.0.0.0%2F8", wanted).await;
             }
-            client.send(request).await.unwrap();
-            let answer = client.response(LONG).await.unwrap();
+            let answer = answer_to(&mut client, request).await;
             assert_eq!(answer.status(), status);
         }
         bench.stop().await;
