@@ -112,7 +112,7 @@ impl<'a> Slot<'a> {
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
-        if self.quota.counts_until(lapse) > now {
+        if units > 0 && self.quota.counts_until(lapse) > now {
             self.charge(units, now);
         }
     }

@@ -168,15 +168,23 @@ impl KeyHolds {
 
 impl Held {
     fn find(&self, id: HoldId) -> Result<usize, usize> {
-        self.entries
-            .binary_search_by_key(&id, |entry| entry.hold.id)
+        match self.entries.last() {
+            Some(last) if last.hold.id >= id => {
+                let id_of = |entry: &Entry| entry.hold.id;
+                self.entries.binary_search_by_key(&id, id_of)
+            }
+            _ => Err(self.entries.len()),
+        }
     }
 
     /// Counts anew.
     fn count(&mut self) {
-        let lapses = || self.entries.iter().map(|entry| entry.lapse);
-        self.first = lapses().min().unwrap_or_default();
-        self.last = lapses().max().unwrap_or_default();
-        self.units = self.entries.iter().map(|entry| entry.hold.units).sum();
+        let (mut units, mut first, mut last) = (0, Micros::MAX, 0);
+        for Entry { hold, lapse } in &self.entries {
+            units += hold.units;
+            first = first.min(*lapse);
+            last = last.max(*lapse);
+        }
+        (self.units, self.first, self.last) = (units, first, last);
     }
 }

@@ -167,8 +167,8 @@ impl Limit {
     }
 
     /// The time after which a hold of an admitted request lapses unless it is renewed, in us. None if requests take no holds.
-    pub fn lease(&self) -> Option<Micros> {
-        self.quota.lease().or(self.reserves)
+    pub const fn lease(&self) -> Option<Micros> {
+        self.made.lease
     }
 
     /// Whether what it refuses stays refused until the time to come back. A limit that is only observed refuses nobody, and what is
@@ -200,10 +200,12 @@ impl Limit {
     /// Makes what is made of it once.
     fn made(mut self) -> Self {
         let id = format!("{}{}:{}", self.name, self.budget, self.quota.kind());
+        self.made.lease = self.quota.lease().or(self.reserves);
         self.made = Made {
             hash: SEED.hash_one(&id),
             words: words::of(&self),
             id,
+            ..self.made
         };
         self
     }
@@ -216,6 +218,7 @@ struct Made {
     id: String,
     hash: u64,
     words: Arc<[Word]>,
+    lease: Option<Micros>,
 }
 
 /// Seeded per process; a limit has the same hash after a reload.

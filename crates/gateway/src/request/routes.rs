@@ -185,6 +185,9 @@ impl<T> Routes<T> {
 
 impl Place {
     fn values(&self, target: &Target<'_>) -> PathValues {
+        if self.counted.is_empty() {
+            return Vec::new();
+        }
         let value = |name: &Arc<str>| {
             let value = self.shape.path.capture(&target.path, name)?;
             Some((name.clone(), Box::from(value)))
