@@ -56,13 +56,4 @@ function calendar_window.commit(key, now, cost, quota, verdict)
   record(key, verdict.reset, verdict.start, math.min(verdict.count + cost, 9007199254740991))
 end
 
-function calendar_window.give_back(key, now, cost, quota, receipt)
-  local verdict = calendar_window.check(key, now, cost, quota)
-  if verdict and verdict.count > 0 and now + verdict.reset == receipt then
-    record(key, verdict.reset, verdict.start, math.max(0, verdict.count - cost))
-  elseif verdict then
-    bound(key, verdict.reset)
-  end
-end
-
 algorithms.calendar_window = calendar_window

@@ -88,20 +88,6 @@ function debt.keep(key, period)
   redis.call('PEXPIRE', key, math.ceil(period / 1000) + 1, 'GT')
 end
 
--- Who came first is paid off first: so much of the charge is still owed as will be paid off until the receipt, which was
--- rounded up; the rest was paid off in others' place.
-function debt.give_back(key, now, cost, quota, receipt)
-  local weight, pay, full = quota[2], quota[3], quota[4]
-  local verdict = debt.check(key, now, cost, quota)
-  local left = math.min(math.max(0, receipt - verdict.at - 1), full)
-  local unpaid = math.min(left * pay, cost * weight)
-  if unpaid > 0 and verdict.owed > 0 then
-    save(key, now, quota, math.max(0, verdict.owed - unpaid), verdict.at)
-  else
-    bound(key, verdict.reset)
-  end
-end
-
 -- How long so many units take to be paid off.
 function debt.time(cost, quota)
   return math.ceil(cost * quota[2] / quota[3])

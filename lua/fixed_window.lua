@@ -45,13 +45,4 @@ function fixed_window.commit(key, now, cost, quota, verdict)
   save(key, verdict.start, math.min(verdict.count + cost, 9007199254740991), quota[2], now)
 end
 
-function fixed_window.give_back(key, now, cost, quota, receipt)
-  local window, verdict = quota[2], fixed_window.check(key, now, cost, quota)
-  if verdict.count > 0 and verdict.start + window == receipt then
-    save(key, verdict.start, math.max(0, verdict.count - cost), window, now)
-  else
-    bound(key, verdict.reset)
-  end
-end
-
 algorithms.fixed_window = fixed_window

@@ -17,14 +17,4 @@ function leaky_bucket.check(key, now, cost, quota)
   return verdict
 end
 
--- Only the last in the queue gives its place back: those behind it have their turns already.
-function leaky_bucket.give_back(key, now, cost, quota, receipt)
-  local verdict = debt.check(key, now, cost, quota)
-  if now + verdict.reset == receipt then
-    debt.give_back(key, now, cost, quota, receipt)
-  else
-    bound(key, verdict.reset)
-  end
-end
-
 algorithms.leaky_bucket = leaky_bucket

@@ -13,8 +13,8 @@ local algorithm, cost, quota = algorithms[ARGV[2]], tonumber(ARGV[3]), {}
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[6 + n]) end
 local position = 6 + algorithm.numbers
 local id, told = ARGV[position + 1], {}
-for n = 1, 8 do told[n] = tonumber(ARGV[position + 1 + n]) end
-local session, call, spent, unsettled, kept, known_lapse, wanted, term = unpack(told)
+for n = 1, 9 do told[n] = tonumber(ARGV[position + 1 + n]) end
+local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(told)
 
 -- Charges what was spent at `at`, whether or not it still fits: it did when it was lent.
 local function charge(units, at)
@@ -116,8 +116,10 @@ local verdict = check(cost)
 local left = math.max(0, verdict.remaining - lent - out)
 local admitted, retry_after = cost <= left, nil
 if admitted then
-  if cost > 0 then algorithm.commit(state, now, cost, quota, verdict) end
-  left = left - cost
+  if cost > 0 and checks == 0 then
+    algorithm.commit(state, now, cost, quota, verdict)
+    left = left - cost
+  end
   -- A share, so that others find something, but not less than is worth a call.
   local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 2))
   local more = math.max(0, math.min(wanted - out, share, left))

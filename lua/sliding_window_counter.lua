@@ -84,18 +84,4 @@ function sliding_window_counter.commit(key, now, cost, quota, verdict)
   save(key, start, current, previous, window, now)
 end
 
-function sliding_window_counter.give_back(key, now, cost, quota, receipt)
-  local window, verdict = quota[2], sliding_window_counter.check(key, now, cost, quota)
-  local start, current, previous = verdict.start, verdict.current, verdict.previous
-  if current == 0 and previous == 0 then return bound(key, verdict.reset) end
-  if start + 2 * window == receipt then
-    current = math.max(0, current - cost)
-  elseif start + window == receipt then
-    previous = math.max(0, previous - cost)
-  else
-    return bound(key, verdict.reset)
-  end
-  save(key, start, current, previous, window, now)
-end
-
 algorithms.sliding_window_counter = sliding_window_counter

@@ -9,10 +9,6 @@ local sliding_window_log = { numbers = 2 }
 local MOST = 9007199254740991
 -- The largest limit that a log can have.
 local LARGEST = 1000000
--- A give-back rewrites all later entries if one of them has cost more than 1, and else searches them. If there are more
--- than so many, which would hold Redis up for milliseconds, the charge stays.
-local MOST_REWRITTEN = 1000
-local MOST_SEARCHED = 20000
 
 -- The stamp, the units and the extra that an entry's text says.
 local function read(text)
@@ -54,15 +50,6 @@ local function dead_count(key, count, edge)
   return first_after(key, edge, dead, math.min(probe - 1, count))
 end
 
--- The index of the first entry with this stamp or a later one: gallops from the tail.
-local function first_from(key, count, stamp)
-  local first, probe = count, 1
-  while probe <= count and entry_at(key, count - probe) >= stamp do
-    first, probe = count - probe, probe * 2
-  end
-  return first_after(key, stamp - 1, math.max(0, count - probe), first)
-end
-
 -- The extra of all entries before this one.
 local function extra_before(key, index)
   local _, units, extra = entry_at(key, index)
@@ -73,23 +60,20 @@ local function keep(key, stamp, window, now)
   redis.call('PEXPIRE', key, math.max(1, math.ceil((stamp + window - now) / 1000) + 1))
 end
 
--- Drops the entries from `first` on, and says what the extra goes on from: once there are none, it is counted anew.
-local function cut(key, first, extra)
-  if first > 0 then
-    redis.call('LTRIM', key, 0, first - 1)
-    return extra
-  end
-  redis.call('DEL', key)
-  return 0
-end
-
 -- Moves entries ahead of the clock to `now`, as one: it stepped back by more than a window. How many entries there are
 -- then, and the extra of all.
 local function heal(key, count, extra, now, window)
   local first = first_after(key, now, 0, count)
   local before = extra_before(key, first)
   local units = count - first + extra - before
-  extra = cut(key, first, before) + units - 1
+  if first > 0 then
+    redis.call('LTRIM', key, 0, first - 1)
+    extra = before + units - 1
+  else
+    -- The extra is counted anew.
+    redis.call('DEL', key)
+    extra = units - 1
+  end
   redis.call('RPUSH', key, text_of(now, units, extra))
   keep(key, now, window, now)
   return first + 1, extra
@@ -164,43 +148,6 @@ function sliding_window_log.commit(key, now, cost, quota, verdict)
   verdict.remaining = math.max(0, verdict.remaining - cost)
   verdict.reset = stamp + quota[2] - now
   keep(key, stamp, quota[2], now)
-end
-
--- Takes up to `cost` units of one stamp from the entries from `first` on, and writes all of these anew.
-local function rewrite(key, first, cost, stamp)
-  local texts, kept = redis.call('LRANGE', key, first, -1), {}
-  local extra = cut(key, first, extra_before(key, first))
-  for _, text in ipairs(texts) do
-    local at, units = read(text)
-    if at == stamp then
-      local taken = math.min(units, cost)
-      units, cost = units - taken, cost - taken
-    end
-    if units > 0 then
-      extra = extra + units - 1
-      kept[#kept + 1] = text_of(at, units, extra)
-    end
-  end
-  if #kept > 0 then redis.call('RPUSH', key, unpack(kept)) end
-end
-
-function sliding_window_log.give_back(key, now, cost, quota, receipt)
-  local window, count = quota[2], redis.call('LLEN', key)
-  if count == 0 then return end
-  local stamp = receipt - window
-  local first, last, _, extra = first_from(key, count, stamp), entry_at(key, -1)
-  if first < count and entry_at(key, first) == stamp then
-    if extra == 0 and math.min(first, count - first) <= MOST_SEARCHED then
-      -- All entries of one stamp are equal. LREM stops after the last that it removes, so it begins at the nearer end.
-      local equal = math.min(cost, first_after(key, stamp, first, count) - first)
-      local text = string.format('%d', stamp)
-      redis.call('LREM', key, first < count - first and equal or -equal, text)
-    elseif extra > 0 and count - first <= MOST_REWRITTEN then
-      rewrite(key, first, cost, stamp)
-    end
-    last = entry_at(key, -1)
-  end
-  if last then keep(key, last, window, now) end
 end
 
 algorithms.sliding_window_log = sliding_window_log

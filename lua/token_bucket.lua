@@ -6,7 +6,6 @@ algorithms.token_bucket = {
   check = debt.check,
   commit = debt.commit,
   keep = debt.keep,
-  give_back = debt.give_back,
   counts = debt.counts,
   time = debt.time,
 }

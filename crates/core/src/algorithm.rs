@@ -39,11 +39,6 @@ pub trait Algorithm {
     /// By how much more than the capacity is used; 0 if it is not.
     fn excess(&self, state: &Self::State, now: Micros) -> u64;
 
-    /// Takes back what was charged, as far as it still counts, and never more: what another decision was allowed since
-    /// then rests on it. `receipt` is the time of the commit and its verdict's `reset` together: when the charge, and
-    /// all before it, would have stopped to count.
-    fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
-
     /// Returns the time in which these units leave, in us, if units leave one after the other. None if they leave together, at
     /// [`counts_until`](Self::counts_until).
     fn time(&self, _units: u64) -> Option<Micros> {

@@ -94,15 +94,6 @@ impl Algorithm for CalendarWindow {
         self.settle(state, now).count.saturating_sub(self.limit)
     }
 
-    fn give_back(&self, state: &mut WindowCount, cost: u64, receipt: Micros, now: Micros) {
-        self.check(state, cost, now);
-        let settled = self.settle(state, now);
-        if self.end(&settled) == receipt {
-            *state = settled;
-            state.count = state.count.saturating_sub(cost);
-        }
-    }
-
     fn expires(&self, state: &WindowCount) -> Micros {
         self.end(state)
     }

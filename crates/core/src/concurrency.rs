@@ -68,8 +68,6 @@ impl Algorithm for Concurrency {
         0
     }
 
-    fn give_back(&self, (): &mut (), _cost: u64, _receipt: Micros, _now: Micros) {}
-
     fn expires(&self, (): &()) -> Micros {
         0
     }

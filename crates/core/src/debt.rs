@@ -131,20 +131,11 @@ impl Meter {
     pub(crate) fn charge(&self, debt: &mut Debt, cost: u64, now: Micros) {
         let (owed, at) = self.owed(debt, now);
         let owed = owed.saturating_add(cost.saturating_mul(self.weight));
-        *debt = self.debt(owed.min(self.most_owed()), at);
-    }
-
-    /// Takes `cost` back, as [`crate::Algorithm::give_back`]. The earliest charges are paid off first. So much of this charge is
-    /// still owed as will be paid off until `receipt`, when the debt of that time ends. The rest was paid off in place of later charges.
-    pub(crate) fn give_back(&self, debt: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
-        self.check(debt, cost, now);
-        let (owed, at) = self.owed(debt, now);
-        // The receipt was rounded up.
-        let left = receipt.saturating_sub(at + 1).min(self.full);
-        let unpaid = (left * self.pay).min(cost * self.weight);
-        if unpaid > 0 && owed > 0 {
-            *debt = self.debt(owed.saturating_sub(unpaid), at);
-        }
+        *debt = Debt {
+            owed: owed.min(self.most_owed()),
+            at,
+            weight: self.weight,
+        };
     }
 
     /// By how much the debt is above the capacity, in units rounded up, as [`crate::Algorithm::excess`].
@@ -186,10 +177,5 @@ impl Meter {
             return 0;
         }
         at - now + parts.div_ceil(self.pay)
-    }
-
-    const fn debt(&self, owed: u64, at: Micros) -> Debt {
-        let weight = self.weight;
-        Debt { owed, at, weight }
     }
 }

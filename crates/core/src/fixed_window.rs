@@ -91,15 +91,6 @@ impl Algorithm for FixedWindow {
         self.settle(state, now).count.saturating_sub(self.limit)
     }
 
-    fn give_back(&self, state: &mut WindowCount, cost: u64, receipt: Micros, now: Micros) {
-        self.check(state, cost, now);
-        let settled = self.settle(state, now);
-        if settled.start + self.window == receipt {
-            *state = settled;
-            state.count = state.count.saturating_sub(cost);
-        }
-    }
-
     fn expires(&self, state: &WindowCount) -> Micros {
         state.start + self.window
     }

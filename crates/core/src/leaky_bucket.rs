@@ -64,15 +64,6 @@ impl Algorithm for LeakyBucket {
         self.meter.excess(state, now)
     }
 
-    /// Only the last in the queue gives its place back. Those behind any other have their turns already, and a place between them
-    /// would be a second release at one time.
-    fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
-        let drained = now + self.meter.check(state, cost, now).reset;
-        if drained == receipt {
-            self.meter.give_back(state, cost, receipt, now);
-        }
-    }
-
     fn time(&self, units: u64) -> Option<Micros> {
         Some(self.meter.time(units))
     }

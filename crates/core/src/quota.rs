@@ -188,15 +188,6 @@ macro_rules! quota {
                 Ok(match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.with_capacity(capacity)?),)+ })
             }
 
-            /// As [`Algorithm::give_back`].
-            pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back(state, cost, receipt, now),)+
-                    // Nothing was charged to it.
-                    (_, _) => {}
-                }
-            }
-
             /// As [`Algorithm::expires`]; a state of another algorithm is worth nothing at any time.
             pub fn expires(&self, state: &State) -> Micros {
                 match (self, state) {

@@ -188,19 +188,6 @@ impl Algorithm for SlidingWindowCounter {
         (pair.current + weighted).saturating_sub(self.limit)
     }
 
-    fn give_back(&self, state: &mut WindowPair, cost: u64, receipt: Micros, now: Micros) {
-        self.check(state, cost, now);
-        let mut pair = self.settle(state, now);
-        if pair.start + 2 * self.window == receipt {
-            pair.current = pair.current.saturating_sub(cost);
-        } else if pair.start + self.window == receipt {
-            pair.previous = pair.previous.saturating_sub(cost);
-        } else {
-            return;
-        }
-        *state = pair;
-    }
-
     fn expires(&self, state: &WindowPair) -> Micros {
         let windows = if state.current > 0 { 2 } else { 1 };
         state.start + windows * self.window

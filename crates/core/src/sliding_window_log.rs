@@ -12,11 +12,6 @@ use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 /// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
 
-/// A give-back rewrites all later entries in Redis if one of them has cost more than 1, and else searches them. If there are
-/// more than so many, which would hold Redis up for milliseconds, the charge stays.
-const MOST_REWRITTEN: usize = 1_000;
-const MOST_SEARCHED: usize = 20_000;
-
 /// From this capacity on, memory that a log does not need any more is given back.
 const LARGE: usize = 1_024;
 
@@ -57,18 +52,13 @@ impl Stamps {
         }
     }
 
-    /// The extra of all entries.
-    fn extra(&self) -> u64 {
-        self.extra_before(self.entries.len())
-    }
-
     /// The units of the entries from `first` to before `end`.
     fn units(&self, first: usize, end: usize) -> u64 {
         (end - first) as u64 + self.extra_before(end) - self.extra_before(first)
     }
 
     fn push(&mut self, stamp: Micros, units: u64) {
-        let extra = (self.extra() + units - 1).min(MAX_EXACT);
+        let extra = (self.extra_before(self.entries.len()) + units - 1).min(MAX_EXACT);
         self.entries.push_back(Entry { stamp, extra });
     }
 
@@ -84,33 +74,15 @@ impl Stamps {
         }
     }
 
-    /// Drops the entries from `first` on.
-    fn truncate(&mut self, first: usize) {
-        self.entries.truncate(first);
-        if first == 0 {
+    /// Moves entries ahead of `now` to `now`, as one entry: so Redis need not look at each.
+    fn gather(&mut self, now: Micros) {
+        let moved = self.entries.partition_point(|entry| entry.stamp <= now);
+        let units = self.units(moved, self.entries.len());
+        self.entries.truncate(moved);
+        if moved == 0 {
             self.before = 0;
         }
-    }
-
-    /// Takes up to `cost` units of one stamp from the entries from `first` on.
-    fn take_away(&mut self, first: usize, stamp: Micros, mut cost: u64) {
-        let entry = |index| (self.entries[index].stamp, self.units(index, index + 1));
-        let later: Vec<_> = (first..self.entries.len()).map(entry).collect();
-        self.truncate(first);
-        for (at, mut units) in later {
-            if at == stamp {
-                let taken = units.min(cost);
-                (units, cost) = (units - taken, cost - taken);
-            }
-            if units > 0 {
-                self.push(at, units);
-            }
-        }
-    }
-
-    /// The index of the first entry with this stamp or a later one.
-    fn first_from(&self, stamp: Micros) -> usize {
-        self.entries.partition_point(|entry| entry.stamp < stamp)
+        self.push(now, units);
     }
 
     /// The stamp of the entry, from `first` on, up to which there are so many units.
@@ -189,11 +161,7 @@ impl Algorithm for SlidingWindowLog {
     fn check(&self, stamps: &mut Stamps, cost: u64, now: Micros) -> Verdict {
         let ahead = |last: &Entry| last.stamp > now + self.window;
         if stamps.entries.back().is_some_and(ahead) {
-            // As one entry: so Redis need not look at each.
-            let moved = stamps.first_from(now + 1);
-            let units = stamps.units(moved, stamps.entries.len());
-            stamps.truncate(moved);
-            stamps.push(now, units);
+            stamps.gather(now);
         }
         let (dead, count) = (self.dead(stamps, now), stamps.entries.len());
         let live = stamps.units(dead, count);
@@ -233,19 +201,6 @@ impl Algorithm for SlidingWindowLog {
     fn excess(&self, stamps: &Stamps, now: Micros) -> u64 {
         let live = stamps.units(self.dead(stamps, now), stamps.entries.len());
         live.saturating_sub(self.limit)
-    }
-
-    fn give_back(&self, stamps: &mut Stamps, cost: u64, receipt: Micros, _now: Micros) {
-        let stamp = receipt.saturating_sub(self.window);
-        let first = stamps.first_from(stamp);
-        let end = stamps.first_from(stamp + 1);
-        let later = stamps.entries.len() - first;
-        if stamps.extra() == 0 && first.min(later) <= MOST_SEARCHED {
-            let count = (end - first).min(usize::try_from(cost).unwrap_or(usize::MAX));
-            stamps.entries.drain(end - count..end);
-        } else if stamps.extra() > 0 && first < end && later <= MOST_REWRITTEN {
-            stamps.take_away(first, stamp, cost);
-        }
     }
 
     fn expires(&self, stamps: &Stamps) -> Micros {

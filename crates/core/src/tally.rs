@@ -140,8 +140,8 @@ impl Tally {
         self.add(cost);
     }
 
-    /// Takes back what was counted in the window that started at `start`.
-    pub fn give_back(&mut self, cost: u64, start: Micros) {
+    /// Uncounts a cost that was counted in the window that started at `start`.
+    pub fn uncount(&mut self, cost: u64, start: Micros) {
         let count = if start == self.start {
             &mut self.own.current
         } else if start + self.window == self.start {

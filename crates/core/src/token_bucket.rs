@@ -55,10 +55,6 @@ impl Algorithm for TokenBucket {
         self.meter.excess(state, now)
     }
 
-    fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
-        self.meter.give_back(state, cost, receipt, now);
-    }
-
     fn time(&self, units: u64) -> Option<Micros> {
         Some(self.meter.time(units))
     }

@@ -17,6 +17,9 @@ use tidegate_redis::Word;
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
 
+/// The lease of what a request holds until all of its limits are decided, in us.
+pub(crate) const DECISION_LEASE: Micros = 10_000_000;
+
 /// Something for each charge of a request, in their order. Most requests have one or two charges: for these it needs no
 /// allocation, and as it is small, it is cheap to hand on.
 pub type PerCharge<T> = SmallVec<[T; 2]>;

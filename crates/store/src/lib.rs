@@ -1,7 +1,7 @@
 //! Remembers: the two stores of limiter state, and the one question that requests ask of them.
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. What a request holds or queues for after that is [`Holds`] and a [`Queued`]. [`Store::peek`],
+//! none. What a request holds after that is [`Holds`]. [`Store::peek`],
 //! [`Store::peek_here`] and [`Store::reset`] are for operators: what is left, what of that this process knows, and begin anew. The memory store runs the algorithms of `tidegate-core`. The
 //! Redis store runs their other writing by calls of `tidegate-redis`: the scripts of `lua/`, which are compiled in.
 
@@ -22,7 +22,7 @@ pub use decision::{
 };
 pub use memory::{Crowded, CrowdedLimit, MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
-pub use store::{Holds, Queued, RENEW_EVERY, SettlementWatch, Store};
+pub use store::{Holds, RENEW_EVERY, SettlementWatch, Store};
 use tidegate_core::Micros;
 pub use tidegate_core::Mode;
 pub use tidegate_redis::CallError as StoreError;

@@ -4,7 +4,7 @@
 
 mod replay;
 
-use tidegate_core::{HoldId, Micros, Quota, Verdict};
+use tidegate_core::{HoldId, Micros, Verdict};
 
 use crate::registry::Registry;
 pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
@@ -73,15 +73,14 @@ impl MemoryStore {
         self.table.decide_by(charges, || now, terms)
     }
 
-    /// Decides one charge at a given time by another quota than its limit's, and says the ID of what it holds.
+    /// Decides one charge on these terms at a given time, and says the ID of what it holds.
     pub(crate) fn decide_one(
         &self,
         charge: &Charge<'_>,
-        quota: &Quota,
+        terms: Terms,
         now: Micros,
     ) -> (Verdict, HoldId) {
-        let terms = |_: &Charge<'_>| Terms::of(*quota);
-        let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
+        let decision = self.decide_by(std::slice::from_ref(charge), now, |_| terms.clone());
         // One charge has one verdict.
         let verdict = decision.verdicts.into_iter().flatten().next();
         let hold = decision

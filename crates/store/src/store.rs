@@ -1,7 +1,6 @@
 //! The store of a gateway: in this process, or in Redis.
 
 mod holds;
-mod queued;
 
 use std::sync::Arc;
 
@@ -9,7 +8,6 @@ use crate::{
     Charge, Decision, Limit, LocalView, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse,
 };
 pub use holds::{Holds, RENEW_EVERY, SettlementWatch};
-pub use queued::Queued;
 
 /// Where limits keep their state: one of two, chosen at start.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::MutexGuard;
 use tidegate_core::{Hold, HoldId, Micros, Quota, Slot, State, Verdict, decide};
 
-use crate::charge::{LimitKey, hold_of};
+use crate::charge::{DECISION_LEASE, LimitKey, hold_of, next_hold};
 use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::Held;
@@ -82,12 +82,16 @@ impl Table {
         clock: impl FnOnce() -> Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
-        let hold = hold_of(charges);
+        let mut hold = hold_of(charges);
         let mut own_terms = PerCharge::<Terms>::new();
         let mut places = PerCharge::<Place>::new();
         let mut order = PerCharge::<usize>::new();
         for charge in charges {
-            own_terms.push(terms(charge));
+            let terms = terms(charge);
+            if terms.is_undecided && hold == HoldId(0) {
+                hold = next_hold();
+            }
+            own_terms.push(terms);
             let (shard, key) = self.locate(charge);
             let room = Room::Own;
             places.push(Place { shard, key, room });
@@ -122,7 +126,11 @@ impl Table {
                 }
             };
             let held = terms.elsewhere.restrict(quota, held, now);
-            slots.push(held.slot(charge, quota, hold));
+            let mut slot = held.slot(charge, quota, hold);
+            if terms.is_undecided {
+                slot.lease.get_or_insert(DECISION_LEASE);
+            }
+            slots.push(slot);
         }
         let mut decided = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
         let admitted = decide(&mut slots, now, &mut decided);
@@ -148,21 +156,6 @@ impl Table {
             verdicts,
             call: None,
         }
-    }
-
-    /// Takes back what was charged by this quota, as far as it still counts.
-    pub(crate) fn give_back(
-        &self,
-        charge: &Charge<'_>,
-        quota: &Quota,
-        receipt: Micros,
-        now: Micros,
-    ) {
-        let (shard, key) = self.locate(charge);
-        let cost = charge.cost.min(quota.capacity());
-        self.shards
-            .at(shard)
-            .give_back(&key, quota, cost, receipt, now);
     }
 
     /// Ends the hold with this ID, which was taken by this quota, and charges the real cost.
@@ -312,6 +305,8 @@ pub(crate) struct Terms {
     pub(crate) quota: Quota,
     /// Use and holds from elsewhere. They count if they exceed the use and holds of this process.
     pub(crate) elsewhere: Elsewhere,
+    /// Whether another limit may still refuse the request. Then the charge is held until all are decided.
+    pub(crate) is_undecided: bool,
 }
 
 /// The use of a key according to Redis's last answer.
@@ -331,6 +326,7 @@ impl Terms {
         Self {
             quota,
             elsewhere: Elsewhere::default(),
+            is_undecided: false,
         }
     }
 }

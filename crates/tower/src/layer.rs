@@ -140,7 +140,7 @@ impl RateLimitLayer {
             early: early_rules(&policy, &clients, &store),
             may_wait,
             queues,
-            holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
+            holds: any(|rule| rule.limit.lease().is_some()),
             tells_client: tells_client || clients.forward_client.is_some(),
             policy,
             clients,

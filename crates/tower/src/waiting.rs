@@ -34,7 +34,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) rules: &'a Arc<[Rule]>,
     /// Where the request comes from.
     pub(crate) sender: Sender,
-    /// Whether an admitted request may hold something, or a place in a queue.
+    /// Whether an admitted request may hold something.
     pub(crate) holds: bool,
 }
 
@@ -195,10 +195,9 @@ impl Admission<'_> {
         &self,
         rule_charges: &RuleCharges<'_>,
         room: Room,
-        reply: &mut Reply,
+        decision: &Decision,
     ) -> Duration {
         let came = Instant::now();
-        let decision = &reply.decision;
         let said = decision.verdicts.iter().zip(&decision.sources);
         let queues = rule_charges.iter().zip(said);
         let queues = queues.filter(|(rule_charge, _)| rule_charge.rule.queues());
@@ -210,7 +209,6 @@ impl Admission<'_> {
         let admitted = decision.outcome == Outcome::Admitted;
         let Some((delay, rule_charge, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0)
         else {
-            reply.go_on();
             return Duration::ZERO;
         };
         let Room(permit) = room;
@@ -221,7 +219,6 @@ impl Admission<'_> {
             .join_queue(rule_charge.queue_key(), permit, turn)
         else {
             // A queue bounds itself.
-            reply.go_on();
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
@@ -233,7 +230,6 @@ impl Admission<'_> {
             sleep(distance).await;
         }
         waiter.go();
-        reply.go_on();
         came.elapsed()
     }
 }

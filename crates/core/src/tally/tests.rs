@@ -42,8 +42,8 @@ fn own_counts_and_the_others_share_the_limit() {
         assert_eq!((verdict.allowed, verdict.remaining), (true, 1));
         assert!(!tally.charge(quota, 2, AT + 1).allowed);
         assert_eq!(tally.own(), counts(6, 0));
-        tally.give_back(2, AT);
-        tally.give_back(1, AT - WINDOW);
+        tally.uncount(2, AT);
+        tally.uncount(1, AT - WINDOW);
         assert_eq!(left(&tally, quota, AT), 3);
         // A reset: Redis has nothing, and what this one had counted before is not its own any more.
         tally.learn(quota, totals(AT, counts(0, 0), counts(4, 0)), AT);
@@ -70,8 +70,8 @@ fn windows_turn_on_either_side_first() {
         assert_eq!(left(&tally, quota, next), 10 - 1 - before.min(9));
         assert!(!tally.is_told(quota));
         // A charge of the window before is given back there, and one of long ago nowhere.
-        tally.give_back(1, AT);
-        tally.give_back(1, AT - WINDOW);
+        tally.uncount(1, AT);
+        tally.uncount(1, AT - WINDOW);
         assert_eq!(tally.own(), counts(1, 4));
         // Redis turns first.
         let last = next + WINDOW;

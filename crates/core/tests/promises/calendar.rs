@@ -77,16 +77,6 @@ fn a_step_back_over_a_start_hands_nothing_out() {
     assert!(request(&quota, &mut state, 1, 131 * DAY).allowed);
 }
 
-#[test]
-fn a_receipt_counts_in_its_own_window_only() {
-    let quota = Quota::from(CalendarWindow::new(5, &MONTHS).unwrap());
-    let mut state = counted(131, 5);
-    quota.give_back(&mut state, 2, 131 * DAY, 140 * DAY);
-    assert_eq!(state, counted(131, 5));
-    quota.give_back(&mut state, 2, 159 * DAY, 140 * DAY);
-    assert_eq!(state, counted(131, 3));
-}
-
 fn counted(start: u64, count: u64) -> State {
     let start = start * DAY;
     State::CalendarWindow(WindowCount { start, count })

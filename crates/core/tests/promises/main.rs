@@ -9,7 +9,6 @@
 //! - `blocks`: keys that are refused for a while, and limits that are only observed
 //! - `calendar`: windows that are not equally long
 //! - `debts`: costs that are known afterwards, and go beyond the capacity
-//! - `given_back`: charges that are taken back
 //! - `holds`: units that requests set aside until they end
 //! - `traffic`: quotas and traffic to try them on
 
@@ -25,7 +24,6 @@ mod calendar;
 mod changed;
 mod clock;
 mod debts;
-mod given_back;
 mod holds;
 mod traffic;
 mod verdicts;

@@ -1,8 +1,8 @@
 //! Ends of holds at given times: what an end changes is kept for as long as it counts.
 
 use tidegate_core::{
-    Calendar, CalendarWindow, FixedWindow, HoldId, Rate, SlidingWindowCounter, SlidingWindowLog,
-    TokenBucket,
+    Calendar, CalendarWindow, FixedWindow, HoldId, Quota, Rate, SlidingWindowCounter,
+    SlidingWindowLog, TokenBucket,
 };
 
 use super::*;

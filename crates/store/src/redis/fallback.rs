@@ -27,8 +27,8 @@ impl Fallback {
     }
 
     /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones
-    /// decide together, the open ones say nothing.
-    pub(super) fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+    /// decide together, the open ones say nothing. If it `is_undecided` whether the request goes on, what is charged here is held.
+    pub(super) fn decide(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let policy =
             |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
         let mut enforced = charges.iter().filter(|charge| !charge.limit.is_observed());
@@ -47,7 +47,7 @@ impl Fallback {
                 .filter(policy(OnFailure::Local))
                 .copied()
                 .collect();
-            self.decide_alone(&local)
+            self.decide_alone(&local, is_undecided)
         };
         let mut local = std::mem::take(&mut decision.verdicts).into_iter();
         decision.verdicts = charges
@@ -98,10 +98,13 @@ impl Fallback {
     }
 
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
-    fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
+    fn decide_alone(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
-        let terms = |charge: &Charge<'_>| self.terms(charge, gateways, now);
+        let terms = |charge: &Charge<'_>| Terms {
+            is_undecided,
+            ..self.terms(charge, gateways, now)
+        };
         self.memory.decide_by(charges, now, terms)
     }
 
@@ -137,6 +140,7 @@ impl Fallback {
                 blocked_until,
                 ..elsewhere
             },
+            is_undecided: false,
         }
     }
 }

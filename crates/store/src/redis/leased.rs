@@ -20,12 +20,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::Verdict;
 use tokio::task::AbortHandle;
 
 use held::{Held, Next};
 pub(super) use lender::Lender;
-use slice::Spent;
+pub(super) use slice::Spent;
 use table::MAX_SLICES;
 
 use crate::{Charge, Recall, StoreError};
@@ -37,34 +37,14 @@ pub(super) struct Leased {
     keeper: AbortHandle,
 }
 
-/// What was said to a charge, and how it was charged.
+/// What was said to a charge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) verdict: Verdict,
     /// Whether Redis was asked.
     pub(super) asked: bool,
-    /// None: not at all.
-    pub(super) charged: Option<ChargedIn>,
-}
-
-/// Where something was charged, and by what it is given back.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ChargedIn {
-    /// In Redis, with this receipt.
-    Redis(Micros),
-    /// In a slice.
-    Slice(Spent),
-}
-
-impl Taken {
-    /// Nothing.
-    const fn refusal(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            asked: false,
-            charged: None,
-        }
-    }
+    /// The slice that it was spent of. None: Redis charged it, or it was refused.
+    pub(super) spent: Option<Spent>,
 }
 
 impl Leased {
@@ -80,13 +60,15 @@ impl Leased {
     }
 
     /// Spends from the charge's slice, or has Redis decide, which then lends one if the key is in demand. Where Redis is
-    /// being asked for this key already, that answer is waited for.
+    /// being asked for this key already, that answer is waited for. A charge that Redis makes stays. With `checks` no unit is spent or
+    /// charged: another limit has refused the request.
     pub(super) async fn reserve(
         &self,
         charge: &Charge<'_>,
+        checks: bool,
         until: Instant,
     ) -> Result<Taken, StoreError> {
-        answer(until, || self.held.take(charge, until)).await
+        answer(until, || self.held.take(charge, checks, until)).await
     }
 
     /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
@@ -94,22 +76,9 @@ impl Leased {
         self.held.look(charge)
     }
 
-    /// Takes back what was spent for a request that was refused.
-    pub(super) fn give_back(&self, charge: &Charge<'_>, taken: &Taken) {
-        let receipt = match taken.charged {
-            None => None,
-            Some(ChargedIn::Redis(receipt)) => Some(receipt),
-            Some(ChargedIn::Slice(spent)) => self.held.give_back(charge, spent),
-        };
-        // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
-        if let Some(receipt) = receipt
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let (held, budget) = (self.held.clone(), self.held.lender.budget(charge));
-            let cost = charge.cost;
-            // Nobody waits for it: whoever was refused has an answer.
-            runtime.spawn(async move { held.lender.give_back(&budget, cost, receipt).await });
-        }
+    /// Returns to the slice what was spent of it for a request that was refused.
+    pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
+        self.held.put_back(charge, spent);
     }
 
     /// What is left of the charge's slice, if it has one.

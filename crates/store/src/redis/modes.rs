@@ -1,8 +1,9 @@
 //! Requests with limits that are kept in this process, as their modes have it.
 //!
-//! Those limits are reserved first, without a question to Redis if possible; then what is left is decided as ever.
-//! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
-//! and differences work is the business of [`super::leased`] and [`super::synced`].
+//! Those limits are reserved first, without a question to Redis if possible; then what is left is decided as ever. If the request is
+//! refused after all, or is not waited for any more, slices have the units again, counts forget them, and holds end with cost 0. A
+//! charge that Redis made to lend a slice stays. How slices and differences work is the business of [`super::leased`] and
+//! [`super::synced`].
 //!
 //! After a limit has refused, the others are checked, and none stays charged. So a refusal names each limit that refuses, as far as this
 //! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
@@ -26,7 +27,7 @@ use tidegate_core::{HoldId, Micros, Quota};
 
 use super::exact::{Exact, Remembered};
 use super::fallback::Fallback;
-use super::leased::{Leased, Taken};
+use super::leased::{Leased, Spent};
 use super::synced::{Reply, Synced};
 use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
@@ -62,15 +63,12 @@ impl Modes {
     async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         match self.exact.decide(charges, asked).await {
             Ok(decision) => decision,
-            Err(error) => self.fall_back(charges, asked, error),
+            Err(error) => {
+                let mut decision = self.fallback.decide(charges, false);
+                decision.call = Some(failed(asked, error));
+                decision
+            }
         }
-    }
-
-    /// Decides without Redis, which gave this error.
-    fn fall_back(&self, charges: &[Charge<'_>], asked: Instant, error: StoreError) -> Decision {
-        let mut decision = self.fallback.decide(charges);
-        decision.call = Some(failed(asked, error));
-        decision
     }
 
     /// As [`RedisStore::close`](super::RedisStore::close).
@@ -118,13 +116,16 @@ impl Modes {
         if let Some(error) = error {
             let charges_here = unanswered.pick(charges);
             if decision.outcome == Outcome::Admitted {
-                let part = self.fall_back(&charges_here, asked, error);
-                self.reserve_shares(charges, &unanswered, &part, &mut reserved);
+                let is_undecided = !exactly.0.is_empty();
+                let part = self.fallback.decide(&charges_here, is_undecided);
+                if is_undecided {
+                    self.reserve_shares(charges, &unanswered, &part, &mut reserved);
+                }
                 unanswered.tell(part, &mut decision);
             } else {
                 unanswered.add(self.fallback.check(&charges_here), &mut decision);
-                decision.call = Some(failed(asked, error));
             }
+            decision.call = Some(failed(asked, error));
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
@@ -202,19 +203,30 @@ impl Modes {
                             continue;
                         }
                     }
-                    let taken = self.leased.reserve(charge, asked + self.timeout).await;
-                    taken.map(|taken| (Reply::Here(taken.verdict), How::Leased(taken)))
+                    let until = asked + self.timeout;
+                    let taken = self.leased.reserve(charge, is_refused, until).await;
+                    if taken.as_ref().is_ok_and(|taken| taken.asked) {
+                        let took = asked.elapsed();
+                        if !is_refused {
+                            decision.via = Via::Store;
+                        }
+                        decision.call = Some(StoreCall { took, error: None });
+                    }
+                    taken.map(|taken| (Reply::Here(taken.verdict), taken.spent.map(How::Leased)))
                 }
                 Mode::Synced => {
                     let said = self.synced.reserve(charge);
-                    said.map(|(said, start)| (said, How::Synced(start)))
+                    said.map(|(said, start)| (said, Some(How::Synced(start))))
                 }
                 Mode::Local => {
-                    let quota = charge.limit.quota();
-                    let (verdict, hold) = self.fallback.memory.decide_one(charge, quota, now);
+                    let quota = *charge.limit.quota();
+                    let is_undecided = charges.len() > 1;
+                    let mut terms = Terms::of(quota);
+                    terms.is_undecided = is_undecided;
+                    let (verdict, hold) = self.fallback.memory.decide_one(charge, terms, now);
                     decision.sources[index].hold = hold;
-                    let receipt = now + verdict.reset;
-                    Ok((Reply::Here(verdict), How::Here(*quota, receipt, hold)))
+                    let how = is_undecided.then_some(How::Here(quota, hold, now));
+                    Ok((Reply::Here(verdict), how))
                 }
             };
             let (said, how) = match said {
@@ -229,19 +241,13 @@ impl Modes {
                     continue;
                 }
             };
-            if matches!(how, How::Leased(Taken { asked: true, .. })) {
-                let took = asked.elapsed();
-                if !is_refused {
-                    decision.via = Via::Store;
-                }
-                decision.call = Some(StoreCall { took, error: None });
-            }
             if matches!(said, Reply::Alone(_)) {
                 decision.via = Via::Fallback;
             }
             decision.verdicts[index] = said.verdict();
             if !said.is_refusal() {
-                reserved.kept.push((index, *charge, how));
+                let kept = how.map(|how| (index, *charge, how));
+                reserved.kept.extend(kept);
             } else if !charge.limit.is_observed() {
                 decision.outcome = Outcome::Refused;
             }
@@ -249,7 +255,24 @@ impl Modes {
         undecided
     }
 
-    /// Notes what was charged here to go on with, instead of to Redis.
+    /// Ends what was reserved for a request that is decided now.
+    fn end(&self, charge: &Charge<'_>, how: How, is_admitted: bool) {
+        match how {
+            How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
+            How::Synced(start) if !is_admitted => self.synced.uncount(charge, start),
+            // The request holds it until its own end.
+            How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
+            // It was admitted at that time, so it is charged as of then.
+            How::Here(quota, hold, at) => {
+                let used = if is_admitted { charge.cost } else { 0 };
+                let memory = self.fallback.memory.table();
+                memory.end(charge, &quota, hold, used, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what is held here to go on with, instead of in Redis.
     fn reserve_shares<'a>(
         &self,
         charges: &[Charge<'a>],
@@ -262,12 +285,11 @@ impl Modes {
         }
         let said = part.verdicts.iter().zip(&part.sources);
         for (index, (verdict, source)) in left.0.iter().zip(said) {
-            // A limit that only observes charges nothing that it would have refused.
-            if let Some(verdict) = verdict.filter(|verdict| verdict.allowed) {
+            // A limit that only observes holds nothing that it would have refused.
+            if verdict.is_some_and(|verdict| verdict.allowed) {
                 let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
-                let receipt = part.now + verdict.reset;
-                let how = How::Here(share, receipt, source.hold);
+                let how = How::Here(share, source.hold, part.now);
                 reserved.kept.push((*index, charge, how));
             }
         }
@@ -321,10 +343,9 @@ impl Part {
 
     /// Puts what was decided of these into the decision on all.
     fn tell(&self, part: Decision, decision: &mut Decision) {
-        for (index, verdict) in self.0.iter().zip(part.verdicts) {
+        let said = part.verdicts.into_iter().zip(part.sources);
+        for (index, (verdict, source)) in self.0.iter().zip(said) {
             decision.verdicts[*index] = verdict;
-        }
-        for (index, source) in self.0.iter().zip(part.sources) {
             decision.sources[*index] = source;
         }
         decision.outcome = part.outcome;
@@ -340,7 +361,7 @@ impl Part {
     }
 }
 
-/// What was reserved so far; given back when it is dropped.
+/// What was reserved so far. When it is dropped, the request is not admitted.
 struct Reserved<'a> {
     modes: &'a Modes,
     kept: PerCharge<(usize, Charge<'a>, How)>,
@@ -348,22 +369,21 @@ struct Reserved<'a> {
 
 /// Where a charge was reserved.
 enum How {
-    /// In a slice, or by Redis, which was asked for one.
-    Leased(Taken),
+    /// In a slice.
+    Leased(Spent),
     /// Among the counts of the window that started then.
     Synced(Micros),
-    /// In the memory store, by this quota, with this receipt or as this hold.
-    Here(Quota, Micros, HoldId),
+    /// In the memory store, by this quota, as this hold, at this time.
+    Here(Quota, HoldId, Micros),
 }
 
 impl Reserved<'_> {
-    /// All of it is kept if the request is admitted; else the verdicts say that it is there again.
+    /// All of it is charged if the request is admitted; else the verdicts say that it is there again.
     fn end(mut self, decision: &mut Decision) {
-        if decision.outcome == Outcome::Admitted {
-            self.kept.clear();
-        }
-        for (index, charge, _) in &self.kept {
-            if let Some(verdict) = &mut decision.verdicts[*index] {
+        let is_admitted = decision.outcome == Outcome::Admitted;
+        for (index, charge, how) in std::mem::take(&mut self.kept) {
+            self.modes.end(&charge, how, is_admitted);
+            if !is_admitted && let Some(verdict) = &mut decision.verdicts[index] {
                 verdict.remaining += charge.cost;
             }
         }
@@ -372,18 +392,8 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        for (_, charge, how) in &self.kept {
-            match how {
-                How::Leased(taken) => self.modes.leased.give_back(charge, taken),
-                How::Synced(start) => self.modes.synced.give_back(charge, *start),
-                How::Here(quota, receipt, hold) => {
-                    let (memory, now) = (self.modes.fallback.memory.table(), crate::now());
-                    match charge.limit.lease() {
-                        Some(_) => memory.end(charge, quota, *hold, 0, now),
-                        None => memory.give_back(charge, quota, *receipt, now),
-                    }
-                }
-            }
+        for (_, charge, how) in self.kept.drain(..) {
+            self.modes.end(&charge, how, false);
         }
     }
 }

@@ -37,7 +37,6 @@ const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const DECIDE_ONE: &str = include_str!("../../../../lua/decide_one.lua");
 const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
-const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 const RENEW_OR_END: &str = include_str!("../../../../lua/hold.lua");
 const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
@@ -52,8 +51,6 @@ pub(super) enum Task {
     Check,
     /// The same, and leaves no trace.
     Look,
-    /// Takes back what was charged.
-    GiveBack,
     /// Renews holds, or ends them.
     Hold,
     /// Lends a slice of one limit's budget.
@@ -63,12 +60,11 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 7] = [
         Self::Decide,
         Self::DecideMany,
         Self::Check,
         Self::Look,
-        Self::GiveBack,
         Self::Hold,
         Self::Lease,
         Self::Exchange,
@@ -97,7 +93,6 @@ impl Task {
                 DECIDE,
                 DECIDE_ONE,
             ],
-            Self::GiveBack => &[GIVE_BACK],
             Self::Hold => &[RENEW_OR_END],
             Self::Lease => &[LEASE],
             Self::Exchange => &[EXCHANGE],

@@ -119,10 +119,10 @@ impl Synced {
         }
     }
 
-    /// Takes back what was counted, in the window that started at `start`, for a request that was refused.
-    pub(super) fn give_back(&self, charge: &Charge<'_>, start: Micros) {
+    /// Uncounts what was counted, in the window that started at `start`, for a request that was refused.
+    pub(super) fn uncount(&self, charge: &Charge<'_>, start: Micros) {
         self.table.with_known(charge, Due::Turn, |entry| {
-            entry.tally.give_back(charge.cost, start);
+            entry.tally.uncount(charge.cost, start);
         });
     }
 

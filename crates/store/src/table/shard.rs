@@ -285,23 +285,6 @@ impl Shard {
         (entry.expires > now).then(|| entry.content.clone())
     }
 
-    /// Takes a charge back under a key, or for newcomers together.
-    pub(super) fn give_back(
-        &mut self,
-        key: &LimitKey,
-        quota: &Quota,
-        cost: u64,
-        receipt: Micros,
-        now: Micros,
-    ) {
-        let own = self.entries.get_mut(key);
-        if let Some(entry) = own.or_else(|| self.shared.get_mut(&key.shared())) {
-            entry.change(quota, now, |held| {
-                quota.give_back(&mut held.state, cost, receipt, now);
-            });
-        }
-    }
-
     /// Forgets the use and the holds of a key.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {

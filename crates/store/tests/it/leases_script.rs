@@ -14,6 +14,22 @@ async fn what_is_lent_counts_as_spent_and_what_was_spent_is_charged() {
         let lent = key.ask(Ask { cost: 1, ..ASK }).await;
         assert!(lent.admitted && lent.reset > 0);
         assert_eq!((lent.left, lent.out, key.holders().await), (99, 0, 0));
+        // One that another limit has refused is decided, and not charged.
+        let checks = Ask {
+            gateway: "another",
+            checks: true,
+            ..ASK
+        };
+        for (cost, call, admitted) in [(99, 1, true), (100, 2, false)] {
+            let lent = key
+                .ask(Ask {
+                    cost,
+                    call,
+                    ..checks
+                })
+                .await;
+            assert_eq!((lent.admitted, lent.left), (admitted, 99));
+        }
         let lent = key
             .ask(Ask {
                 call: 2,

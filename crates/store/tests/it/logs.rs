@@ -2,7 +2,7 @@
 
 use tidegate_core::SlidingWindowLog;
 use tidegate_store::{Charge, Limit, Outcome, RedisStore, Via};
-use tidegate_testkit::{RedisServer, Reply};
+use tidegate_testkit::RedisServer;
 
 use crate::support::{
     HOUR, calls, charge, error_of, exact_store, limit, memory_store, now, quiet_window, redis_store,
@@ -112,82 +112,4 @@ async fn a_long_list_is_not_read_whole() {
         assert_eq!(told, Outcome::Refused, "{what}");
         assert!(commands < 100 && whole == 0, "{what}: {commands}, {whole}");
     }
-}
-
-/// The script that takes a charge back from a log.
-const GIVE_BACK: &str = concat!(
-    "#!lua\nlocal algorithms = {}\n",
-    include_str!("../../../../lua/record.lua"),
-    include_str!("../../../../lua/sliding_window_log.lua"),
-    include_str!("../../../../lua/give_back.lua"),
-);
-
-async fn give_back(server: &RedisServer, key: &str, cost: u64, stamp: u64) {
-    let [cost, receipt] = [cost, stamp + HOUR].map(|number| number.to_string());
-    let window = HOUR.to_string();
-    let words = ["EVAL", GIVE_BACK, "1", key, "sliding_window_log", &cost];
-    let reply = server
-        .command(&[&words[..], &["0", "0", "0", "10", &window, &receipt]].concat())
-        .await;
-    assert!(!reply.is_error(), "{reply:?}");
-}
-
-/// A list without this stamp is not searched, and one with it is searched from the nearer end, no further than needed.
-#[tokio::test]
-async fn a_give_back_goes_where_its_charge_is() {
-    let server = RedisServer::start().await;
-    let key = "log";
-    let first = now();
-    let text = "for i = 0, ARGV[2] - 1 do redis.call('RPUSH', KEYS[1], string.format('%d', ARGV[1] + 2 * i)) end";
-    let words = [
-        "EVAL",
-        text,
-        "1",
-        key,
-        &first.to_string(),
-        &LONG.to_string(),
-    ];
-    assert!(!server.command(&words).await.is_error());
-    let removals = async || calls(&server).await.get("lrem").copied().unwrap_or(0);
-    let length = async || server.command(&["LLEN", key]).await.as_int() as u64;
-    // Before it, in it, and behind it; and one so far from both ends that it stays charged.
-    for gone in [first - 1, first + 1, first + 1 + 3 * LONG, first + LONG] {
-        give_back(&server, key, 1, gone).await;
-    }
-    assert_eq!((removals().await, length().await), (0, LONG));
-    for known in [first, first + 2 * LONG - 2, first + 20_000] {
-        give_back(&server, key, 5, known).await;
-    }
-    assert_eq!(length().await, LONG - 3);
-    let found = async |stamp: u64| {
-        let reply = server.command(&["LPOS", key, &stamp.to_string()]).await;
-        !matches!(reply, Reply::Nil)
-    };
-    for known in [first, first + 2 * LONG - 2, first + 20_000] {
-        assert!(!found(known).await, "{known}");
-    }
-    assert!(found(first + 2).await && found(first + LONG).await);
-}
-
-/// Where requests have cost more than 1, all later entries are rewritten: of so many at most, for that takes its time.
-#[tokio::test]
-async fn a_give_back_rewrites_no_more_than_a_thousand_entries() {
-    let server = RedisServer::start().await;
-    let store = exact_store(&server).await;
-    let limit = limit("log", SlidingWindowLog::new(100_000, HOUR).unwrap());
-    let charge = |cost| charge(&limit, 1, cost);
-    let key = charge(1).redis_key("tidegate");
-    let left = async || store.peek(&[charge(1)]).await.unwrap()[0].verdict.remaining;
-    let decision = store.decide(&[charge(50)]).await;
-    let stamp = decision.now;
-    for _ in 0..999 {
-        store.decide(&[charge(2)]).await;
-    }
-    assert_eq!(left().await, 100_000 - 50 - 2 * 999);
-    give_back(&server, &key, 20, stamp).await;
-    assert_eq!(left().await, 100_000 - 30 - 2 * 999);
-    store.decide(&[charge(2)]).await;
-    // From here on it stays charged.
-    give_back(&server, &key, 20, stamp).await;
-    assert_eq!(left().await, 100_000 - 30 - 2 * 1_000);
 }

@@ -128,9 +128,9 @@ pub(crate) struct Ask {
 pub(crate) enum Then {
     /// It runs for so long, in ms, and has come to so much if a cost is known afterwards.
     Run(u64, u64),
-    /// Its client leaves so soon, in us: the decision is not waited for, or a place in a queue is left.
+    /// Its client leaves so soon, in us: the decision is not waited for.
     Leave(u64),
-    /// It waits for its turn in a queue, for so long in us at most. Then its client leaves.
+    /// It waits for its turn in a queue. Its client leaves after so long, in us.
     Wait(u64),
     /// If it is refused for no longer than so many us, it asks again when that time is over, as `action: delay` does.
     Retry(u64),

@@ -173,7 +173,6 @@ fn ask(
         },
         settled: None,
         called: false,
-        has_left: None,
         given_up: now,
     }
 }

@@ -130,8 +130,6 @@ pub(crate) struct Request {
     pub(crate) ran_until: Option<Micros>,
     /// When what it came to was said; before that it had not come to anything else than it reserved.
     pub(crate) settled: Option<Micros>,
-    /// When its client left before its turn in a queue came.
-    pub(crate) has_left: Option<Micros>,
     /// Until then Redis may still decide it, whoever has given up.
     pub(crate) given_up: Micros,
 }

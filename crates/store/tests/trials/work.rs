@@ -155,14 +155,11 @@ pub(crate) async fn request(
             origin: None,
         })
         .collect();
-    let has_queue = asked
-        .iter()
-        .any(|asked| matches!(asked.limit.quota(), tidegate_core::Quota::LeakyBucket(_)));
     let begin = now();
     let key = asked[0].ask.key;
     let given_up = gateway.given_up(key, begin);
     let patience = match then {
-        Then::Leave(time) if !has_queue => Duration::from_micros(time),
+        Then::Leave(time) => Duration::from_micros(time),
         _ => Duration::from_secs(60),
     };
     let decision = tokio::select! {
@@ -182,25 +179,11 @@ pub(crate) async fn request(
                 .map(|asked| (&asked.limit, key_of(asked.ask.key), asked.ask.cost))
         };
         let holds = gateway.store.holds(charged(), &decision);
-        if let Some(queued) = gateway.store.queued(charged(), &decision) {
+        if let Then::Wait(most) = then {
             let turn = decision.verdicts.iter().flatten();
             let turn = turn.map(|verdict| verdict.delay).max().unwrap_or(0);
-            let patience = match then {
-                Then::Leave(_) => 0,
-                Then::Wait(most) => most.min(turn),
-                _ => turn,
-            };
-            if matches!(then, Then::Wait(_)) {
-                let leaves = life.wait_for(|life| *life != Life::Runs);
-                let waiting = tokio::time::timeout(Duration::from_micros(patience), leaves);
-                drop(waiting.await);
-            }
-            if matches!(then, Then::Leave(_)) || patience < turn || *life.borrow() != Life::Runs {
-                request.has_left = Some(now());
-                drop(queued);
-            } else {
-                queued.go_on();
-            }
+            let leaves = life.wait_for(|life| *life != Life::Runs);
+            drop(tokio::time::timeout(Duration::from_micros(most.min(turn)), leaves).await);
         }
         if let (Some(holds), Then::Run(time, used)) = (holds, then) {
             run_on(trial, &gateway, &mut life, &mut request, holds, time, used).await;
@@ -354,7 +337,6 @@ fn noted(
         called: decision.is_some_and(|decision| decision.call.is_some()),
         ran_until: None,
         settled: None,
-        has_left: None,
         given_up: span.end,
     }
 }

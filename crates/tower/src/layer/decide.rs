@@ -40,7 +40,7 @@ impl Enforced {
             false => None,
         };
         // Boxed: a request that need not wait need not make room for it.
-        let mut reply = if self.may_wait {
+        let reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(&rule_charges)).await;
             decided.waited += waited;
             decided.delayed = waited;
@@ -49,9 +49,7 @@ impl Enforced {
             admission.ask(&rule_charges).await
         };
         if let Some(room) = room {
-            decided.waited += Box::pin(admission.turn(&rule_charges, room, &mut reply)).await;
-        } else {
-            reply.go_on();
+            decided.waited += Box::pin(admission.turn(&rule_charges, room, &reply.decision)).await;
         }
         drop(rule_charges);
         decided.plan = plan;
@@ -75,8 +73,7 @@ impl Enforced {
             decided.plan = plan;
             return (decided, None);
         };
-        let mut reply = admission.ask_at_once(memory, &rule_charges);
-        reply.go_on();
+        let reply = admission.ask_at_once(memory, &rule_charges);
         drop(rule_charges);
         decided.plan = plan;
         decided.decide(reply.decision);

@@ -1,10 +1,9 @@
-//! Asks the store, and takes the holds and turns in queues that it gives.
+//! Asks the store, and takes the holds that it gives.
 
 use std::sync::Arc;
 
 use tidegate_store::{
-    Charge, Decision, Key, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store,
-    Verdicts, Via,
+    Charge, Decision, Key, Limit, MemoryStore, Outcome, PerCharge, Sources, Store, Verdicts, Via,
 };
 
 use super::Admission;
@@ -18,20 +17,16 @@ pub(crate) struct Reply {
     pub(crate) decision: Decision,
     /// The holds of the request.
     pub(crate) reservation: Option<Reservation>,
-    /// Its places in queues.
-    pub(crate) queued: Option<Queued>,
 }
 
 impl Admission<'_> {
-    /// Asks the store, and takes the holds and turns that it gives. The call goes on if the client leaves: holds must end, and turns
-    /// be given back.
+    /// Asks the store, and takes the holds that it gives. The call goes on if the client leaves: holds must end.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
             // Without a moment in which to leave.
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
-            // Without holds or turns.
             let charges: PerCharge<Charge<'_>> =
                 rule_charges.iter().map(RuleCharge::charge).collect();
             let decision = self.store.decide(&charges).await;
@@ -91,14 +86,8 @@ impl Reply {
         let held = store.holds(charged(), &decision);
         Self {
             reservation: held.map(|held| Reservation::new(held, rules.clone())),
-            queued: store.queued(charged(), &decision),
             decision,
         }
-    }
-
-    /// The request goes on: its places in queues are used.
-    pub(crate) fn go_on(&mut self) {
-        self.queued.take().into_iter().for_each(Queued::go_on);
     }
 
     fn nothing() -> Self {
@@ -119,7 +108,6 @@ impl From<Decision> for Reply {
         Self {
             decision,
             reservation: None,
-            queued: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls about what a running request holds in Redis, or has charged there.
+//! Calls about what a running request holds in Redis.
 //!
 //! While a hold of `concurrency` may be missing, its server is not asked for decisions on such limits: the answer would count
 //! too few. So a gateway never takes the room of its own running request.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{HoldId, Micros};
+use tidegate_core::HoldId;
 use tidegate_redis::Shard;
 
 use super::Exact;
@@ -48,16 +48,9 @@ impl Exact {
         }
     }
 
-    /// Takes a charge back, as far as it still counts.
-    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Micros) {
-        let call = self.access.caller.by_receipt(charge, receipt);
-        // A lost give-back leaves the charge.
-        let _ = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
-    }
-
     /// Lets the clock of the server that keeps this charge be believed to show this time.
     #[cfg(test)]
-    pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
+    pub(crate) fn believe(&self, charge: &Charge<'_>, time: tidegate_core::Micros) {
         if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
             shard.in_flight.saw(time, std::time::Instant::now());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{MappedMutexGuard, RwLock};
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Quota, Verdict};
 use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use super::super::decision_cache::{Known, RefusedBy};
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{AnswerWatch, Entry, Table};
-use super::{ChargedIn, Taken, clock};
+use super::{Taken, clock};
 use crate::charge::LimitKey;
 use crate::{Charge, Recall, StoreError};
 
@@ -59,15 +59,20 @@ impl Held {
     }
 
     /// Spends, asks or waits.
-    pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        charge: &Charge<'_>,
+        checks: bool,
+        until: Instant,
+    ) -> Next {
         let key = charge.limit_key();
         let Some(mut entry) = self.entry(&key, charge) else {
-            return self.without_slice(charge, until);
+            return self.without_slice(charge, checks, until);
         };
-        let number = || self.number();
+        let (quota, asked) = (charge.limit.quota(), (charge.cost, checks));
         let step = entry
             .slice
-            .take(charge.limit.quota(), charge.cost, clock::now(), number);
+            .take(quota, asked, clock::now(), || self.number());
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
@@ -76,10 +81,10 @@ impl Held {
                 Next::Done(Taken {
                     verdict,
                     asked: false,
-                    charged: Some(ChargedIn::Slice(spent)),
+                    spent: Some(spent),
                 })
             }
-            Step::Refused(verdict) => Next::Done(Taken::refusal(verdict)),
+            Step::Decided(verdict) => Next::Done(unspent(verdict)),
             Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until)),
             Step::Wait => Next::Wait(entry.answer.clone()),
         }
@@ -104,10 +109,11 @@ impl Held {
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
-    /// As [`Slice::give_back`].
-    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Micros> {
-        let mut entry = self.table.known(&charge.limit_key())?;
-        entry.slice.give_back(charge.cost, spent)
+    /// As [`Slice::put_back`].
+    pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
+        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+            entry.slice.put_back(charge.cost, spent);
+        }
     }
 
     /// Forgets what Redis said of a key.
@@ -122,7 +128,7 @@ impl Held {
         let nothing = Charge { cost: 0, ..*charge };
         let key = charge.limit_key();
         let Some(mut entry) = self.entry(&key, charge) else {
-            return Next::Asking(self.ask_once(&nothing, until));
+            return Next::Asking(self.ask_once(&nothing, false, until));
         };
         if entry.slice.is_asking() {
             return Next::Wait(entry.answer.clone());
@@ -234,7 +240,7 @@ impl Held {
         tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
             held.note(&key, sent, &answer);
-            let answer = answer.map(|answer| taken(&ask, &answer.content));
+            let answer = answer.map(|answer| taken(&answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
             let _ = sender.send(Some(said));
@@ -257,23 +263,24 @@ impl Held {
     }
 
     /// Decides a charge that has no place for a slice of its own.
-    fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+    fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, checks: bool, until: Instant) -> Next {
         let (cache, now) = (&self.lender.access.cache, Instant::now());
         let patience = self.lender.access.timeout;
         match cache.of(charge, now) {
             Known::Stale(..) if cache.claim(charge, now, patience, RefusedBy::Nothing) => {}
             Known::Refused(refusal, _) | Known::Stale(refusal, _) => {
-                return Next::Done(Taken::refusal(refusal));
+                return Next::Done(unspent(refusal));
             }
             Known::Exhausted | Known::Nothing => {}
         }
-        Next::Asking(self.ask_once(charge, until))
+        Next::Asking(self.ask_once(charge, checks, until))
     }
 
     /// Asks without a slice, and for none.
     fn ask_once(
         self: &Arc<Self>,
         charge: &Charge<'_>,
+        checks: bool,
         until: Instant,
     ) -> JoinHandle<Result<Taken, StoreError>> {
         let (held, budget) = (self.clone(), self.lender.budget(charge));
@@ -281,11 +288,12 @@ impl Held {
             cost: charge.cost,
             session: self.number(),
             call: self.number(),
+            checks,
             ..Ask::default()
         };
         tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
-            answer.map(|answer| taken(&ask, &answer.content))
+            answer.map(|answer| taken(&answer.content))
         })
     }
 
@@ -305,12 +313,19 @@ impl Held {
 }
 
 /// What the request behind a question is told.
-fn taken(ask: &Ask, lent: &Lent) -> Taken {
-    let is_charged = lent.admitted && ask.cost > 0;
+fn taken(lent: &Lent) -> Taken {
     Taken {
-        verdict: lent.verdict(),
         asked: true,
-        charged: is_charged.then(|| ChargedIn::Redis(lent.receipt())),
+        ..unspent(lent.verdict())
+    }
+}
+
+/// A verdict by which nothing was spent.
+const fn unspent(verdict: Verdict) -> Taken {
+    Taken {
+        verdict,
+        asked: false,
+        spent: None,
     }
 }
 

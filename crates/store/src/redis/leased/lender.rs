@@ -54,6 +54,8 @@ pub(super) struct Ask {
     pub(super) lapse: Micros,
     /// How large the slice should be.
     pub(super) wanted: u64,
+    /// Whether the request is decided and not charged: another limit has refused it.
+    pub(super) checks: bool,
 }
 
 /// What Redis answered.
@@ -157,9 +159,13 @@ impl Lender {
             kept,
             lapse,
             wanted,
+            checks,
             ..
         } = *ask;
-        let numbers = [session, call, spent, unsettled, kept, lapse, wanted, term];
+        let checks = u64::from(checks);
+        let numbers = [
+            session, call, spent, unsettled, kept, lapse, wanted, term, checks,
+        ];
         words.extend(numbers.map(Word::from));
         let script = script::number(Task::Lease, &charges, Holding::None);
         let (tag, shards) = (&budget.key.tag, &self.access.caller.shards);
@@ -187,13 +193,6 @@ impl Lender {
         };
         let asked = self.ask_guarded(&self.budget(charge), &ask, until).await;
         asked.map(drop)
-    }
-
-    /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
-    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
-        let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);
-        // Nobody waits for it, and what is lost lapses with its key.
-        let _ = self.access.caller.send(&call).await;
     }
 }
 
@@ -249,11 +248,6 @@ impl Lent {
             delay: 0,
             settling: false,
         }
-    }
-
-    /// By what a charge of this answer is given back.
-    pub(super) const fn receipt(&self) -> Micros {
-        self.now + self.reset
     }
 }
 

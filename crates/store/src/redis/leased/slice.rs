@@ -42,13 +42,11 @@ pub(super) struct Slice {
     not_before: Option<Instant>,
 }
 
-/// By what something that was spent is known again.
+/// The slice that something was spent of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Spent {
     session: u64,
     tellings: u64,
-    // Of the slice that it was spent from.
-    receipt: Micros,
 }
 
 /// What becomes of a charge.
@@ -56,8 +54,8 @@ pub(in super::super) struct Spent {
 pub(super) enum Step {
     /// It was spent here, and something is to be asked in the background.
     Spent(Verdict, Spent, Option<Ask>),
-    /// It was refused here.
-    Refused(Verdict),
+    /// It was decided here, and not spent.
+    Decided(Verdict),
     /// Redis has to be asked.
     Ask(Ask),
     /// Redis is being asked for this key already.
@@ -84,23 +82,22 @@ impl Slice {
         }
     }
 
-    /// Spends, or says what to do instead.
+    /// Spends, or says what to do instead. With `checks` it never spends.
     pub(super) fn take(
         &mut self,
         quota: &Quota,
-        cost: u64,
+        (cost, checks): (u64, bool),
         now: Instant,
         number: impl FnOnce() -> u64,
     ) -> Step {
+        if checks && let Some(verdict) = self.look(quota, cost, now) {
+            return Step::Decided(verdict);
+        }
         if cost <= self.rest(now) {
             self.spent += cost;
             let spent = Spent {
                 session: self.session,
                 tellings: self.tellings,
-                receipt: match &self.last {
-                    Some(last) => last.lent.receipt(),
-                    None => 0,
-                },
             };
             let ask = self.is_low(now).then(|| {
                 self.adapt(quota, 0, now);
@@ -115,10 +112,11 @@ impl Slice {
         if let Some(last) = &mut self.last
             && let Some(refusal) = last.refusal(quota, cost, now)
         {
-            return Step::Refused(refusal);
+            return Step::Decided(refusal);
         }
         self.adapt(quota, cost, now);
-        Step::Ask(self.ask(cost, 0, number()))
+        let ask = self.ask(cost, 0, number());
+        Step::Ask(Ask { checks, ..ask })
     }
 
     /// Returns the verdict on a cost by the rest of the slice or the last refusal, if either decides. Spends no unit.
@@ -129,14 +127,11 @@ impl Slice {
         self.last.as_mut()?.refusal(quota, cost, now)
     }
 
-    /// Takes back what was spent. What Redis was told of is to be given back there, by this receipt: the slice of today may
-    /// be of another window. Whether it is charged there yet does not matter, since what is out counts as spent.
-    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Micros> {
+    /// Returns units that were spent. Units that Redis was told of since stay spent: the slice of today may be of another window.
+    pub(super) fn put_back(&mut self, cost: u64, spent: Spent) {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
-            return None;
         }
-        Some(spent.receipt)
     }
 
     /// Notes the answer to what was asked last.
@@ -256,6 +251,7 @@ impl Slice {
             kept,
             lapse: self.lapse,
             wanted,
+            checks: false,
         };
         self.asked = Some(ask);
         ask

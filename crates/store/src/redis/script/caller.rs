@@ -1,7 +1,7 @@
 //! The calls of decisions: which script runs, with which keys and words, on which server, and until when.
 //!
 //! - [`cross_slot`]: requests that no script can decide at once
-//! - [`compensation`]: calls after a decision: a hold is renewed or ended, or a charge is given back
+//! - [`compensation`]: calls after a decision: a hold is renewed or ended
 
 pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;

@@ -20,6 +20,7 @@ pub(super) struct Ask {
     pub(super) lapse: u64,
     pub(super) wanted: u64,
     pub(super) term: u64,
+    pub(super) checks: bool,
 }
 
 pub(super) const ASK: Ask = Ask {
@@ -33,6 +34,7 @@ pub(super) const ASK: Ask = Ask {
     lapse: 0,
     wanted: 0,
     term: TERM,
+    checks: false,
 };
 
 /// What came back.
@@ -92,6 +94,7 @@ impl Key {
         let told = [ask.session, ask.call, ask.spent, ask.unsettled];
         let wanted = [ask.kept, ask.lapse, ask.wanted, ask.term];
         words.extend(told.iter().chain(&wanted).map(u64::to_string));
+        words.push(u64::from(ask.checks).to_string());
         let reply = self.redis.command(&words).await.unwrap();
         assert!(!reply.is_error(), "{reply:?}");
         let row: Vec<i64> = reply.as_array().iter().map(Reply::as_int).collect();

@@ -73,18 +73,14 @@ pub(super) fn admitted(
     let charges = history.of(limit, key);
     let weighed = charges.filter_map(|(request, charge)| {
         let budget = budget(history, request, charge).filter(|budget| belongs(*budget))?;
-        let settled = || Some((request.settled?, charge.used.unwrap_or(charge.cost)));
+        let used = charge.used.unwrap_or(charge.cost);
         Some(Weighed {
             at: charge.at,
             gateway: request.gateway,
             numbers: charge.numbers,
             cost: charge.cost,
             budget,
-            settled: match request.has_left {
-                // Its place may be another's from then on.
-                Some(at) => Some((at, 0)),
-                None => settled(),
-            },
+            settled: request.settled.map(|at| (at, used)),
         })
     });
     let mut weighed: Vec<Weighed> = weighed.collect();

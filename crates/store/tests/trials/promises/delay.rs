@@ -30,7 +30,6 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
     }
     let mut released: Vec<(Micros, Micros, u64)> = history
         .of(limit, key)
-        .filter(|(request, _)| request.has_left.is_none())
         .filter(|(_, charge)| history.in_memory || charge.at.begin == charge.at.end)
         .filter(|(request, charge)| budget(history, request, charge) == Some(Budget::Shared))
         .filter_map(|(_, charge)| {

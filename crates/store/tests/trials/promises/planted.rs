@@ -88,7 +88,6 @@ fn admitted(at: Micros) -> Request {
         ran_until: Some(at + MS),
         settled: None,
         called: true,
-        has_left: None,
         given_up: at + 9 * MS,
     }
 }

@@ -216,6 +216,8 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
                 // A hold that lapses is charged by the next look.
                 true => Some(settled.unwrap_or(NEVER)),
                 false if history.is_split(request) => Some(span.end + LAPSE),
+                // It is held until all limits of the request are decided.
+                false if charge.here && request.charges.len() > 1 => Some(request.asked.end),
                 false => None,
             },
         })
@@ -259,12 +261,12 @@ fn may_be_charged(
     if is_refused && history.is_split(request) && !is_back {
         return true;
     }
-    // What is kept here is reserved first, and given back when another limit refuses.
-    let is_given_back = is_refused && mode != Mode::Exact && request.charges.len() > 1;
+    // What is kept here is reserved first. What Redis charged to lend a slice stays charged when another limit refuses.
+    let is_reserved = is_refused && mode != Mode::Exact && request.charges.len() > 1;
     let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
     // A synced limit counts what its `on_failure` let through, and tells it when Redis is back.
     let is_open = mode == Mode::Synced && request.is_admitted() && charge.verdict.is_none();
-    request.is_unanswered() || is_given_back || is_either || is_open
+    request.is_unanswered() || is_reserved || is_either || is_open
 }
 
 /// When it may have been charged.
@@ -283,10 +285,6 @@ fn weights(
     charge: &Charge,
 ) -> (u64, u64) {
     let cost = charge.cost;
-    if request.has_left.is_some() {
-        // Who is not the last in a queue leaves an empty place.
-        return (0, cost);
-    }
     let (Some(at), Some(used)) = (request.settled, charge.used) else {
         return (cost, cost);
     };

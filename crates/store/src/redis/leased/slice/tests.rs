@@ -44,7 +44,8 @@ impl Case {
     fn take(&mut self, cost: u64) -> Step {
         self.number += 1;
         let number = self.number;
-        self.slice.take(&self.quota, cost, self.now, || number)
+        self.slice
+            .take(&self.quota, (cost, false), self.now, || number)
     }
 
     fn ask(&mut self, cost: u64) -> Ask {
@@ -68,7 +69,7 @@ impl Case {
 
     fn refuse(&mut self, cost: u64) -> Verdict {
         match self.take(cost) {
-            Step::Refused(verdict) if !verdict.allowed => verdict,
+            Step::Decided(verdict) if !verdict.allowed => verdict,
             other => panic!("{other:?}"),
         }
     }
@@ -350,35 +351,52 @@ fn a_call_without_an_answer() {
 }
 
 #[test]
-fn what_is_given_back_is_spent_again_or_returned_where_it_was_charged() {
+fn what_is_put_back_is_spent_again_unless_redis_was_told_of_it() {
     let mut case = Case::new(hour(60));
     case.grow(16);
     let (_, spent, _) = case.spent(3);
-    assert_eq!(case.slice.give_back(3, spent), None);
+    case.slice.put_back(3, spent);
     assert_eq!(case.slice.rest(case.now), 16);
     // In the middle of being charged, and after.
     case.spend(10);
     let (_, spent, ask) = case.spent(3);
-    let receipt = Some(NOW + 60_000_000);
-    assert_eq!(case.slice.give_back(2, spent), receipt);
-    // Of the next window, which owes nothing to the one before.
-    let next = Lent {
-        now: NOW + 60_000_000,
-        lapse: NOW + 65_000_000,
-        ..lent(ask.unwrap(), 500)
+    let stays = |case: &mut Case, spent| {
+        let rest = case.slice.rest(case.now);
+        case.slice.put_back(1, spent);
+        assert_eq!(case.slice.rest(case.now), rest);
     };
-    case.answer(next);
+    stays(&mut case, spent);
+    case.answer(lent(ask.unwrap(), 500));
+    stays(&mut case, spent);
     let (_, of_next, _) = case.spent(1);
     let rest = case.slice.rest(case.now);
-    assert_eq!(case.slice.give_back(1, spent), receipt);
-    assert_eq!(case.slice.rest(case.now), rest);
-    assert_eq!(case.slice.give_back(1, of_next), None);
+    case.slice.put_back(1, of_next);
     assert_eq!(case.slice.rest(case.now), rest + 1);
     // A reset, and another slice in the place of this one.
     case.slice.forget();
-    let of_next_receipt = Some(NOW + 120_000_000);
-    assert_eq!(case.slice.give_back(1, of_next), of_next_receipt);
-    assert_eq!(Slice::new(9).give_back(1, spent), receipt);
+    stays(&mut case, of_next);
+    case.slice = Slice::new(9);
+    stays(&mut case, of_next);
+}
+
+/// A request that another limit refused is decided, and spends nothing.
+#[test]
+fn a_check_spends_nothing() {
+    let mut case = Case::new(hour(60));
+    let check = |case: &mut Case, cost| {
+        let (quota, now) = (case.quota, case.now);
+        case.slice.take(&quota, (cost, true), now, || 99)
+    };
+    let Step::Ask(ask) = check(&mut case, 1) else {
+        panic!("nothing is known yet");
+    };
+    assert!(ask.checks && ask.cost == 1);
+    case.answer(lent(ask, 500));
+    case.grow(16);
+    let rest = case.slice.rest(case.now);
+    let decided = check(&mut case, 1);
+    assert!(matches!(decided, Step::Decided(verdict) if verdict.allowed));
+    assert_eq!(case.slice.rest(case.now), rest);
 }
 
 #[test]

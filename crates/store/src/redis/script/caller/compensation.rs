@@ -1,8 +1,7 @@
-//! Calls about a charge after its decision: a hold is renewed or ended, or a charge is given back.
+//! Calls after a decision: a hold is renewed or ended.
 //!
 //! Such calls do not count as calls in flight, which are decisions. No request waits for them. The end of a hold is sent until it is
-//! answered ([`crate::Store`]). It changes something once, however often it comes. A give-back is sent once. If it is lost, the
-//! charge stays.
+//! answered ([`crate::Store`]). It changes something once, however often it comes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,22 +28,6 @@ pub(in crate::redis) struct Compensation {
 }
 
 impl Caller {
-    /// Takes a charge back, as far as it still counts.
-    pub(in crate::redis) fn by_receipt(
-        &self,
-        charge: &Charge<'_>,
-        receipt: Micros,
-    ) -> Compensation {
-        let key = charge.redis_key(&self.key_prefix);
-        Compensation {
-            tag: charge.key.tag,
-            script: script::number(Task::GiveBack, &[*charge], Holding::None),
-            keys: [Word::from(key)].into(),
-            charges: Arguments::of(&[*charge], Holding::None),
-            words: vec![receipt.into()],
-        }
-    }
-
     /// Ends a hold, and charges the real cost.
     pub(in crate::redis) fn ended(
         &self,
@@ -169,7 +152,7 @@ impl Caller {
             Err(error @ StoreError::Refused(_)) if self.complaints.is_due(error) => {
                 tracing::warn!(
                     %error,
-                    "Redis does not take what follows decisions: ends and renewals of holds, and units that are given back"
+                    "Redis does not take what follows decisions: ends and renewals of holds"
                 );
             }
             _ => {}

@@ -23,7 +23,6 @@ const LEASE: Micros = 30_000;
 #[derive(Clone, Copy)]
 struct Charged {
     cost: u64,
-    receipt: Micros,
     lapse: Micros,
     id: HoldId,
 }
@@ -76,21 +75,12 @@ impl Account<'_> {
         if admitted {
             self.charged.push(Charged {
                 cost,
-                receipt: decision.now + verdicts[0].reset,
                 lapse: decision.now + self.limit.lease().unwrap_or(0),
                 id,
             });
             self.charged.drain(..self.charged.len().saturating_sub(8));
         }
         admitted
-    }
-
-    async fn give_back(&mut self, charged: Charged) {
-        let Charged { cost, receipt, .. } = charged;
-        let call = self.caller.by_receipt(&self.charge(cost), receipt);
-        let (now, _) = self.send(call).await;
-        self.quota
-            .give_back(&mut self.held.state, cost, receipt, now);
     }
 
     async fn end(&mut self, charged: Charged, used: u64) {
@@ -146,70 +136,60 @@ async fn lua_and_rust_do_the_same_afterwards() {
         seed ^= seed << 17;
         seed % below
     };
-    // Windows of a few round trips, so that receipts are used before, at and after their ends.
+    // Windows of a few round trips, so that holds end before, at and after their ends.
     let sizes = [(3, 2_000), (7, 5_000), (20, 40_000)];
     for (index, quotas) in
         (0..7).map(|kind| (kind, sizes.map(|(most, window)| quota(kind, most, window))))
     {
-        for reserves in [false, true] {
-            if reserves && quotas[0].lease().is_some() {
+        let limits = quotas.map(|quota| {
+            let limit = Limit::new("it", quota, OnFailure::Closed);
+            match quota.lease() {
+                Some(_) => limit,
+                None => limit.reserving(LEASE),
+            }
+        });
+        let mut keys = limits.each_ref().map(|limit| Account {
+            caller: &caller,
+            limit,
+            quota: Box::leak(Box::new(*limit.quota())),
+            key: Key {
+                tag: [limit.quota().capacity() as u8; 16],
+                rest: [index; 16],
+            },
+            held: Held::fresh(limit.quota()),
+            charged: Vec::new(),
+        });
+        let (mut admitted, mut compensation) = (0, 0);
+        for _ in 0..OPERATIONS {
+            let key = &mut keys[random(3) as usize];
+            let known = key.charged.len() as u64;
+            if known == 0 || random(3) > 0 {
+                admitted += u64::from(key.ask(1 + random(3)).await);
                 continue;
             }
-            let limits = quotas.map(|quota| {
-                let limit = Limit::new(format!("it-{reserves}"), quota, OnFailure::Closed);
-                if reserves {
-                    limit.reserving(LEASE)
-                } else {
-                    limit
-                }
-            });
-            let mut keys = limits.each_ref().map(|limit| Account {
-                caller: &caller,
-                limit,
-                quota: Box::leak(Box::new(*limit.quota())),
-                key: Key {
-                    tag: [limit.quota().capacity() as u8; 16],
-                    rest: [index; 16],
-                },
-                held: Held::fresh(limit.quota()),
-                charged: Vec::new(),
-            });
-            let (mut admitted, mut compensation) = (0, 0);
-            for _ in 0..OPERATIONS {
-                let key = &mut keys[random(3) as usize];
-                let known = key.charged.len() as u64;
-                if known == 0 || random(3) > 0 {
-                    admitted += u64::from(key.ask(1 + random(3)).await);
-                    continue;
-                }
-                compensation += 1;
-                // An older one is paid off in part, or long ended.
-                let charged = key.charged.remove(random(known) as usize);
-                if key.limit.lease().is_none() {
-                    key.give_back(charged).await;
-                    continue;
-                }
-                if random(3) == 0 {
-                    // It is told again, or its answer was lost.
-                    key.charged.push(charged);
-                }
-                let capacity = key.quota.capacity();
-                match random(8) {
-                    0 | 1 => key.renew(charged, &mut random).await,
-                    2 => key.end(charged, capacity + random(2 * capacity)).await,
-                    3 if random(16) == 0 => {
-                        key.end(charged, MAX_EXACT >> random(53)).await;
-                        key.ask(1 + random(capacity.min(3))).await;
-                        key.lose(&mut random).await;
-                    }
-                    _ => key.end(charged, random(6)).await,
-                }
+            compensation += 1;
+            // An older one is paid off in part, or long ended.
+            let charged = key.charged.remove(random(known) as usize);
+            if random(3) == 0 {
+                // It is told again, or its answer was lost.
+                key.charged.push(charged);
             }
-            let name = quotas[0].algorithm();
-            eprintln!("{name}: {admitted} admitted, {compensation} compensation");
-            // A window that an end has used up admits nothing until it is over: on a fast machine most requests fall into it.
-            assert!(admitted > OPERATIONS / 100 && compensation > OPERATIONS / 100);
+            let capacity = key.quota.capacity();
+            match random(8) {
+                0 | 1 => key.renew(charged, &mut random).await,
+                2 => key.end(charged, capacity + random(2 * capacity)).await,
+                3 if random(16) == 0 => {
+                    key.end(charged, MAX_EXACT >> random(53)).await;
+                    key.ask(1 + random(capacity.min(3))).await;
+                    key.lose(&mut random).await;
+                }
+                _ => key.end(charged, random(6)).await,
+            }
         }
+        let name = quotas[0].algorithm();
+        eprintln!("{name}: {admitted} admitted, {compensation} compensation");
+        // A window that an end has used up admits nothing until it is over: on a fast machine most requests fall into it.
+        assert!(admitted > OPERATIONS / 100 && compensation > OPERATIONS / 100);
     }
 }
 
