@@ -1,7 +1,7 @@
 //! How many gateways share a Redis, by which each divides a limit while Redis is away.
 //!
 //! Models `lua/gateways.lua`, and of a gateway `RedisStore::heartbeat` and `Count`
-//! (`crates/store/src/redis/gateways.rs`, `gateways/count.rs`).
+//! (`crates/store/src/redis/mod.rs`, `crates/redis/src/gateways/count.rs`).
 //!
 //! A tick is the time between two heartbeats. A call and its answer are one step, since a gateway waits for a small part of
 //! a tick. What is lost is the call, or its answer.

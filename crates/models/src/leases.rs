@@ -1,7 +1,7 @@
 //! Leases: slices of a budget are lent, spent, settled, returned, and lapse.
 //!
-//! Models `lua/lease.lua`, and of a gateway `Slice` (`crates/store/src/redis/leases/slice.rs`) and `Held`
-//! (`leases/held.rs`), with `Lender::ask` (`leases/lender.rs`).
+//! Models `lua/lease.lua`, and of a gateway `Slice` (`crates/store/src/redis/leased/slice.rs`) and `Held`
+//! (`leased/held.rs`), with `Lender::ask` (`leased/lender.rs`).
 //!
 //! The limit is a few units that do not come back. Times are ticks from now; a slice lapses two ticks after the last call. A gateway
 //! waits for an answer for a small part of a tick, but a call may run long after that.

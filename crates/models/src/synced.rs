@@ -1,7 +1,7 @@
 //! Counts that gateways keep by themselves and exchange.
 //!
-//! Models `lua/exchange.lua`, and of a gateway `Tally` (`crates/store/src/redis/synced/tally.rs`), `Entry`
-//! (`synced/entry.rs`) and the calls of `synced/exchange.rs`, for a sliding window counter.
+//! Models `lua/exchange.lua`, and of a gateway `Tally` (`crates/core/src/tally.rs`), `Entry`
+//! (`crates/store/src/redis/synced/entry.rs`) and the calls of `synced/exchange.rs`, for a sliding window counter.
 //!
 //! Windows have numbers. The clock of a gateway and that of Redis turn at different moments, one window apart at most.
 
