@@ -1,4 +1,4 @@
--- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/leaky_bucket.rs.
+-- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
 local leaky_bucket = {

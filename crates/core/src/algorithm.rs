@@ -1,6 +1,6 @@
 //! What every algorithm can do, and what is to be known of it.
 
-use crate::{Calendar, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
+use crate::{Calendar, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
 ///
@@ -30,7 +30,10 @@ pub trait Algorithm {
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
-    fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
+    fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.charge(state, cost, now);
+        verdict.remaining -= cost;
+    }
 
     /// Charges a cost that is known afterwards, whether or not it fits: what is beyond the capacity counts too. Numbers
     /// that would not stay exact are cut to the largest that do.
@@ -84,7 +87,7 @@ pub trait Algorithm {
     }
 
     /// The state of a key with these counts, of an algorithm that has a [`counter`](Self::counter).
-    fn counted(&self, _counts: Counts) -> Self::State {
+    fn counted(&self, _counts: WindowPair) -> Self::State {
         Self::State::default()
     }
 
@@ -125,5 +128,10 @@ pub trait Algorithm {
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where
-        Self: Sized;
+        Self: Copy,
+    {
+        let share = (self.capacity() / parts.max(1)).max(1);
+        // Whatever fits, less fits too.
+        self.with_capacity(share).unwrap_or(*self)
+    }
 }

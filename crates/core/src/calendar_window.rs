@@ -3,7 +3,7 @@
 //! Its windows are those of a [`Calendar`]. Otherwise it is a fixed window, with the same promise: at most the limit per
 //! window. The other writing of this file is `lua/calendar_window.lua`, which is told the windows around now.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, nonzero};
+use crate::numbers::{MAX_SPAN, at_most, nonzero};
 use crate::{Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount};
 
 /// How far the clocks of who asks and of who decides may differ, in us, where windows are long enough.
@@ -29,26 +29,6 @@ impl CalendarWindow {
         at_most(MAX_SPAN, limit)?;
         Ok(Self { limit, calendar })
     }
-
-    /// Its windows.
-    pub const fn calendar(&self) -> &'static Calendar {
-        self.calendar
-    }
-
-    /// The count of the window that counts at `now`: the current one, or the next, if the clock stepped back from it.
-    fn settle(&self, state: &WindowCount, now: Micros) -> WindowCount {
-        let [start, ..] = self.calendar.windows(now);
-        if state.start >= start {
-            *state
-        } else {
-            WindowCount { start, count: 0 }
-        }
-    }
-
-    fn end(&self, settled: &WindowCount) -> Micros {
-        let [_, end, _] = self.calendar.windows(settled.start);
-        end
-    }
 }
 
 impl Algorithm for CalendarWindow {
@@ -62,40 +42,20 @@ impl Algorithm for CalendarWindow {
     }
 
     fn check(&self, state: &mut WindowCount, cost: u64, now: Micros) -> Verdict {
-        let [start, end, _] = self.calendar.windows(now);
-        if state.start > end {
-            state.start = start;
-        }
-        let settled = self.settle(state, now);
-        let remaining = self.limit.saturating_sub(settled.count);
-        let left = self.end(&settled) - now;
-        let allowed = cost <= remaining;
-        Verdict {
-            allowed,
-            settling: false,
-            remaining,
-            reset: left,
-            retry_after: if allowed { 0 } else { left },
-            delay: 0,
-        }
-    }
-
-    fn commit(&self, state: &mut WindowCount, cost: u64, now: Micros, verdict: &mut Verdict) {
-        self.charge(state, cost, now);
-        verdict.remaining -= cost;
+        state.check(self.calendar.windows(now), self.limit, cost, now)
     }
 
     fn charge(&self, state: &mut WindowCount, cost: u64, now: Micros) {
-        *state = self.settle(state, now);
-        state.count = state.count.saturating_add(cost).min(MAX_EXACT);
+        state.charge(self.calendar.windows(now)[0], cost);
     }
 
     fn excess(&self, state: &WindowCount, now: Micros) -> u64 {
-        self.settle(state, now).count.saturating_sub(self.limit)
+        let settled = state.settled(self.calendar.windows(now)[0]);
+        settled.count.saturating_sub(self.limit)
     }
 
     fn expires(&self, state: &WindowCount) -> Micros {
-        self.end(state)
+        self.counts_until(state.start)
     }
 
     /// Limit, the start of a window, and the ends of that and the next two, in us. The time of the call is in one of the first two
@@ -131,12 +91,5 @@ impl Algorithm for CalendarWindow {
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Self::new(capacity, self.calendar)
-    }
-
-    fn divided(&self, parts: u64) -> Self {
-        Self {
-            limit: (self.limit / parts.max(1)).max(1),
-            ..*self
-        }
     }
 }

@@ -31,11 +31,6 @@ impl Concurrency {
         at_most(LARGEST, limit)?;
         Ok(Self { limit, lease })
     }
-
-    /// The time after which a hold lapses unless it is renewed, in us.
-    pub const fn lease(&self) -> Micros {
-        self.lease
-    }
 }
 
 impl Algorithm for Concurrency {
@@ -56,10 +51,6 @@ impl Algorithm for Concurrency {
             retry_after: if allowed { 0 } else { RETRY_AFTER },
             ..Verdict::default()
         }
-    }
-
-    fn commit(&self, (): &mut (), cost: u64, _now: Micros, verdict: &mut Verdict) {
-        verdict.remaining -= cost;
     }
 
     fn charge(&self, (): &mut (), _cost: u64, _now: Micros) {}
@@ -98,12 +89,5 @@ impl Algorithm for Concurrency {
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Self::new(capacity, self.lease)
-    }
-
-    fn divided(&self, parts: u64) -> Self {
-        Self {
-            limit: (self.limit / parts.max(1)).max(1),
-            ..*self
-        }
     }
 }

@@ -12,9 +12,9 @@ pub struct Counter {
 }
 
 /// What was admitted in a window and in the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// When the current window started, in us since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowPair {
+    /// When the current window started, in us.
     pub start: Micros,
     /// How much was admitted in it.
     pub current: u64,

@@ -112,11 +112,10 @@ impl Meter {
         let missing = (owed + cost * self.weight).saturating_sub(most);
         Verdict {
             allowed: missing == 0,
-            settling: false,
             remaining: most.saturating_sub(owed) / self.weight,
             reset: self.time_to_pay(owed, at, now),
             retry_after: self.time_to_pay(missing, at, now),
-            delay: 0,
+            ..Verdict::default()
         }
     }
 

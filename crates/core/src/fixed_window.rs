@@ -3,17 +3,10 @@
 //! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
 //! span of one window. The other writing of this file is `lua/fixed_window.lua`.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
-use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
-
-/// What was admitted in one window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WindowCount {
-    /// When the window started, in us.
-    pub start: Micros,
-    /// How much was admitted in it.
-    pub count: u64,
-}
+use crate::numbers::{MAX_SPAN, at_most, window_quota, written_span};
+use crate::{
+    Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount, WindowPair,
+};
 
 /// The quota of a fixed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +27,9 @@ impl FixedWindow {
         Ok(Self { limit, window })
     }
 
-    /// The window's length in us.
-    pub const fn window(&self) -> Micros {
-        self.window
-    }
-
-    /// The count of the window that counts at `now`: the current one, or one that the clock has stepped back from.
-    const fn settle(&self, state: &WindowCount, now: Micros) -> WindowCount {
-        let start = now - now % self.window;
-        if state.start >= start {
-            *state
-        } else {
-            WindowCount { start, count: 0 }
-        }
+    /// The start of the window at `now`.
+    const fn start(&self, now: Micros) -> Micros {
+        now - now % self.window
     }
 }
 
@@ -60,35 +43,18 @@ impl Algorithm for FixedWindow {
     }
 
     fn check(&self, state: &mut WindowCount, cost: u64, now: Micros) -> Verdict {
-        if state.start > now + self.window {
-            state.start = now - now % self.window;
-        }
-        let settled = self.settle(state, now);
-        let remaining = self.limit.saturating_sub(settled.count);
-        let end = settled.start + self.window - now;
-        let allowed = cost <= remaining;
-        Verdict {
-            allowed,
-            settling: false,
-            remaining,
-            reset: end,
-            retry_after: if allowed { 0 } else { end },
-            delay: 0,
-        }
-    }
-
-    fn commit(&self, state: &mut WindowCount, cost: u64, now: Micros, verdict: &mut Verdict) {
-        self.charge(state, cost, now);
-        verdict.remaining -= cost;
+        let start = self.start(now);
+        let end = start + self.window;
+        state.check([start, end, end + self.window], self.limit, cost, now)
     }
 
     fn charge(&self, state: &mut WindowCount, cost: u64, now: Micros) {
-        *state = self.settle(state, now);
-        state.count = state.count.saturating_add(cost).min(MAX_EXACT);
+        state.charge(self.start(now), cost);
     }
 
     fn excess(&self, state: &WindowCount, now: Micros) -> u64 {
-        self.settle(state, now).count.saturating_sub(self.limit)
+        let settled = state.settled(self.start(now));
+        settled.count.saturating_sub(self.limit)
     }
 
     fn expires(&self, state: &WindowCount) -> Micros {
@@ -112,7 +78,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn counts_until(&self, at: Micros) -> Micros {
-        at - at % self.window + self.window
+        self.start(at) + self.window
     }
 
     fn counter(&self) -> Option<Counter> {
@@ -122,7 +88,7 @@ impl Algorithm for FixedWindow {
         })
     }
 
-    fn counted(&self, counts: Counts) -> WindowCount {
+    fn counted(&self, counts: WindowPair) -> WindowCount {
         WindowCount {
             start: counts.start,
             count: counts.current,
@@ -131,12 +97,5 @@ impl Algorithm for FixedWindow {
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Self::new(capacity, self.window)
-    }
-
-    fn divided(&self, parts: u64) -> Self {
-        Self {
-            limit: (self.limit / parts.max(1)).max(1),
-            ..*self
-        }
     }
 }

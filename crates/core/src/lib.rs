@@ -9,6 +9,7 @@
 
 mod algorithm;
 mod block;
+mod bucket;
 mod calendar;
 mod calendar_window;
 mod concurrency;
@@ -26,21 +27,22 @@ mod sliding_window_log;
 mod tally;
 mod token_bucket;
 mod verdict;
+mod window;
 
 pub use algorithm::Algorithm;
 pub use block::Block;
+pub use bucket::Bucket;
 pub use calendar::Calendar;
-pub use counter::{Counter, Counts};
+pub use counter::{Counter, WindowPair};
 pub use debt::{Debt, Meter};
 pub use decide::{Slot, decide};
-pub use fixed_window::WindowCount;
 pub use holds::{Hold, HoldId, KeyHolds};
 pub use mode::Mode;
 pub use numbers::{
     HIGHEST_RATE, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Numbers, QuotaError, Rate, micros,
 };
 pub use quota::*;
-pub use sliding_window_counter::WindowPair;
 pub use sliding_window_log::Stamps;
 pub use tally::{Tally, TallyCounts, TallyTotals};
 pub use verdict::Verdict;
+pub use window::WindowCount;

@@ -3,8 +3,8 @@
 //! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
 
 use crate::{
-    Algorithm, Calendar, Counter, Counts, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps,
-    Verdict, WindowCount, WindowPair,
+    Algorithm, Calendar, Counter, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps, Verdict,
+    WindowCount, WindowPair,
 };
 
 macro_rules! quota {
@@ -108,7 +108,7 @@ macro_rules! quota {
             }
 
             /// As [`Algorithm::counted`].
-            pub fn counted(&self, counts: Counts) -> State {
+            pub fn counted(&self, counts: WindowPair) -> State {
                 match self { $(Self::$algorithm(quota) => State::$algorithm(quota.counted(counts)),)+ }
             }
 
@@ -211,10 +211,10 @@ macro_rules! algorithms {
         $to! {
             token_bucket: TokenBucket(Debt) needs ["debt"],
             leaky_bucket: LeakyBucket(Debt) needs ["debt"],
-            fixed_window: FixedWindow(WindowCount) needs [],
+            fixed_window: FixedWindow(WindowCount) needs ["window"],
             sliding_window_log: SlidingWindowLog(Stamps) needs [],
             sliding_window_counter: SlidingWindowCounter(WindowPair) needs [],
-            calendar_window: CalendarWindow(WindowCount) needs [],
+            calendar_window: CalendarWindow(WindowCount) needs ["window"],
             concurrency: Concurrency(()) needs [],
         }
     };

@@ -5,24 +5,13 @@
 //! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
 
 use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
-use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
+use crate::{Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
 /// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
 
 /// The most that is counted in a window: quotients of it are exact.
 const LARGEST_COUNT: u64 = MAX_SPAN;
-
-/// What was admitted in a window and in the one before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WindowPair {
-    /// When the current window started, in us.
-    pub start: Micros,
-    /// How much was admitted in it.
-    pub current: u64,
-    /// How much was admitted in the one before.
-    pub previous: u64,
-}
 
 /// The quota of a sliding window counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +43,6 @@ impl SlidingWindowCounter {
         Ok(quota)
     }
 
-    /// The window's length in us.
-    pub const fn window(&self) -> Micros {
-        self.window
-    }
-
     /// The window's length in units.
     const fn steps(&self) -> u64 {
         self.window / self.unit
@@ -72,26 +56,19 @@ impl SlidingWindowCounter {
     /// The pair that counts at `now`: a window that has passed becomes the previous one.
     fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
         let start = now - now % self.window;
-        let current = state.current.min(LARGEST_COUNT);
-        let previous = state.previous.min(LARGEST_COUNT);
+        let counted = WindowPair {
+            start: state.start,
+            current: state.current.min(LARGEST_COUNT),
+            previous: state.previous.min(LARGEST_COUNT),
+        };
         if state.start >= start {
-            WindowPair {
-                start: state.start,
-                current,
-                previous,
-            }
-        } else if state.start + self.window == start {
-            WindowPair {
-                start,
-                current: 0,
-                previous: current,
-            }
-        } else {
-            WindowPair {
-                start,
-                current: 0,
-                previous: 0,
-            }
+            return counted;
+        }
+        let is_previous = state.start + self.window == start;
+        WindowPair {
+            start,
+            current: 0,
+            previous: if is_previous { counted.current } else { 0 },
         }
     }
 
@@ -156,7 +133,6 @@ impl Algorithm for SlidingWindowCounter {
         let allowed = cost <= remaining;
         Verdict {
             allowed,
-            settling: false,
             remaining,
             reset: self.reset(&pair, now),
             retry_after: if allowed {
@@ -164,7 +140,7 @@ impl Algorithm for SlidingWindowCounter {
             } else {
                 pair.start + self.fits_after(&pair, cost) - now
             },
-            delay: 0,
+            ..Verdict::default()
         }
     }
 
@@ -221,27 +197,11 @@ impl Algorithm for SlidingWindowCounter {
         })
     }
 
-    fn counted(&self, counts: Counts) -> WindowPair {
-        let Counts {
-            start,
-            current,
-            previous,
-        } = counts;
-        WindowPair {
-            start,
-            current,
-            previous,
-        }
+    fn counted(&self, counts: WindowPair) -> WindowPair {
+        counts
     }
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Self::new(capacity, self.window)
-    }
-
-    fn divided(&self, parts: u64) -> Self {
-        Self {
-            limit: (self.limit / parts.max(1)).max(1),
-            ..*self
-        }
     }
 }

@@ -130,11 +130,6 @@ impl SlidingWindowLog {
         Ok(Self { limit, window })
     }
 
-    /// The window's length in us.
-    pub const fn window(&self) -> Micros {
-        self.window
-    }
-
     /// How many of the oldest entries have left the window. They are dropped when something is charged, and not before:
     /// after a step back of the clock they count again.
     fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
@@ -170,7 +165,6 @@ impl Algorithm for SlidingWindowLog {
         let allowed = cost <= remaining;
         Verdict {
             allowed,
-            settling: false,
             remaining,
             reset: last.map_or(0, |last| self.leaves(last.stamp, now)),
             retry_after: if allowed {
@@ -180,7 +174,7 @@ impl Algorithm for SlidingWindowLog {
                 let missing = live + cost - self.limit;
                 self.leaves(stamps.stamp_after(dead, missing), now)
             },
-            delay: 0,
+            ..Verdict::default()
         }
     }
 
@@ -233,12 +227,5 @@ impl Algorithm for SlidingWindowLog {
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
         Self::new(capacity, self.window)
-    }
-
-    fn divided(&self, parts: u64) -> Self {
-        Self {
-            limit: (self.limit / parts.max(1)).max(1),
-            ..*self
-        }
     }
 }

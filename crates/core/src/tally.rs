@@ -14,11 +14,6 @@ pub struct TallyCounts {
 }
 
 impl TallyCounts {
-    const NONE: Self = Self {
-        current: 0,
-        previous: 0,
-    };
-
     /// The sum of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
@@ -52,7 +47,10 @@ impl TallyCounts {
                 current: 0,
                 previous: self.current,
             },
-            _ => Self::NONE,
+            _ => Self {
+                current: 0,
+                previous: 0,
+            },
         }
     }
 }
@@ -69,7 +67,7 @@ pub struct TallyTotals {
 }
 
 /// The tally of one key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     window: Micros,
     // Of the current window.
@@ -88,10 +86,7 @@ impl Tally {
         Some(Self {
             window,
             start: now - now % window,
-            own: TallyCounts::NONE,
-            told: TallyCounts::NONE,
-            others: TallyCounts::NONE,
-            seen: None,
+            ..Self::default()
         })
     }
 
@@ -182,12 +177,12 @@ impl Tally {
 
     /// Takes it that nothing is counted in the store any more: all that was used is forgotten.
     pub fn forget(&mut self) {
-        self.others = TallyCounts::NONE.without(self.own);
+        self.others = TallyCounts::default().without(self.own);
     }
 
     /// Whether anything was told that may still count.
     pub fn has_told(&self) -> bool {
-        self.told != TallyCounts::NONE
+        self.told != TallyCounts::default()
     }
 
     /// Takes it that what the store was told belongs to another gateway, under whose ID it was noted. Whether that was anything.
@@ -254,7 +249,7 @@ fn has_previous(quota: &Quota) -> bool {
 
 fn state(quota: &Quota, start: Micros, used: TallyCounts) -> State {
     let count = |count: i64| count.max(0).unsigned_abs();
-    quota.counted(crate::Counts {
+    quota.counted(crate::WindowPair {
         start,
         current: count(used.current),
         previous: count(used.previous),

@@ -134,7 +134,7 @@ fn what_is_beyond_the_limit_is_counted_once() {
         let mut tally = Tally::of(quota, AT).unwrap();
         let mut learn = |current, previous, at: Micros| {
             let start = at - at % WINDOW;
-            let totals = totals(start, counts(current, previous), TallyCounts::NONE);
+            let totals = totals(start, counts(current, previous), TallyCounts::default());
             tally.learn(quota, totals, at)
         };
         assert_eq!(learn(10, 0, AT), (0, 0));

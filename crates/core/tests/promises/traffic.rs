@@ -132,11 +132,8 @@ pub(crate) fn period(quota: &Quota) -> Micros {
     match quota {
         Quota::TokenBucket(quota) => quota.meter().numbers()[3],
         Quota::LeakyBucket(quota) => quota.meter().numbers()[3],
-        Quota::FixedWindow(quota) => quota.window(),
-        Quota::SlidingWindowLog(quota) => quota.window(),
-        Quota::SlidingWindowCounter(quota) => quota.window(),
         Quota::CalendarWindow(_) => DAY,
-        Quota::Concurrency(quota) => quota.lease(),
+        _ => quota.period(),
     }
 }
 

@@ -47,7 +47,7 @@ impl Admissions {
             let done = answered.partition_point(|at| *at < end) as u64;
             done.saturating_sub(asked.partition_point(|at| *at < start) as u64)
         };
-        let limit = quota.capacity();
+        let (limit, window) = (quota.capacity(), quota.period());
         match quota {
             Quota::TokenBucket(bucket) => {
                 let [_, weight, pay, _] = bucket.meter().numbers();
@@ -63,8 +63,7 @@ impl Admissions {
                 let most = limit as i128 * weight as i128;
                 ((worst - most).max(0) as u64).div_ceil(weight)
             }
-            Quota::FixedWindow(quota) => {
-                let window = quota.window();
+            Quota::FixedWindow(_) => {
                 let starts: BTreeSet<_> = asked.iter().map(|at| at - at % window).collect();
                 let worst = starts
                     .into_iter()
@@ -72,12 +71,11 @@ impl Admissions {
                     .max();
                 worst.unwrap_or(0).saturating_sub(limit)
             }
-            Quota::SlidingWindowLog(quota) => {
-                let counts = asked.iter().map(|at| span(*at, at + quota.window()));
+            Quota::SlidingWindowLog(_) => {
+                let counts = asked.iter().map(|at| span(*at, at + window));
                 counts.max().unwrap_or(0).saturating_sub(limit)
             }
-            Quota::SlidingWindowCounter(quota) => {
-                let window = quota.window();
+            Quota::SlidingWindowCounter(_) => {
                 let estimate = |at: &Micros| {
                     let start = at - at % window;
                     let previous = span(start - window, start);

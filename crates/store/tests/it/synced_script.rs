@@ -8,7 +8,10 @@ const HEAD: &str = "#!lua\nlocal algorithms = {}\n";
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const FORGET: &str = include_str!("../../../../lua/forget.lua");
 const RECORD: &str = include_str!("../../../../lua/record.lua");
-const FIXED: &str = include_str!("../../../../lua/fixed_window.lua");
+const FIXED: &str = concat!(
+    include_str!("../../../../lua/window.lua"),
+    include_str!("../../../../lua/fixed_window.lua"),
+);
 const SLIDING: &str = include_str!("../../../../lua/sliding_window_counter.lua");
 
 /// One key of one algorithm at one Redis, whom any gateway may tell something.

@@ -16,6 +16,7 @@ use crate::support::{
 const MANY: &str = concat!(
     "#!lua\nlocal algorithms = {}\n",
     include_str!("../../../../lua/record.lua"),
+    include_str!("../../../../lua/window.lua"),
     include_str!("../../../../lua/fixed_window.lua"),
     "local charging, blocking = true, true\n",
     include_str!("../../../../lua/decide.lua"),

@@ -61,7 +61,10 @@ pub(super) fn text(quota: &Quota) -> String {
     let debt = include_str!("../../../../../lua/debt.lua");
     let algorithm = match quota {
         Quota::TokenBucket(_) => include_str!("../../../../../lua/token_bucket.lua"),
-        Quota::FixedWindow(_) => include_str!("../../../../../lua/fixed_window.lua"),
+        Quota::FixedWindow(_) => concat!(
+            include_str!("../../../../../lua/window.lua"),
+            include_str!("../../../../../lua/fixed_window.lua"),
+        ),
         Quota::SlidingWindowLog(_) => include_str!("../../../../../lua/sliding_window_log.lua"),
         Quota::SlidingWindowCounter(_) => {
             include_str!("../../../../../lua/sliding_window_counter.lua")

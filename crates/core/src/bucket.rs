@@ -1,0 +1,116 @@
+//! Buckets: a debt that is paid off continuously, which a token bucket and a leaky bucket charge alike. The other writings of this
+//! file are `lua/token_bucket.lua` and `lua/leaky_bucket.lua`.
+
+use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
+
+/// The quota of a bucket. The requests of a `QUEUE` wait for their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket<const QUEUE: bool> {
+    meter: Meter,
+}
+
+impl<const QUEUE: bool> Bucket<QUEUE> {
+    /// The name of the capacity in YAML.
+    const CAPACITY: &'static str = if QUEUE { "queue" } else { "capacity" };
+
+    /// A bucket of `capacity` units, which are paid off at `rate`.
+    ///
+    /// # Errors
+    ///
+    /// The capacity or the rate is 0, or they are too large together.
+    pub fn new(capacity: u64, rate: Rate) -> Result<Self, QuotaError> {
+        let meter = Meter::new(Self::CAPACITY, capacity, rate)?;
+        Ok(Self { meter })
+    }
+
+    /// The numbers that the script takes.
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+impl<const QUEUE: bool> Algorithm for Bucket<QUEUE> {
+    type State = Debt;
+
+    const MODES: &'static [Mode] = match QUEUE {
+        // A slice of a queue would be a queue of its own.
+        true => &[Mode::Exact, Mode::Local],
+        false => &[Mode::Exact, Mode::Leased, Mode::Local],
+    };
+    const IS_QUEUE: bool = QUEUE;
+    const IS_PACED: bool = true;
+    const IS_GRADUAL: bool = true;
+
+    fn capacity(&self) -> u64 {
+        self.meter.capacity()
+    }
+
+    fn check(&self, state: &mut Debt, cost: u64, now: Micros) -> Verdict {
+        let mut verdict = self.meter.check(state, cost, now);
+        if QUEUE && verdict.allowed {
+            // Before its own cost is added, the time until all is drained is this request's turn.
+            verdict.delay = verdict.reset;
+        }
+        verdict
+    }
+
+    fn commit(&self, state: &mut Debt, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.meter.commit(state, cost, now, verdict);
+    }
+
+    fn charge(&self, state: &mut Debt, cost: u64, now: Micros) {
+        self.meter.charge(state, cost, now);
+    }
+
+    fn excess(&self, state: &Debt, now: Micros) -> u64 {
+        self.meter.excess(state, now)
+    }
+
+    fn time(&self, units: u64) -> Option<Micros> {
+        Some(self.meter.time(units))
+    }
+
+    fn expires(&self, state: &Debt) -> Micros {
+        self.meter.paid(state)
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        self.meter.numbers().into()
+    }
+
+    fn period(&self) -> Micros {
+        self.meter.period()
+    }
+
+    fn written(&self) -> String {
+        let pace = if QUEUE { "drain" } else { "refill" };
+        let (capacity, rate) = (self.capacity(), self.meter.written());
+        format!("{} {capacity}, {pace} {rate}", Self::CAPACITY)
+    }
+
+    fn reset_with(&self, reset: Micros, units: u64) -> Micros {
+        reset + self.meter.time(units)
+    }
+
+    fn debt_of(&self, reset: Micros) -> u64 {
+        if QUEUE { 0 } else { self.meter.paid_in(reset) }
+    }
+
+    fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
+        Some(self.meter.wait_of(cost, smaller))
+    }
+
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        let meter = self.meter.with_capacity(Self::CAPACITY, capacity)?;
+        Ok(Self { meter })
+    }
+
+    fn is_as_fast(&self, other: &Self) -> bool {
+        self.meter.is_as_fast(&other.meter)
+    }
+
+    fn divided(&self, parts: u64) -> Self {
+        let meter = self.meter.divided(parts);
+        Self { meter }
+    }
+}
