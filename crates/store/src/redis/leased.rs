@@ -5,36 +5,42 @@
 //! gateway asks in the background. When a slice has lasted for a while, the gateway settles what was spent and returns what was not
 //! needed. A key that is seldom used has no slice: Redis decides each of its requests, as it does for exact limits.
 //!
-//! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`held`]: both put to work
+//! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`slices`]: both put to work
 //! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
 //! - [`clock`]: by what slices end
 
 mod answered;
 mod clock;
-mod held;
 mod lender;
 mod slice;
+mod slices;
 mod table;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use parking_lot::RwLock;
 use tidegate_core::Verdict;
-use tokio::task::AbortHandle;
 
-use held::{Held, Next};
 pub(super) use lender::Lender;
 pub(super) use slice::Spent;
-use table::MAX_SLICES;
+use slices::Next;
+use table::{MAX_SLICES, Table};
 
 use crate::{Charge, Recall, StoreError};
 
-/// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
+/// All slices that are out to this gateway, and whom to ask for them. What is out when this is dropped lapses, as if all of it had been
+/// spent.
 #[derive(Debug)]
 pub(super) struct Leased {
-    held: Arc<Held>,
-    keeper: AbortHandle,
+    lender: Lender,
+    table: Table,
+    // The limits that lend slices, by the hashes of their IDs; none: all.
+    leased: RwLock<Option<HashSet<u64>>>,
+    // The last number given to a session or a call.
+    last_number: AtomicU64,
 }
 
 /// What was said to a charge.
@@ -49,79 +55,87 @@ pub(super) struct Taken {
 
 impl Leased {
     /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
-    pub(super) fn start(lender: Lender) -> Self {
+    pub(super) fn start(lender: Lender) -> Arc<Self> {
         Self::with_capacity(lender, MAX_SLICES)
     }
 
-    fn with_capacity(lender: Lender, capacity: usize) -> Self {
-        let held = Arc::new(Held::new(lender, capacity));
-        let keeper = tokio::spawn(held::keep(Arc::downgrade(&held))).abort_handle();
-        Self { held, keeper }
+    fn with_capacity(lender: Lender, capacity: usize) -> Arc<Self> {
+        let leased = Arc::new(Self {
+            lender,
+            table: Table::new(capacity),
+            leased: RwLock::default(),
+            last_number: AtomicU64::new(0),
+        });
+        tokio::spawn(slices::keep(Arc::downgrade(&leased)));
+        leased
     }
 
     /// Spends from the charge's slice, or has Redis decide, which then lends one if the key is in demand. Where Redis is
     /// being asked for this key already, that answer is waited for. A charge that Redis makes stays. With `checks` no unit is spent or
     /// charged: another limit has refused the request.
     pub(super) async fn reserve(
-        &self,
+        self: &Arc<Self>,
         charge: &Charge<'_>,
         checks: bool,
         until: Instant,
     ) -> Result<Taken, StoreError> {
-        answer(until, || self.held.take(charge, checks, until)).await
+        answer(until, || self.take(charge, checks, until)).await
     }
 
     /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
-        self.held.look(charge)
+        let mut entry = self.current(charge)?;
+        let quota = charge.limit.quota();
+        entry.slice.look(quota, charge.cost, clock::now())
     }
 
     /// Returns to the slice what was spent of it for a request that was refused.
     pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
-        self.held.put_back(charge, spent);
+        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+            entry.slice.put_back(charge.cost, spent);
+        }
     }
 
     /// What is left of the charge's slice, if it has one.
     pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
-        self.held.left(charge)
+        let entry = self.current(charge)?;
+        Some(entry.slice.rest(clock::now()))
     }
 
     /// Forgets what Redis said of a key, which was reset.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        self.held.forget(charge);
+        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+            entry.slice.forget();
+        }
     }
 
     /// Tells Redis what was spent of this key, and returns the rest.
     pub(super) async fn settle(
-        &self,
+        self: &Arc<Self>,
         charge: &Charge<'_>,
         until: Instant,
     ) -> Result<(), StoreError> {
-        let settled = answer(until, || self.held.end(charge, until)).await;
+        let settled = answer(until, || self.end(charge, until)).await;
         settled.map(drop)
     }
 
     /// Settles and returns all slices of these clients once, in the background. Requests may borrow others meanwhile.
-    pub(super) fn recall(&self, recall: Recall) {
-        let held = self.held.clone();
-        tokio::spawn(async move { held.return_of(&recall).await });
+    pub(super) fn recall(self: &Arc<Self>, recall: Recall) {
+        let leased = self.clone();
+        tokio::spawn(async move { leased.return_of(&recall).await });
     }
 
-    /// Lends slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. A slice
-    /// that is not returned when this is dropped lapses. No other mode counts the units that were spent of it.
-    pub(super) async fn keep_only(&self, limits: HashSet<u64>) {
-        self.held.keep_only(limits).await;
+    /// Lends slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. While
+    /// Redis does not answer it goes on trying. A slice that is not returned when this is dropped lapses. No other mode counts the units
+    /// that were spent of it.
+    pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
+        *self.leased.write() = Some(limits);
+        self.end_where(|key| !self.is_leased(key)).await;
     }
 
     /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.
-    pub(super) async fn close(&self) {
-        self.held.end_all().await;
-    }
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        self.keeper.abort();
+    pub(super) async fn close(self: &Arc<Self>) {
+        self.end_where(|_| true).await;
     }
 }
 

@@ -21,6 +21,7 @@
 mod budgets;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Quota};
@@ -39,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Modes {
     pub(super) exact: Exact,
-    pub(super) leased: Leased,
+    pub(super) leased: Arc<Leased>,
     pub(super) synced: Synced,
     pub(super) fallback: Fallback,
     pub(super) timeout: Duration,

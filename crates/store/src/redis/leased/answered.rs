@@ -95,8 +95,7 @@ impl Answered {
             remaining: self.lent.left.min(cost - 1),
             reset: self.lent.reset.saturating_sub(since).max(retry_after),
             retry_after,
-            delay: 0,
-            settling: false,
+            ..Verdict::default()
         })
     }
 
@@ -108,9 +107,7 @@ impl Answered {
             remaining: self.lent.left + rest,
             // What is not settled will be stamped later.
             reset: quota.reset_with(reset, unsettled),
-            retry_after: 0,
-            delay: 0,
-            settling: false,
+            ..Verdict::default()
         }
     }
 

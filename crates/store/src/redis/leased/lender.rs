@@ -245,8 +245,7 @@ impl Lent {
             // Where nothing is used it may yet wait for what is lent.
             reset: self.reset.max(retry_after),
             retry_after,
-            delay: 0,
-            settling: false,
+            ..Verdict::default()
         }
     }
 }

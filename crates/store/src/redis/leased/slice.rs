@@ -17,7 +17,7 @@ const LITTLE: u64 = 64;
 const RETRY: Duration = Duration::from_millis(100);
 
 /// One limit's slice for one key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slice {
     session: u64,
     // Units since the session began: spent, of these settled, and how many may be spent.
@@ -64,21 +64,10 @@ pub(super) enum Step {
 
 impl Slice {
     /// No slice, in a new session.
-    pub(super) const fn new(session: u64) -> Self {
+    pub(super) fn new(session: u64) -> Self {
         Self {
             session,
-            spent: 0,
-            settled: 0,
-            allowance: 0,
-            ends: None,
-            lapse: 0,
-            size: 0,
-            asked: None,
-            is_void: false,
-            waiting: 0,
-            tellings: 0,
-            last: None,
-            not_before: None,
+            ..Self::default()
         }
     }
 
@@ -224,10 +213,7 @@ impl Slice {
             None => Verdict {
                 allowed: true,
                 remaining: rest,
-                reset: 0,
-                retry_after: 0,
-                delay: 0,
-                settling: false,
+                ..Verdict::default()
             },
         }
     }

@@ -1,21 +1,20 @@
 //! The slices of this gateway at work: who spends, who asks, who waits, and the task that settles.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{MappedMutexGuard, RwLock};
+use parking_lot::MappedMutexGuard;
 use tidegate_core::{Quota, Verdict};
 use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::super::decision_cache::{Known, RefusedBy};
-use super::lender::{Ask, Lender, Lent};
-use super::slice::{Slice, Spent, Step};
-use super::table::{AnswerWatch, Entry, Table};
-use super::{Taken, clock};
+use super::lender::{Ask, Lent};
+use super::slice::{Slice, Step};
+use super::table::{AnswerWatch, Entry};
+use super::{Leased, Taken, clock};
 use crate::charge::LimitKey;
 use crate::{Charge, Recall, StoreError};
 
@@ -24,17 +23,6 @@ const ROUND: Duration = Duration::from_millis(100);
 
 /// How many are settled at once.
 const AT_ONCE: usize = 64;
-
-/// The slices, and whom to ask for them.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) lender: Lender,
-    table: Table,
-    // The limits that lend slices, by the hashes of their IDs; none: all.
-    leased: RwLock<Option<HashSet<u64>>>,
-    // The last number given to a session or a call.
-    last_number: AtomicU64,
-}
 
 /// What a request does next.
 #[derive(Debug)]
@@ -47,17 +35,7 @@ pub(super) enum Next {
     Wait(AnswerWatch),
 }
 
-impl Held {
-    /// No slices; for so many keys.
-    pub(super) fn new(lender: Lender, capacity: usize) -> Self {
-        Self {
-            lender,
-            table: Table::new(capacity),
-            leased: RwLock::default(),
-            last_number: AtomicU64::new(0),
-        }
-    }
-
+impl Leased {
     /// Spends, asks or waits.
     pub(super) fn take(
         self: &Arc<Self>,
@@ -90,37 +68,10 @@ impl Held {
         }
     }
 
-    /// Returns the verdict on a charge by its slice, as [`Slice::look`]. Spends no unit.
-    pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
-        let mut entry = self.current(charge)?;
-        let quota = charge.limit.quota();
-        entry.slice.look(quota, charge.cost, clock::now())
-    }
-
-    /// What is left of the charge's slice, if it has one.
-    pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
-        let entry = self.current(charge)?;
-        Some(entry.slice.rest(clock::now()))
-    }
-
     /// The entry of a charge, if it was lent by the charge's numbers.
-    fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
+    pub(super) fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let entry = self.table.known(&charge.limit_key())?;
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
-    }
-
-    /// As [`Slice::put_back`].
-    pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
-        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
-            entry.slice.put_back(charge.cost, spent);
-        }
-    }
-
-    /// Forgets what Redis said of a key.
-    pub(super) fn forget(&self, charge: &Charge<'_>) {
-        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
-            entry.slice.forget();
-        }
     }
 
     /// Settles one key, and returns all of its slice.
@@ -137,26 +88,16 @@ impl Held {
         Next::Asking(self.begin(key, entry, ask, until))
     }
 
-    /// Settles and returns everything; while Redis does not answer it goes on trying.
-    pub(super) async fn end_all(self: &Arc<Self>) {
-        self.end_where(|_| true).await;
-    }
-
-    /// Lends slices of these limits only from now on, and settles and returns all slices of others. Redis decides each request on
-    /// such a limit from then on. While Redis does not answer it goes on trying.
-    pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
-        *self.leased.write() = Some(limits);
-        self.end_where(|key| !self.is_leased(key)).await;
-    }
-
-    fn is_leased(&self, key: &LimitKey) -> bool {
+    /// Whether the limit of this key lends slices.
+    pub(super) fn is_leased(&self, key: &LimitKey) -> bool {
         let leased = self.leased.read();
         leased
             .as_ref()
             .is_none_or(|leased| leased.contains(&key.limit))
     }
 
-    async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
+    /// Settles and returns the slices of these keys; while Redis does not answer it goes on trying.
+    pub(super) async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
         loop {
             let now = clock::now();
             let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
@@ -166,7 +107,7 @@ impl Held {
                 return;
             }
             let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
-            self.settle(&keys, end).await;
+            self.settle_all(&keys, end).await;
             // Some were being asked for already, or had no answer.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -178,11 +119,11 @@ impl Held {
         let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
         keys.retain(|key| recall.concerns(&key.key));
         let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
-        self.settle(&keys, end).await;
+        self.settle_all(&keys, end).await;
     }
 
     /// Asks about many keys, a few at a time.
-    async fn settle(
+    async fn settle_all(
         self: &Arc<Self>,
         keys: &[LimitKey],
         mut ask: impl FnMut(&mut Slice, &Quota) -> Ask,
@@ -234,12 +175,12 @@ impl Held {
         }
         let (sender, watch) = watch::channel(None);
         entry.answer = watch;
-        let (held, budget) = (self.clone(), entry.budget.clone());
+        let (leased, budget) = (self.clone(), entry.budget.clone());
         drop(entry);
         let sent = clock::now();
         tokio::spawn(async move {
-            let answer = held.lender.ask(&budget, &ask, until).await;
-            held.note(&key, sent, &answer);
+            let answer = leased.lender.ask(&budget, &ask, until).await;
+            leased.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
@@ -283,7 +224,7 @@ impl Held {
         checks: bool,
         until: Instant,
     ) -> JoinHandle<Result<Taken, StoreError>> {
-        let (held, budget) = (self.clone(), self.lender.budget(charge));
+        let (leased, budget) = (self.clone(), self.lender.budget(charge));
         let ask = Ask {
             cost: charge.cost,
             session: self.number(),
@@ -292,7 +233,7 @@ impl Held {
             ..Ask::default()
         };
         tokio::spawn(async move {
-            let answer = held.lender.ask(&budget, &ask, until).await;
+            let answer = leased.lender.ask(&budget, &ask, until).await;
             answer.map(|answer| taken(&answer.content))
         })
     }
@@ -330,17 +271,17 @@ const fn unspent(verdict: Verdict) -> Taken {
 }
 
 /// Settles slices when they are due, for as long as there are any to come.
-pub(super) async fn keep(held: Weak<Held>) {
+pub(super) async fn keep(leased: Weak<Leased>) {
     let mut rounds = tokio::time::interval(ROUND);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
-        let Some(held) = held.upgrade() else {
+        let Some(leased) = leased.upgrade() else {
             return;
         };
         let now = clock::now();
-        let due = held.table.sweep(now, |slice| slice.is_due(now));
-        let settle = |slice: &mut Slice, quota: &Quota| slice.settle(quota, now, held.number());
-        held.settle(&due, settle).await;
+        let due = leased.table.sweep(now, |slice| slice.is_due(now));
+        let settle = |slice: &mut Slice, quota: &Quota| slice.settle(quota, now, leased.number());
+        leased.settle_all(&due, settle).await;
     }
 }
