@@ -8,7 +8,7 @@ use tidegate_core::{HoldId, Micros, Verdict};
 
 use crate::registry::Registry;
 pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
-use crate::table::{NO_VERDICT, Table, Terms};
+use crate::table::{Table, Terms};
 use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
@@ -83,11 +83,9 @@ impl MemoryStore {
         let decision = self.decide_by(std::slice::from_ref(charge), now, |_| terms.clone());
         // One charge has one verdict.
         let verdict = decision.verdicts.into_iter().flatten().next();
-        let hold = decision
-            .sources
-            .first()
-            .map_or(HoldId(0), |source| source.hold);
-        (verdict.unwrap_or(NO_VERDICT), hold)
+        let source = decision.sources.first();
+        let hold = source.map_or(HoldId(0), |source| source.hold);
+        (verdict.unwrap_or_default(), hold)
     }
 
     /// Checks one charge of a request that another limit refuses, at a given time. Charges no unit, and starts the block if the request

@@ -18,7 +18,7 @@ use tidegate_core::{Hold, HoldId, Micros, Quota, Slot, State, Verdict, decide};
 use crate::charge::{DECISION_LEASE, LimitKey, hold_of, next_hold};
 use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
-pub(crate) use shard::Held;
+pub(crate) use shard::KeyState;
 use shard::{Room, Shard};
 
 const MAX_SHARDS: usize = 64;
@@ -107,7 +107,7 @@ impl Table {
         }
         let now = clock();
 
-        let mut known = PerCharge::<Option<Held>>::new();
+        let mut known = PerCharge::<Option<KeyState>>::new();
         for (place, terms) in places.iter_mut().zip(&own_terms) {
             place.shard = order.binary_search(&place.shard).unwrap_or_default();
             known.push(shards[place.shard].take(&place.key, &terms.quota, now));
@@ -132,7 +132,7 @@ impl Table {
             }
             slots.push(slot);
         }
-        let mut decided = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
+        let mut decided = PerCharge::<Verdict>::from_elem(Verdict::default(), slots.len());
         let admitted = decide(&mut slots, now, &mut decided);
         let mut verdicts = PerCharge::<Option<Verdict>>::new();
         for ((place, charge), (slot, verdict)) in places
@@ -211,7 +211,7 @@ impl Table {
     pub(crate) fn peek(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Outlook {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
-        let held = held.unwrap_or_else(|| Held::fresh(&terms.quota));
+        let held = held.unwrap_or_else(|| KeyState::fresh(&terms.quota));
         let held = terms.elsewhere.restrict(&terms.quota, held, now);
         let mut slot = held.slot(charge, &terms.quota, HoldId(0));
         Outlook {
@@ -333,12 +333,12 @@ impl Terms {
 
 impl Elsewhere {
     /// Restricts the state of a key.
-    fn restrict(&mut self, quota: &Quota, mut held: Held, now: Micros) -> Held {
+    fn restrict(&mut self, quota: &Quota, mut held: KeyState, now: Micros) -> KeyState {
         if let Some((all, lease)) = self.held {
             // Own holds are counted one by one.
             held.holds.count_others(all, lease, now);
         }
-        Held {
+        KeyState {
             state: stricter(quota, held.state, self.used.take(), now),
             blocked_until: held.blocked_until.max(self.blocked_until),
             ..held
@@ -368,13 +368,3 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
     }
     own
 }
-
-/// What stands in a verdict's place until it is decided.
-pub(crate) const NO_VERDICT: Verdict = Verdict {
-    allowed: false,
-    remaining: 0,
-    reset: 0,
-    retry_after: 0,
-    delay: 0,
-    settling: false,
-};

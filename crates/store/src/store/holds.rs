@@ -32,12 +32,12 @@ const LAST_ROUNDS: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Holds {
     store: Store,
-    holds: PerCharge<Held>,
+    holds: PerCharge<HeldCharge>,
 }
 
 /// One charge that is held: its number in the registry, its limit and its units.
 #[derive(Debug)]
-struct Held {
+struct HeldCharge {
     id: u64,
     limit: Arc<Limit>,
     cost: u64,
@@ -120,7 +120,7 @@ impl Store {
                     server.confirmation.add(hold.lapses(), hold.connection);
                 }
             };
-            holds.push(Held {
+            holds.push(HeldCharge {
                 id: self.registry().add(hold, added),
                 limit: limit.clone(),
                 cost,

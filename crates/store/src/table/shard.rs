@@ -31,7 +31,7 @@ pub(super) enum Room {
 
 /// What is kept under a key.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct KeyState {
     pub(crate) state: State,
     /// Until when it is blocked; 0, or any time that has passed, if it is not.
     pub(crate) blocked_until: Micros,
@@ -39,7 +39,7 @@ pub(crate) struct Held {
     pub(crate) holds: KeyHolds,
 }
 
-impl Held {
+impl KeyState {
     /// What a slot holds after its decision.
     pub(crate) fn of(slot: Slot<'_>) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Held {
 
 #[derive(Debug)]
 struct Entry {
-    content: Held,
+    content: KeyState,
     expires: Micros,
     // How much of the quota was used when it was last charged, in per mille.
     used: u16,
@@ -98,7 +98,7 @@ impl Entry {
     /// With this share of its quota in use, in per mille.
     fn new(slot: Slot<'_>, used: u16, origin: Option<Origin>) -> Self {
         let quota = slot.quota;
-        let content = Held::of(slot);
+        let content = KeyState::of(slot);
         let mut entry = Self {
             expires: content.expires(quota),
             used,
@@ -111,10 +111,10 @@ impl Entry {
     }
 
     /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
-    fn take(&mut self, quota: &Quota, now: Micros) -> Held {
-        let content = std::mem::replace(&mut self.content, Held::fresh(quota));
+    fn take(&mut self, quota: &Quota, now: Micros) -> KeyState {
+        let content = std::mem::replace(&mut self.content, KeyState::fresh(quota));
         if self.expires <= now {
-            return Held::fresh(quota);
+            return KeyState::fresh(quota);
         }
         content
     }
@@ -122,7 +122,7 @@ impl Entry {
     /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
     fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
         let quota = slot.quota;
-        self.content = Held::of(slot);
+        self.content = KeyState::of(slot);
         self.held = false;
         let expires = self.content.expires(quota);
         if let Some(verdict) = charged {
@@ -136,7 +136,12 @@ impl Entry {
     }
 
     /// Changes what is kept. It may then matter for longer, or its key have used more, or less.
-    fn change<T>(&mut self, quota: &Quota, now: Micros, change: impl FnOnce(&mut Held) -> T) -> T {
+    fn change<T>(
+        &mut self,
+        quota: &Quota,
+        now: Micros,
+        change: impl FnOnce(&mut KeyState) -> T,
+    ) -> T {
         let changed = change(&mut self.content);
         self.expires = self.expires.max(self.content.expires(quota));
         let verdict = quota.check(&mut self.content.state, 1, now);
@@ -188,7 +193,7 @@ impl Shard {
     }
 
     /// Takes out the state of a key that is known; [`Shard::put`] must follow.
-    pub(super) fn take(&mut self, key: &LimitKey, quota: &Quota, now: Micros) -> Option<Held> {
+    pub(super) fn take(&mut self, key: &LimitKey, quota: &Quota, now: Micros) -> Option<KeyState> {
         let entry = self.entries.get_mut(key)?;
         entry.held = true;
         Some(entry.take(quota, now))
@@ -202,15 +207,15 @@ impl Shard {
         charge: &Charge<'_>,
         quota: &Quota,
         now: Micros,
-    ) -> (Held, Room) {
+    ) -> (KeyState, Room) {
         let crowded = match self.find_room(key.limit, charge.origin, now) {
-            Ok(room) => return (Held::fresh(quota), room),
+            Ok(room) => return (KeyState::fresh(quota), room),
             Err(crowded) => crowded,
         };
         self.usage.shared += 1;
         self.occupancy.share(charge, crowded);
         let entry = self.shared.get_mut(&key.shared());
-        let held = entry.map_or_else(|| Held::fresh(quota), |entry| entry.take(quota, now));
+        let held = entry.map_or_else(|| KeyState::fresh(quota), |entry| entry.take(quota, now));
         (held, Room::Shared)
     }
 
@@ -280,7 +285,7 @@ impl Shard {
     }
 
     /// A copy of what is kept under a key that is known and has not expired.
-    pub(super) fn held(&self, key: &LimitKey, now: Micros) -> Option<Held> {
+    pub(super) fn held(&self, key: &LimitKey, now: Micros) -> Option<KeyState> {
         let entry = self.entries.get(key)?;
         (entry.expires > now).then(|| entry.content.clone())
     }

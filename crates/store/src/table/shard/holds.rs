@@ -2,7 +2,7 @@
 
 use tidegate_core::{Hold, HoldId, Micros, Quota};
 
-use super::{Entry, Held, Room, Shard};
+use super::{Entry, KeyState, Room, Shard};
 use crate::Charge;
 use crate::charge::LimitKey;
 
@@ -20,7 +20,8 @@ impl Shard {
             return;
         };
         entry.change(quota, now, |held| {
-            let mut slot = std::mem::replace(held, Held::fresh(quota)).slot(charge, quota, hold);
+            let mut slot =
+                std::mem::replace(held, KeyState::fresh(quota)).slot(charge, quota, hold);
             // A check may find that other holds have lapsed, and must not meet this one.
             slot.end(hold, 0, now);
             let most = match is_shared {
@@ -28,7 +29,7 @@ impl Shard {
                 false => Micros::MAX,
             };
             slot.charge(used.min(most), now);
-            *held = Held::of(slot);
+            *held = KeyState::of(slot);
         });
     }
 

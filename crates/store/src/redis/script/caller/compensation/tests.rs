@@ -11,7 +11,7 @@ use tidegate_testkit::RedisServer;
 
 use super::*;
 use crate::redis::script::caller::cross_slot::tests::caller;
-use crate::table::Held;
+use crate::table::KeyState;
 use crate::{Key, Limit, OnFailure};
 
 /// Per algorithm.
@@ -33,7 +33,7 @@ struct Account<'a> {
     limit: &'a Limit,
     quota: &'static Quota,
     key: Key,
-    held: Held,
+    held: KeyState,
     charged: Vec<Charged>,
 }
 
@@ -55,7 +55,7 @@ impl Account<'_> {
     }
 
     fn slot(&mut self, cost: u64, id: HoldId) -> Slot<'static> {
-        let held = std::mem::replace(&mut self.held, Held::fresh(self.quota));
+        let held = std::mem::replace(&mut self.held, KeyState::fresh(self.quota));
         held.slot(&self.charge(cost), self.quota, id)
     }
 
@@ -71,7 +71,7 @@ impl Account<'_> {
         let admitted = decide(&mut slots, decision.now, &mut verdicts);
         assert_eq!(decision.verdicts[0], Some(verdicts[0]), "{:?}", self.limit);
         let [slot] = slots;
-        self.held = Held::of(slot);
+        self.held = KeyState::of(slot);
         if admitted {
             self.charged.push(Charged {
                 cost,
@@ -95,7 +95,7 @@ impl Account<'_> {
         }
         let mut slot = self.slot(charged.cost, charged.id);
         assert_eq!(slot.end(charged.id, used, now), was_there == 1);
-        self.held = Held::of(slot);
+        self.held = KeyState::of(slot);
     }
 
     /// Renews what is held, or was. Some renewals come after their deadline, and some twice.
@@ -118,7 +118,7 @@ impl Account<'_> {
     async fn lose(&mut self, random: &mut impl FnMut(u64) -> u64) {
         let all = self.charge(1);
         self.caller.forget(&[all], LONGEST).await.unwrap();
-        self.held = Held::fresh(self.quota);
+        self.held = KeyState::fresh(self.quota);
         for charged in std::mem::take(&mut self.charged) {
             self.renew(charged, random).await;
         }
@@ -156,7 +156,7 @@ async fn lua_and_rust_do_the_same_afterwards() {
                 tag: [limit.quota().capacity() as u8; 16],
                 rest: [index; 16],
             },
-            held: Held::fresh(limit.quota()),
+            held: KeyState::fresh(limit.quota()),
             charged: Vec::new(),
         });
         let (mut admitted, mut compensation) = (0, 0);
