@@ -33,6 +33,9 @@ const BLOCK: usize = ALGORITHMS.len();
 const HOLD: usize = BLOCK + 1;
 const PARTS: usize = ALGORITHMS.len() + OTHERS.len();
 const RECORD: &str = include_str!("../../../../lua/record.lua");
+const CHARGES: &str = "local charging, blocking = true, true\n";
+const CHECKS: &str = "local charging, blocking = false, true\n";
+const LOOKS: &str = "local charging, blocking = false, false\n";
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const DECIDE_ONE: &str = include_str!("../../../../lua/decide_one.lua");
 const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
@@ -73,26 +76,10 @@ impl Task {
     /// What stands behind the parts.
     const fn text(self) -> &'static [&'static str] {
         match self {
-            Self::Decide => &[
-                "local charging, blocking = true, true\n",
-                DECIDE,
-                DECIDE_ONE,
-            ],
-            Self::DecideMany => &[
-                "local charging, blocking = true, true\n",
-                DECIDE,
-                DECIDE_MANY,
-            ],
-            Self::Check => &[
-                "local charging, blocking = false, true\n",
-                DECIDE,
-                DECIDE_ONE,
-            ],
-            Self::Look => &[
-                "local charging, blocking = false, false\n",
-                DECIDE,
-                DECIDE_ONE,
-            ],
+            Self::Decide => &[CHARGES, DECIDE, DECIDE_ONE],
+            Self::DecideMany => &[CHARGES, DECIDE, DECIDE_MANY],
+            Self::Check => &[CHECKS, DECIDE, DECIDE_ONE],
+            Self::Look => &[LOOKS, DECIDE, DECIDE_ONE],
             Self::Hold => &[RENEW_OR_END],
             Self::Lease => &[LEASE],
             Self::Exchange => &[EXCHANGE],

@@ -1,12 +1,17 @@
 //! The words that are passed to a script (lua/README.md).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tidegate_core::{Micros, Quota};
 use tidegate_redis::Word;
 
 use crate::Charge;
+use crate::charge::DECISION_LEASE;
 use crate::charge::words::{COST, LEASE};
+
+/// The leases of requests that take no holds, and of requests that do.
+static BESIDE: LazyLock<Word> = LazyLock::new(|| Word::interned(format!("-{DECISION_LEASE}")));
+static TAKEN: LazyLock<Word> = LazyLock::new(|| Word::interned(DECISION_LEASE.to_string()));
 
 /// The treatment of holds where the limit's own requests take none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +47,8 @@ impl Arguments {
                 _ if charge.limit.lease().is_some() => {}
                 Holding::None => {}
                 // Below 0: holds count, and the request takes none.
-                Holding::Beside => words[at + LEASE] = Word::from("-10000000"),
-                Holding::Taken => words[at + LEASE] = Word::from("10000000"),
+                Holding::Beside => words[at + LEASE] = BESIDE.clone(),
+                Holding::Taken => words[at + LEASE] = TAKEN.clone(),
             }
             if quota.calendar().is_some() {
                 let numbers = quota.numbers(0).len();
