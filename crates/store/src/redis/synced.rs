@@ -4,7 +4,7 @@
 //! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed, each
 //! limit's `on_failure` says what may be given away meanwhile. Counting goes on, and Redis is told when it is back.
 //!
-//! - [`entry`]: the [`Tally`](tidegate_core::Tally) of one key, and when its exchange is due; [`table`]: all keys
+//! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`table`]: all keys
 //! - [`limits`]: how far they were exceeded; [`exchange`]: the calls
 
 mod entry;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Micros, Quota, Tally, Verdict};
 use tidegate_redis::Gateways;
 
 use super::access::Access;
@@ -190,29 +190,34 @@ impl Synced {
         if shards.fails(tag) {
             return None;
         }
-        let mut tally = self.table.tally(charge)?;
-        let now = shards.now(tag).unwrap_or_else(crate::now);
-        let mut verdict = tally.charge(charge.limit.quota(), charge.cost, now);
-        if verdict.allowed {
-            // It is charged to a copy.
-            verdict.remaining += charge.cost;
-        }
-        Some(verdict)
+        self.on_copy(charge, Tally::charge)
+            .map(|(_, verdict)| verdict)
     }
 
     /// What a charge would meet by this gateway's share, and the capacity of that; none if nothing is known of its key.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<(u64, Outlook)> {
+        let gateways = self.gateways.count();
+        let (now, verdict) = self.on_copy(charge, |tally, quota, cost, now| {
+            tally.charge_share(quota, gateways, cost, now)
+        })?;
+        let (capacity, here) = (charge.limit.quota().divided(gateways).capacity(), true);
+        Some((capacity, Outlook { now, verdict, here }))
+    }
+
+    /// Charges a copy of what is known of a key. Returns the time by Redis's clock, and the verdict as if nothing was charged.
+    fn on_copy(
+        &self,
+        charge: &Charge<'_>,
+        count: impl FnOnce(&mut Tally, &Quota, u64, Micros) -> Verdict,
+    ) -> Option<(Micros, Verdict)> {
         let mut tally = self.table.tally(charge)?;
         let now = self.access.caller.shards.now(&charge.key.tag);
         let now = now.unwrap_or_else(crate::now);
-        let (quota, gateways) = (charge.limit.quota(), self.gateways.count());
-        let mut verdict = tally.charge_share(quota, gateways, charge.cost, now);
+        let mut verdict = count(&mut tally, charge.limit.quota(), charge.cost, now);
         if verdict.allowed {
-            // It is charged to a copy.
             verdict.remaining += charge.cost;
         }
-        let (capacity, here) = (quota.divided(gateways).capacity(), true);
-        Some((capacity, Outlook { now, verdict, here }))
+        Some((now, verdict))
     }
 
     /// Resets these keys here, after Redis.
