@@ -4,19 +4,19 @@ use memchr::memchr2;
 
 /// The only field that is read.
 const DATA: &[u8] = b"data";
-/// May stand at the beginning of the stream.
+/// The byte order mark that may begin the stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a stream of events holds.
+/// A part of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// More of the data of an event.
+    /// More data of an event.
     Data(&'a [u8]),
     /// The event has ended.
     End,
 }
 
-/// Reads events line by line. It holds no line.
+/// A reader of events, line by line. It holds no line.
 #[derive(Debug)]
 pub(crate) struct Events {
     place: Place,
@@ -26,11 +26,11 @@ pub(crate) struct Events {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// At the beginning of the stream: how many bytes of the byte order mark were read.
+    /// At the beginning of the stream: bytes of the byte order mark read so far.
     Mark(usize),
-    /// In the name of a field: so many bytes of it were as those of `data`.
+    /// In the name of a field: bytes equal to `data` so far.
     Name(usize),
-    /// Behind the colon, which one space may follow.
+    /// After the colon, which one space may follow.
     Colon,
     Data,
     /// In another field, or in a comment.
@@ -78,7 +78,7 @@ impl Events {
                 (Place::Mark(at), _) if BYTE_ORDER_MARK.get(at) == Some(&byte) => {
                     Place::Mark(at + 1)
                 }
-                // Without the mark, or behind all of it.
+                // Without the mark, or after all of it.
                 (Place::Mark(0 | 3), _) => {
                     self.place = Place::Name(0);
                     continue;
@@ -96,7 +96,7 @@ impl Events {
         }
     }
 
-    /// A line has ended with this byte.
+    /// Ends a line at this byte.
     fn end_line(&mut self, byte: u8, found: &mut impl FnMut(Piece<'_>)) {
         match self.place {
             Place::Mark(0 | 3) | Place::Name(0) => found(Piece::End),

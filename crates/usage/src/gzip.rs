@@ -1,15 +1,15 @@
-//! Decompresses gzip that comes in parts (RFC 1952), and bounds what becomes of it.
+//! Decompresses gzip that comes in parts (RFC 1952), and bounds the size of the result.
 //!
 //! Checksums are not compared: the client does that, and the gateway passes the body on as it is.
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// A stream may become so many times as long, beyond its first 16 MiB. Answers of APIs become 3 to 50 times as long, the worst stream
-/// 1,032 times. An answer that repeats itself may come near that, and a client may ask for one: it is read if it is not too long.
+/// The most times that a stream may expand, beyond its first 16 MiB. Answers of APIs expand 3 to 50 times, the worst stream 1,032 times. A
+/// client may request an answer that repeats itself and comes near that: short ones are read.
 const MOST_TIMES: u64 = 100;
 const FREE: u64 = 16 << 20;
-/// How much is decompressed at a time.
+/// Size of the buffer for decompressed bytes.
 const BUFFER: usize = 4 << 10;
 
 const CRC: u8 = 1 << 1;
@@ -18,11 +18,11 @@ const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
-/// Decompresses members one after the other.
+/// A decompressor of members, one after the other.
 pub(crate) struct Gunzip {
     place: Place,
     flags: u8,
-    /// 43 KB. They are made with the first compressed byte: the head of an answer does not wait for them.
+    /// Takes 43 KB. It is made at the first compressed byte: the head of an answer does not wait for it.
     inflate: Option<Box<InflateState>>,
     /// Compressed bytes so far, and decompressed ones.
     taken: u64,
@@ -31,19 +31,19 @@ pub(crate) struct Gunzip {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In the first ten bytes of a member: how many of them were read.
+    /// In the first ten bytes of a member: bytes read so far.
     Start(u8),
     /// The length of the field for extras: its first byte, if that was read.
     ExtraLength(Option<u8>),
-    /// So much is left of it.
+    /// In the field for extras: bytes left of it.
     Extra(u16),
     Name,
     Comment,
-    /// Of the checksum, and of the trailer, so many bytes are left.
+    /// In the checksum, or in the trailer: bytes left of it.
     Checksum(u8),
     Body,
     Trailer(u8),
-    /// This is not gzip, or too much becomes of it.
+    /// The stream is not gzip, or expands too much.
     Failed,
 }
 
@@ -58,12 +58,12 @@ impl Gunzip {
         }
     }
 
-    /// How many bytes became of all parts so far.
+    /// Returns the number of decompressed bytes so far.
     pub(crate) const fn given(&self) -> u64 {
         self.given
     }
 
-    /// Decompresses the next part. `found` is given all that becomes of it, some KiB at a time.
+    /// Decompresses the next part. `found` gets the result, some KiB at a time.
     pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(&[u8])) {
         self.taken += part.len() as u64;
         let mut rest = part;
@@ -79,7 +79,7 @@ impl Gunzip {
         }
     }
 
-    /// Takes a byte of what is around the compressed data.
+    /// Takes a byte outside the compressed data: of a member's head or trailer.
     fn frame(&mut self, byte: u8) -> Place {
         match (self.place, byte) {
             (Place::Start(0), 0x1f) => Place::Start(1),
@@ -114,7 +114,7 @@ impl Gunzip {
         }
     }
 
-    /// What follows in the head of a member behind this part of it.
+    /// Returns the place after this part of a member's head.
     fn behind(&self, part: u8) -> Place {
         let is_next = |next: u8, flags: u8| part < next && flags & next != 0;
         if is_next(EXTRA, self.flags) {
@@ -130,7 +130,7 @@ impl Gunzip {
         }
     }
 
-    /// Decompresses; what is left of the part.
+    /// Decompresses the body; returns the rest of the part.
     fn body<'a>(&mut self, part: &'a [u8], found: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let mut rest = part;
         let mut buffer = [0; BUFFER];
@@ -153,7 +153,7 @@ impl Gunzip {
                 }
                 Ok(_) if rest.is_empty() && done.bytes_written < BUFFER => return rest,
                 Ok(_) => {}
-                // It needs more than there is.
+                // The decompressor needs more bytes.
                 Err(MZError::Buf) => return &[],
                 Err(_) => {
                     self.place = Place::Failed;

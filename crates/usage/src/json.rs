@@ -1,23 +1,23 @@
 //! Finds the number at a path in JSON that comes in parts.
 //!
-//! Only the objects on the path are read key by key. All other values are skipped: of them only the depth is counted, and
-//! where a string begins and ends. So nesting of any depth needs one number.
+//! Only the objects on the path are read key by key. For all other values, the scanner tracks only their depth and the bounds of their
+//! strings. So nesting of any depth needs one number.
 
 use memchr::memchr2;
 
 use crate::number::Number;
 use crate::path::JsonPath;
 
-/// Reads documents one after the other. The largest number at the path counts.
+/// A reader of documents, one after the other. The largest number at the path counts.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     path: JsonPath,
     state: State,
-    /// How many objects of the path are open.
+    /// Open objects of the path.
     open: usize,
-    /// How many bytes of the key were as the path's name has them; none if one was not.
+    /// Bytes of the key equal to the path's name so far; none if a byte differed.
     matched: Option<usize>,
-    /// How many containers are open in a value that is skipped.
+    /// Open containers in a skipped value.
     depth: u64,
     number: Number,
     found: Option<u64>,
@@ -27,29 +27,29 @@ pub(crate) struct Scanner {
 enum State {
     /// Before a document.
     Document,
-    /// Behind `{`.
+    /// After `{`.
     FirstKey,
-    /// Behind a comma.
+    /// After a comma.
     NextKey,
     Key,
-    /// Behind a backslash in a key.
+    /// After a backslash in a key.
     KeyEscape,
-    /// In `\u0041` in a key: how many digits were read, and their number.
+    /// In `\u0041` in a key: the number of digits read, and their value.
     KeyUnicode(u8, u16),
     Colon,
     Value,
     Number,
-    /// In a number, or in `true`, `false` or `null`, that is skipped.
+    /// In a skipped number, `true`, `false` or `null`.
     Literal,
-    /// In a string that is skipped.
+    /// In a skipped string.
     Text,
-    /// Behind a backslash in it.
+    /// After a backslash in a skipped string.
     TextEscape,
-    /// In an object or array that is skipped.
+    /// In a skipped object or array.
     Skip,
-    /// Behind a value in an object of the path.
+    /// After a value in an object of the path.
     After,
-    /// This is not JSON.
+    /// The text is not JSON.
     Failed,
 }
 
@@ -66,12 +66,12 @@ impl Scanner {
         }
     }
 
-    /// The largest number at the path so far, rounded up; none if there was none that is 0 or more.
+    /// Returns the largest number at the path so far, rounded up; none if there was no number from 0 up.
     pub(crate) const fn found(&self) -> Option<u64> {
         self.found
     }
 
-    /// What follows is a new text. What was found stays.
+    /// Begins a new text. The largest number so far stays.
     pub(crate) const fn restart(&mut self) {
         self.state = State::Document;
         self.depth = 0;
@@ -93,7 +93,7 @@ impl Scanner {
         }
     }
 
-    /// Skips what is left of a string, up to its end or an escape.
+    /// Skips the rest of a string, up to its end or an escape.
     fn text<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
         let Some(at) = memchr2(b'"', b'\\', part) else {
             return &[];
@@ -106,7 +106,7 @@ impl Scanner {
         &part[at + 1..]
     }
 
-    /// Skips what is left of a container, up to its end or a string.
+    /// Skips the rest of a container, up to its end or a string.
     fn skip<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
         for (at, byte) in part.iter().enumerate() {
             match byte {
@@ -129,7 +129,7 @@ impl Scanner {
         &[]
     }
 
-    /// Takes one byte; false if it has to be taken again in another state.
+    /// Takes one byte; returns false if another state has to take it again.
     fn step(&mut self, byte: u8) -> bool {
         let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         self.state = match (self.state, byte) {
@@ -182,20 +182,20 @@ impl Scanner {
         true
     }
 
-    /// The name of the path that a key of the innermost open object may have.
+    /// Returns the path's name for a key of the innermost open object.
     fn name(&self) -> &[u8] {
         let name = self.path.names().get(self.open.saturating_sub(1));
         name.map_or(&[], |name| name.as_bytes())
     }
 
-    /// A byte of a key.
+    /// Takes a byte of a key.
     fn key(&mut self, byte: u8) -> State {
         let is_same = |at: &usize| self.name().get(*at) == Some(&byte);
         self.matched = self.matched.filter(is_same).map(|at| at + 1);
         State::Key
     }
 
-    /// A digit of an escape in a key. Paths have no other characters than those of ASCII.
+    /// Takes a digit of an escape in a key. Paths have ASCII characters only.
     fn unicode(&mut self, digits: u8, code: u16, byte: u8) -> State {
         let Some(digit) = char::from(byte).to_digit(16) else {
             return State::Failed;
@@ -211,7 +211,7 @@ impl Scanner {
         }
     }
 
-    /// The first byte of a value.
+    /// Takes the first byte of a value.
     fn value(&mut self, byte: u8) -> State {
         let is_matched = self.matched.is_some();
         let is_last = self.open == self.path.names().len();
@@ -235,7 +235,7 @@ impl Scanner {
         }
     }
 
-    /// The number at the path ends before this byte.
+    /// Ends the number at the path, before this byte.
     fn end_number(&mut self, byte: u8) {
         let may_follow = matches!(byte, b',' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
         self.state = match may_follow && self.number.is_complete() {
@@ -248,7 +248,7 @@ impl Scanner {
     }
 }
 
-/// What a backslash and this letter stand for.
+/// Returns the byte for a backslash and this letter.
 const fn escaped(letter: u8) -> u8 {
     match letter {
         b'b' => 8,

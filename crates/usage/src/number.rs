@@ -1,20 +1,20 @@
 //! A JSON number, read digit by digit: of any length, in a few bytes.
 
-/// A mantissa below this has room for one more digit. Numbers of interest have at most 16 digits, as 2^53 has.
+/// Bound of a mantissa that has room for one more digit. Numbers of interest have at most 16 digits, as 2^53 has.
 const MANTISSA: u64 = 100_000_000_000_000_000;
-/// An exponent is counted no further.
+/// The largest exponent: larger ones are read as this one.
 const MAX_EXPONENT: i64 = 1_000_000_000_000;
 
-/// What was read of a number.
+/// The part of a number that was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     part: Part,
     is_negative: bool,
-    /// The first 18 digits that count.
+    /// The first 18 digits, without leading zeros.
     mantissa: u64,
-    /// By how many places the mantissa has to be moved to the left.
+    /// Decimal places by which the mantissa moves to the left.
     scale: i64,
-    /// Whether one of the digits that are not in the mantissa is not 0.
+    /// Whether a digit beyond the mantissa is not 0.
     has_more: bool,
     exponent: i64,
     is_exponent_negative: bool,
@@ -35,7 +35,7 @@ enum Part {
 }
 
 impl Number {
-    /// Nothing was read yet.
+    /// A number before its first byte.
     pub(crate) const NONE: Self = Self {
         part: Part::Start,
         is_negative: false,
@@ -46,7 +46,7 @@ impl Number {
         is_exponent_negative: false,
     };
 
-    /// Takes a byte; false if it does not go on the number.
+    /// Takes a byte; returns false if the byte does not continue the number.
     pub(crate) fn read(&mut self, byte: u8) -> bool {
         let next = match (self.part, byte) {
             (Part::Start, b'-') => {
@@ -99,7 +99,7 @@ impl Number {
         )
     }
 
-    /// The number, rounded up to a whole one, at most [`u64::MAX`]; none if it is negative. Of more than 18 digits the first 18 count.
+    /// Returns the number, rounded up to a whole one, at most [`u64::MAX`]; none if it is negative. Only the first 18 digits count.
     pub(crate) fn value(&self) -> Option<u64> {
         if self.is_negative || !self.is_complete() {
             return None;

@@ -9,7 +9,7 @@ const MAX_NAMES: usize = 16;
 /// The longest path, in bytes.
 const MAX_BYTES: usize = 256;
 
-/// Leads to a value in a JSON document: each name is a key of an object, the first one of the document itself. No name enters an array.
+/// A path to a value in JSON: each name is a key of an object, the first one in the document itself. No name enters an array.
 ///
 /// ```
 /// use tidegate_usage::JsonPath;
@@ -31,7 +31,7 @@ pub struct PathError(
 );
 
 impl JsonPath {
-    /// The names, from the outermost object inwards; at least one.
+    /// Returns the names, from the outermost object inwards; at least one.
     pub(crate) fn names(&self) -> &[Box<str>] {
         &self.0
     }

@@ -7,12 +7,12 @@ use crate::gzip::Gunzip;
 use crate::json::Scanner;
 use crate::path::JsonPath;
 
-/// A step ends when so much has become of its compressed bytes.
+/// Decompressed bytes that end a step.
 const STEP: u64 = 256 << 10;
-/// Compressed bytes between two looks at that. They become some 500 KiB at most.
+/// Compressed bytes between two checks of `STEP`. They expand to some 500 KiB at most.
 const SLICE: usize = 512;
 
-/// Reads the numbers at some paths in a body.
+/// A reader of the numbers at some paths in a body.
 ///
 /// ```
 /// use tidegate_usage::BodyReader;
@@ -30,7 +30,7 @@ pub struct BodyReader {
     text: Text,
 }
 
-/// Why a body is not read.
+/// The reason why a body is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// It is neither JSON nor a stream of events.
@@ -41,15 +41,15 @@ pub enum Unreadable {
     ContentEncoding,
 }
 
-/// What is left when a body is decompressed.
+/// The text of a body, without its compression.
 struct Text {
-    /// None if it is JSON from end to end.
+    /// None if the text is JSON from end to end.
     events: Option<Events>,
     scanners: Box<[Scanner]>,
 }
 
 impl BodyReader {
-    /// Reads a body whose headers `Content-Type` and `Content-Encoding` say this; the latter is empty if there is none.
+    /// Makes a reader for a body with these headers `Content-Type` and `Content-Encoding`; the latter is empty if there is none.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl BodyReader {
         }
     }
 
-    /// Reads the next part of the body, or its beginning if very much becomes of that. Returns how many bytes were read; 0 only of an empty
-    /// part. A step takes about a millisecond at most, so others may run before the rest of the part is read.
+    /// Reads the next part of the body, or only its beginning if the part expands very much. Returns the number of bytes read; 0 only for
+    /// an empty part. A step takes about a millisecond at most, so others may run before the rest of the part is read.
     pub fn read_step(&mut self, part: &[u8]) -> usize {
         let text = &mut self.text;
         let Some(gunzip) = &mut self.gunzip else {
@@ -99,7 +99,7 @@ impl BodyReader {
         read
     }
 
-    /// The largest number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]. None if there was no
+    /// Returns the largest number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]. None if there was no
     /// number from 0 up. Numbers up to 10^18 are exact, larger ones lose less than one part in 10^17.
     pub fn found(&self, path: usize) -> Option<u64> {
         self.text.scanners.get(path)?.found()
@@ -122,7 +122,7 @@ impl Text {
     }
 }
 
-/// Whether this is the type of event streams; an error if it is not that of JSON either.
+/// Whether this is the type of event streams; an error if it is no type of JSON either.
 fn is_events(content_type: &str) -> Result<bool, Unreadable> {
     let name = content_type.split(';').next().unwrap_or_default().trim();
     let (kind, subtype) = name.split_once('/').ok_or(Unreadable::ContentType)?;
@@ -140,7 +140,7 @@ fn is_events(content_type: &str) -> Result<bool, Unreadable> {
     }
 }
 
-// By hand, because what decompresses cannot be shown.
+// Written by hand, because the decompressor has no `Debug`.
 impl fmt::Debug for BodyReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BodyReader")
