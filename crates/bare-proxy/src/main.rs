@@ -1,5 +1,5 @@
-//! A proxy that does nothing but forward, or refuse, or ask Redis before. It shows what hyper, tokio and fred take by themselves,
-//! for the comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
+//! A proxy that only forwards requests, refuses them, or calls Redis first. It shows the cost of hyper, tokio and fred alone, for the
+//! comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
 
 #![expect(clippy::print_stderr, reason = "a command says why it ends")]
 
@@ -25,7 +25,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-// As the gateway has.
+// The gateway's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -46,12 +46,12 @@ struct Arguments {
     redis: Option<String>,
 }
 
-/// About the least that a limiter can do: a number is read, and written with the time at which it lapses.
+/// About the least work of a limiter: reads a number, and writes it back with an expiry.
 const SCRIPT: &str = "local used = tonumber(redis.call('GET', KEYS[1]) or 0) + ARGV[1]
 redis.call('SET', KEYS[1], used, 'PX', 60000)
 return used";
 
-/// Who runs the script.
+/// The connection to Redis, and the digest of the script.
 struct Counter {
     client: Client,
     sha: String,
@@ -70,7 +70,7 @@ impl Counter {
     }
 }
 
-/// The upstream's address, and the connections to it that nobody uses.
+/// The upstream's address, and the idle connections to it.
 struct Upstream {
     address: SocketAddr,
     idle: Mutex<Vec<SendRequest<Incoming>>>,
@@ -157,7 +157,7 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
                     })
                 }
             });
-            // How a connection ends is its client's business.
+            // A client may end its connection in any way.
             let connection = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
             let _ = connection.await;
         });
@@ -170,7 +170,7 @@ fn failure() -> Response<Full<Bytes>> {
     response
 }
 
-/// As large as the gateway's.
+/// Returns a 429 as large as the gateway's.
 fn refusal() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(&[b' '; 260][..]));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

@@ -1,17 +1,17 @@
-//! How instructions are counted: this program, under valgrind, between the start and the end of one function.
+//! Counts instructions: this program runs itself under valgrind, and counts from the start to the end of one function.
 
 use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
-/// Does one operation.
+/// A closure that does one operation.
 pub(crate) type Operation = Box<dyn FnMut()>;
 
-/// How often an operation is done before it is counted, and while it is.
+/// Operations before the count begins, and operations counted.
 const WARM: u64 = 2_000;
 const COUNTED: u64 = 2_000;
 
-/// The instructions of one operation, on average: the `work` of a figure, or what is `less`.
+/// Returns the average instructions of one operation. `part` is the `work` of a figure, or its `less`.
 pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -> u64 {
     let output = Command::new("valgrind")
         .args([
@@ -34,13 +34,13 @@ pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -
     collected / COUNTED
 }
 
-/// Does an operation under valgrind, which counts it.
+/// Does an operation under valgrind, which counts its instructions.
 pub(crate) fn count(mut operation: Operation) {
     (0..WARM).for_each(|_| operation());
     counted_by_callgrind(&mut operation);
 }
 
-/// All that is counted; callgrind knows it by its name.
+/// Does the counted operations. callgrind finds this function by its name.
 #[inline(never)]
 fn counted_by_callgrind(operation: &mut Operation) {
     for _ in 0..COUNTED {

@@ -1,4 +1,4 @@
-//! Naming who is calling, and the key under which they are counted.
+//! Names the client of a request, and the key under which limits count it.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,7 +12,7 @@ use tidegate_tower::{Answers, Hasher, Peer, Per, Policy, Rule};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// Whom nobody trusts, and whom [`clients`] trust.
+/// A peer that [`clients`] does not trust, and a proxy that it trusts.
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), 80);
 pub(crate) const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), 80);
 
@@ -52,7 +52,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// An API key, a user ID, or the address.
+/// Names a client by its API key, user ID or address.
 pub(crate) fn clients() -> Clients {
     let key = |at| ListedKey {
         name: format!("client-{at:04}").into(),

@@ -1,4 +1,4 @@
-//! What metrics and the status page cost a request: what is counted when a request was decided, and when it has ended.
+//! Counts the cost of metrics and of the status page for a request: at its decision, and at its end.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -22,16 +22,16 @@ use tower::{Layer as _, Service as _, service_fn};
 use crate::clients;
 use crate::table::{Figure, Operation, Row, Table};
 
-/// Clients that fit into the counters of a thread, and clients of which each takes over another one's counter.
+/// Clients that fit into the counters of a thread, and clients that take over each other's counters.
 const FEW: u32 = 100;
 const MANY: u32 = 5_000;
 
-/// What the limits said of a request.
+/// The decision on a request.
 #[derive(Clone, Copy)]
 enum Said {
-    /// Much is left.
+    /// Most of the budget is left.
     Admitted,
-    /// A fifth is left: the client is near each limit.
+    /// A fifth of the budget is left: the client is near each limit.
     Near,
     Refused,
 }
@@ -58,7 +58,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// The clients take turns.
+/// Counts requests of clients that take turns.
 fn count(clients: u32, said: Said, limits: usize) -> Operation {
     let decided = decided(clients, said, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());
@@ -76,7 +76,7 @@ fn count(clients: u32, said: Said, limits: usize) -> Operation {
     })
 }
 
-/// What the limit layer says of one request of each client.
+/// Returns the limit layer's decision on the last request of each client.
 fn decided(clients: u32, said: Said, limits: usize) -> Vec<Decided> {
     let (capacity, requests) = match said {
         Said::Admitted => (1_000, 1),

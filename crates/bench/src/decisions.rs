@@ -11,11 +11,11 @@ use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// How many clients take turns.
+/// Number of clients that take turns.
 const CLIENTS: u64 = 100;
-/// How long each of them waits before it asks again, in us.
+/// Pause between two requests of a client, in us.
 const PAUSE: u64 = 1_000_000;
-/// About when they ask, in us since the epoch.
+/// Time before the first request, in us since the epoch.
 const START: u64 = 1_700_000_000_000_000;
 const TEN_SECONDS: u64 = 10_000_000;
 
@@ -51,7 +51,7 @@ fn figures(quota: MakeQuota, capacity: u64) -> Vec<Figure> {
     vec![figure(1), figure(3)]
 }
 
-/// The next client asks; with a capacity of 0 none is admitted.
+/// Decides a request of the next client; a capacity of 0 admits none.
 fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     let store = MemoryStore::default();
     let limit = |at| {
@@ -84,7 +84,7 @@ fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     })
 }
 
-/// So much in ten seconds, whatever the algorithm.
+/// Quotas of one count in ten seconds, for each algorithm.
 mod quotas {
     use super::*;
 

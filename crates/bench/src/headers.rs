@@ -1,4 +1,4 @@
-//! Writing the headers that tell of limits: a request through the limit layer with them, less one without.
+//! Writes the headers that describe limits: a request through the limit layer with them, less a request without them.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -55,9 +55,9 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// A request from one client, through the layer and back.
+/// Sends a request of one client through the layer and back.
 fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
-    // So large that the time that passes changes no digit of what is told but the reset's last.
+    // The count is large: passing time changes no digit of the headers, except the last digit of the reset.
     let count = 1_000_000;
     let rate = Rate {
         count,

@@ -1,16 +1,16 @@
-//! Micro-benchmarks that repeat: the instructions of what is done for every request, counted by valgrind's callgrind.
+//! Micro-benchmarks with repeatable figures: valgrind's callgrind counts the instructions of the work for every request.
 //!
 //!     cargo run --release -p tidegate-bench
 //!
-//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken. The promise is that 10,000
-//! routes cost no more than 5 % over 10. The page docs/instructions.md says what each row means.
+//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken. The promise is that 10,000 routes
+//! cost no more than 5 % over 10. The page docs/instructions.md explains each row.
 
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
     reason = "it prints tables, and a panic is how it fails"
 )]
-// The type of a future that asks Redis is about as deep as the default allows.
+// The type of a future that calls Redis is about as deep as the default allows.
 #![recursion_limit = "256"]
 
 mod callgrind;
@@ -27,11 +27,11 @@ use std::process::ExitCode;
 
 use table::Table;
 
-// As the gateway's.
+// The gateway's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What 10,000 routes may cost, in percent of 10.
+/// The most that 10,000 routes may cost, in percent of the cost of 10.
 const MOST_PERCENT: u64 = 105;
 
 fn tables() -> Vec<Table> {

@@ -1,4 +1,4 @@
-//! What overrides cost a request: the same with few and with many.
+//! Counts the cost of overrides for a request, with few overrides and with many.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -20,11 +20,11 @@ use tower::{Layer as _, Service as _, service_fn};
 use crate::clients::{PROXY, clients};
 use crate::table::{Figure, Operation, Row, Table};
 
-/// The client of all requests, and where it is.
+/// The client of all requests, and its address.
 const USER: &str = "user-42";
 const ADDRESS: &str = "203.0.113.7";
 
-/// How many overrides there are for others.
+/// Numbers of overrides for other clients.
 const OTHERS: [u32; 3] = [0, 1_000, 100_000];
 
 pub(crate) fn table() -> Table {
@@ -59,7 +59,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Half of the others are users, half are networks of two lengths.
+/// Returns overrides for other clients: half are users, half are networks of two lengths.
 fn others(count: u32) -> impl Iterator<Item = (ListedClient, OverrideAction)> {
     (0..count).map(|at| {
         let address = Ipv4Addr::from(0x0a00_0000 + (at << 8));
@@ -72,7 +72,7 @@ fn others(count: u32) -> impl Iterator<Item = (ListedClient, OverrideAction)> {
     })
 }
 
-/// A whole request through the limit layer, with one limit in memory.
+/// Sends a request through the limit layer, with one limit in memory.
 fn ask(count: u32, own: Option<(ListedClient, OverrideAction)>) -> Operation {
     let quota = FixedWindow::new(1_000_000, MAX_WINDOW).expect("these numbers fit");
     let limit = Limit::new("limit", quota, OnFailure::Local);

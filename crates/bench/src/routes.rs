@@ -15,7 +15,7 @@ const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 struct Kind {
     /// Host and path of the route with a number.
     route: fn(usize) -> String,
-    /// The one with a `*`, in the middle of all.
+    /// Host and path of the route with a `*`, in the middle of all.
     wildcard: &'static str,
     /// A request for the route with a number.
     request: fn(usize) -> Request<()>,
@@ -44,7 +44,7 @@ pub(crate) fn tables() -> [Table; 2] {
 }
 
 fn table(title: &'static str, kind: Kind) -> Table {
-    // A request for the last of so many routes, and whether there is one for it.
+    // Returns a request for the last of this number of routes, and whether a route matches.
     type Asked = fn(Kind, usize) -> (Request<()>, bool);
     let rows: [(&str, Asked); 4] = [
         ("the first", |kind, _| ((kind.request)(0), true)),
@@ -75,7 +75,7 @@ fn table(title: &'static str, kind: Kind) -> Table {
     }
 }
 
-/// Finds the route of a request among so many.
+/// Finds the route of a request among `count` routes.
 fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Operation {
     let mut routes: Vec<_> = (0..count - 1).map(kind.route).collect();
     routes.insert(count / 2, kind.wildcard.into());
@@ -88,7 +88,7 @@ fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Opera
     }
     let (plan, _) = tidegate_config::parse("routes.yaml", &text, |_| None).expect("it is right");
     let routes = RouteTable::new(&plan);
-    // It is read once, and for as long as this program lives.
+    // The program reads it once, and keeps it until its end.
     let sought = Sought::by(Box::leak(Box::new(request))).expect("it is well formed");
     Box::new(move || assert_eq!(routes.find(black_box(&sought)), is_there))
 }

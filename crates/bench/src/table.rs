@@ -1,4 +1,4 @@
-//! What is measured, as tables: each figure has work to count, and the same work without what is meant.
+//! Tables of figures: each figure has work to count, and work to subtract.
 
 use crate::callgrind;
 pub(crate) use crate::callgrind::Operation;
@@ -8,7 +8,7 @@ pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    /// Whether its columns are numbers of routes, which are to cost the same.
+    /// Whether the columns are numbers of routes, which must cost the same.
     pub(crate) is_of_routes: bool,
 }
 
@@ -18,20 +18,20 @@ pub(crate) struct Row {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// What is counted.
+/// Work to count, in instructions.
 pub(crate) struct Figure {
     pub(crate) work: Box<dyn Fn() -> Operation>,
-    /// What is in the work and not meant.
+    /// The part of the work that the figure leaves out.
     pub(crate) less: Box<dyn Fn() -> Operation>,
 }
 
 impl Figure {
-    /// All of an operation.
+    /// Counts all of an operation.
     pub(crate) fn of(work: impl Fn() -> Operation + 'static) -> Self {
         Self::without(work, || Box::new(|| ()))
     }
 
-    /// An operation without another one.
+    /// Counts an operation without another one.
     pub(crate) fn without(
         work: impl Fn() -> Operation + 'static,
         less: impl Fn() -> Operation + 'static,
@@ -44,7 +44,7 @@ impl Figure {
 }
 
 impl Table {
-    /// The instructions of each figure.
+    /// Counts the instructions of each figure.
     pub(crate) fn measure(&self) -> Vec<Vec<u64>> {
         let rows = (0..self.rows.len()).map(|row| {
             let figures = 0..self.rows[row].figures.len();
@@ -57,7 +57,7 @@ impl Table {
         rows.collect()
     }
 
-    /// As documents have it.
+    /// Formats the table for the documents.
     pub(crate) fn markdown(&self, counts: &[Vec<u64>]) -> String {
         let mut text = format!("| {} |", self.title);
         for column in &self.columns {
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with its thousands apart.
 pub(crate) fn grouped(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -83,7 +83,7 @@ pub(crate) fn grouped(number: u64) -> String {
     }
 }
 
-/// Counts one figure, under valgrind: what `callgrind::instructions` asks this program for.
+/// Counts one figure, under valgrind: the counted side of `callgrind::instructions`.
 pub(crate) fn count(tables: &[Table], figure: &str) {
     let mut parts = figure.split('/');
     let mut next = || parts.next().expect("a figure is table/row/column/part");

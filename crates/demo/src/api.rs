@@ -1,4 +1,4 @@
-//! The small API that `tidegate demo` protects: it tells what reached it.
+//! The small API that `tidegate demo` protects. Its answers describe the request that arrived.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Starts the API on a free port of the loopback interface. It runs as long as the runtime.
+/// Starts the API on a free port of the loopback interface. It runs until the runtime ends.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Clients that ask the gateway of the demo, so that there is something to see.
+//! Clients that send requests to the gateway of the demo, to fill its status page.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -14,17 +14,17 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// How long an answer may take.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a client waits before it connects again.
+/// Pause of a client before it connects again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What one client does.
+/// One client, and its requests.
 #[derive(Clone, Debug)]
 struct Player {
-    /// What it is like, for those who look.
+    /// The client's manner, as the demo prints it.
     manner: &'static str,
-    /// Where it says it comes from: an address of documentation (RFC 5737).
+    /// Its address in `X-Forwarded-For`, from the addresses for documentation (RFC 5737).
     address: &'static str,
     method: Method,
     path: &'static str,
@@ -46,12 +46,12 @@ fn players() -> [Player; 5] {
         polite("192.0.2.10", Method::GET, "/api/fares/estimate", 700),
         polite("192.0.2.11", Method::GET, "/api/drivers/nearby", 900),
         polite("192.0.2.12", Method::POST, "/api/rides/request", 1_300),
-        // 60 a minute are allowed.
+        // The limit is 60 a minute.
         Player {
             manner: "greedy",
             ..polite("198.51.100.66", Method::GET, "/api/trips/history", 80)
         },
-        // 30 a minute are allowed. A new key does not make a new client, because no such key exists.
+        // The limit is 30 a minute. A new key does not make a new client, because no such key exists.
         Player {
             manner: "guesses keys",
             guesses: true,
@@ -60,7 +60,7 @@ fn players() -> [Player; 5] {
     ]
 }
 
-/// The clients and their manners, one a line.
+/// Lists the clients and their manners, one a line.
 pub fn who_plays() -> String {
     players().iter().fold(String::new(), |mut text, player| {
         let _ = writeln!(text, "  ip:{:<15} {}", player.address, player.manner);
@@ -68,13 +68,13 @@ pub fn who_plays() -> String {
     })
 }
 
-/// Sends requests to the gateway for as long as the future is polled: some 25 a second, each client one at a time.
+/// Sends requests to the gateway while the future is polled: some 25 a second, each client one at a time.
 pub async fn play(gateway: SocketAddr) -> Infallible {
     let mut all = JoinSet::new();
     for player in players() {
         all.spawn(async move {
             loop {
-                // A gateway that stops, or refuses connections, is asked again.
+                // The gateway stops, or refuses connections: connect again.
                 let _ = player.ask_on(gateway).await;
                 sleep(PAUSE).await;
             }
@@ -82,13 +82,13 @@ pub async fn play(gateway: SocketAddr) -> Infallible {
     }
     loop {
         all.join_next().await;
-        // None of them ends.
+        // Not reached: no client ends.
         sleep(PAUSE).await;
     }
 }
 
 impl Player {
-    /// Asks at its pace on one connection, until that breaks.
+    /// Sends requests at the client's pace on one connection, until the connection breaks.
     async fn ask_on(&self, gateway: SocketAddr) -> Option<Infallible> {
         let socket = timeout(PATIENCE, TcpStream::connect(gateway)).await.ok()?;
         let (mut requests, connection) = http1::handshake(TokioIo::new(socket.ok()?)).await.ok()?;

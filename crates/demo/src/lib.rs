@@ -1,6 +1,6 @@
 //! Plays: the small API behind the gateway of `tidegate demo`, and the clients in front of it.
 //!
-//! This crate knows nothing of the gateway but its address: its clients are clients as any other.
+//! This crate gets only the gateway's address: its clients are ordinary clients.
 
 mod api;
 mod clients;
