@@ -33,7 +33,7 @@ fn is_port(text: &[u8]) -> bool {
 
 struct NotV4;
 
-/// The address at the beginning of a text, and what is behind it. None: it begins as IPv4, and goes on otherwise.
+/// Returns the address at the beginning of a text, and the rest. None: it begins as IPv4, and continues otherwise.
 fn v4(text: &[u8]) -> Option<Result<(IpAddr, &[u8]), NotV4>> {
     let mut rest = text;
     let mut octets = [0_u8; 4];

@@ -2,7 +2,7 @@
 
 macro_rules! fields {
     ($($name:ident $word:literal $doc:literal,)*) => {
-        /// What a line can say of a request.
+        /// A value that a line can have of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Field {
@@ -13,7 +13,7 @@ macro_rules! fields {
             /// All fields.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name, in messages and in `--map`.
+            /// Returns the name, in messages and in `--map`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -55,7 +55,7 @@ fields! {
 }
 
 impl Field {
-    /// The field that has the value of this request header.
+    /// Returns the field that has the value of this request header.
     pub(crate) const fn of_header(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("host") {
             Some(Self::Host)
@@ -66,21 +66,21 @@ impl Field {
         }
     }
 
-    /// The field of this name.
+    /// Returns the field of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|field| field.name() == name)
     }
 
-    /// Its bit among those of all fields.
+    /// Returns the field's bit, in a set of fields.
     pub(crate) const fn bit(self) -> u64 {
         1 << self as u8
     }
 
-    /// The fields before this one are texts.
+    /// Number of the fields with texts, which come first.
     pub(crate) const TEXTS: usize = Self::Duration as usize;
 }
 
-/// The fields that lines of a log can have. What users choose of a log may be less than what its format has.
+/// The fields that lines of a log can have. If users choose the fields, a log may have fewer than its format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     bits: u64,
@@ -92,12 +92,12 @@ impl Fields {
         self.bits |= field.bit();
     }
 
-    /// Adds fields, of which each is a bit.
+    /// Adds fields; each is a bit.
     pub(crate) const fn add_all(&mut self, fields: u64) {
         self.bits |= fields;
     }
 
-    /// Whether all of these fields are among them, of which each is a bit.
+    /// Whether the set has all of these fields; each is a bit.
     pub(crate) const fn includes(&self, fields: u64) -> bool {
         fields & !self.bits == 0
     }
@@ -108,12 +108,12 @@ impl Fields {
         }
     }
 
-    /// Whether lines can have this field. If not, the log says nothing about it.
+    /// Whether lines can have this field. If not, the log never has it.
     pub const fn has(&self, field: Field) -> bool {
         self.bits & field.bit() != 0
     }
 
-    /// Whether lines can have this request header, which is looked up regardless of case.
+    /// Whether lines can have this request header; case does not matter.
     pub fn has_header(&self, name: &str) -> bool {
         if let Some(field) = Field::of_header(name) {
             return self.has(field);
@@ -121,7 +121,7 @@ impl Fields {
         self.headers.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// The names of the request headers that lines can have, in lower case, but `host` and `x-forwarded-for`.
+    /// Returns the names of the request headers that lines can have, in lower case, except `host` and `x-forwarded-for`.
     pub fn headers(&self) -> impl Iterator<Item = &str> {
         self.headers.iter().map(|name| &**name)
     }

@@ -1,4 +1,4 @@
-//! `--map`: which members of an object say what.
+//! `--map`: the meanings of the members of an object.
 
 use crate::error::FormatError;
 use crate::lines::json::Objects;
@@ -6,12 +6,12 @@ use crate::names::{Names, Vocabulary, mapped};
 use crate::record::MAX_HEADERS;
 use crate::slot::Slot;
 
-/// The most objects in each other, and beside each other.
+/// Most objects of a line, nested or not.
 const MAX_OBJECTS: usize = 32;
 
 /// Reads pairs such as `time=$.ts,path=$.request.path`.
 pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
-    // The line itself knows the names of all headers.
+    // The first entry is the line itself: it has the names of all headers.
     let mut objects = vec![Names::new(Vocabulary::Listed)];
     let wrong = |what: String| Err(FormatError(what));
     for pair in text
@@ -70,7 +70,7 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
     Ok(objects)
 }
 
-/// The object that is a member of another one.
+/// Returns the object that is a member of another one.
 fn inner(objects: &mut Objects, at: usize, member: &str) -> Option<usize> {
     match objects[at].listed(member.as_bytes()) {
         Some(Slot::Object(number)) => Some(number.into()),

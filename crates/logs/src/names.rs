@@ -1,31 +1,31 @@
-//! The names that values have in logs, and what they mean.
+//! The names of values in logs, and their meanings.
 
 use crate::field::{Field, Fields};
 use crate::record::MAX_HEADERS;
 use crate::slot::{Slot, Unit};
 
-/// Whose names a log has.
+/// The vocabulary of the names in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
     /// tidegate's fields.
     Tidegate,
-    /// nginx's variables, and what operators call them in JSON.
+    /// nginx's variables, and operators' names for them in JSON.
     Nginx,
     /// nginx's variables and tidegate's fields.
     Template,
-    /// Traefik's.
+    /// The names in Traefik's JSON.
     Traefik,
-    /// Caddy's.
+    /// The names in Caddy's JSON.
     Caddy,
     /// The members of `request` in Caddy's lines.
     CaddyRequest,
     /// Request headers, of which only listed ones are read.
     Headers,
-    /// None: all names are listed.
+    /// No vocabulary: all names are listed.
     Listed,
 }
 
-/// The most names of one log that are remembered.
+/// Most names stored for one log.
 const MAX_NAMES: usize = 512;
 
 /// The names of a log's values. Lines of one log have the same names in about the same order.
@@ -33,10 +33,10 @@ const MAX_NAMES: usize = 512;
 pub(crate) struct Names {
     vocabulary: Vocabulary,
     known: Vec<Name>,
-    /// Which name is expected to follow a name; the first one follows the last slot.
+    /// The number of the expected name at each place. Place 0 is before the first name, place n + 1 after name n.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
-    /// Whether a header has no place any more.
+    /// Whether there is no place for another header.
     is_full: bool,
 }
 
@@ -46,7 +46,7 @@ struct Name {
     slot: Slot,
 }
 
-/// Where in the order of names a line is.
+/// A line's place in the order of names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(usize);
 
@@ -61,23 +61,23 @@ impl Names {
         }
     }
 
-    /// Before the first name of a line.
+    /// The place before the first name of a line.
     pub(crate) const START: Place = Place(0);
 
-    /// The name that probably comes next, and what it means.
+    /// Returns the name that probably comes next, and its meaning.
     pub(crate) fn expected(&self, place: Place) -> Option<(&[u8], Slot)> {
         let next = usize::from(*self.next.get(place.0)?);
         let name = self.known.get(next)?;
         Some((&name.text, name.slot))
     }
 
-    /// The place behind the expected name.
+    /// Returns the place after the expected name.
     pub(crate) fn behind(&self, place: Place) -> Place {
         let next = self.next.get(place.0).copied().unwrap_or(0);
         Place(usize::from(next) + 1)
     }
 
-    /// What this name means.
+    /// Returns the meaning of this name, and the place after it.
     pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Slot, Place) {
         let known = self.known.iter().position(|name| *name.text == *text);
         let at = match known {
@@ -86,7 +86,7 @@ impl Names {
                 let slot = self.meaning(text);
                 self.list(text, slot)
             }
-            // A log with so many names: what is new now is not asked for.
+            // The table is full, or the name too long: skip its value.
             None => return (Slot::Skip, place),
         };
         if let Some(next) = self.next.get_mut(place.0) {
@@ -95,24 +95,24 @@ impl Names {
         (self.known[at].slot, Place(at + 1))
     }
 
-    /// Gives a name its meaning.
+    /// Adds a name with its meaning; returns its number.
     pub(crate) fn list(&mut self, text: &[u8], slot: Slot) -> usize {
         self.known.push(Name {
             text: text.into(),
             slot,
         });
-        // Behind the last name there is none yet.
+        // No name has followed this one yet.
         self.next.push(u16::MAX);
         self.known.len() - 1
     }
 
-    /// Returns the meaning that this name was given.
+    /// Returns the meaning of a stored name.
     pub(crate) fn listed(&self, text: &[u8]) -> Option<Slot> {
         let known = self.known.iter().find(|name| *name.text == *text);
         known.map(|name| name.slot)
     }
 
-    /// What a name means by the vocabulary.
+    /// Returns the meaning of a name in the vocabulary.
     pub(crate) fn meaning(&mut self, text: &[u8]) -> Slot {
         let Ok(name) = std::str::from_utf8(text) else {
             return Slot::Skip;
@@ -141,7 +141,7 @@ impl Names {
         header.map_or(Slot::Skip, |header| self.header(&header))
     }
 
-    /// The slot of a request header.
+    /// Returns the slot of a request header.
     pub(crate) fn header(&mut self, name: &str) -> Slot {
         if let Some(field) = Field::of_header(name) {
             return Slot::Field(field);
@@ -162,7 +162,7 @@ impl Names {
         Slot::Header(number as u8)
     }
 
-    /// Names of the same headers, of another object of the line.
+    /// Makes an empty table for another object of the line, with the same headers.
     pub(crate) fn of_headers(&self) -> Self {
         Self {
             headers: self.headers.clone(),
@@ -170,22 +170,22 @@ impl Names {
         }
     }
 
-    /// The names of headers.
+    /// Returns the names of headers.
     pub(crate) fn headers(&self) -> &[Box<str>] {
         &self.headers
     }
 
-    /// Whether there were more headers than an entry has places for.
+    /// Whether the log has more headers than an entry has places.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// How many names were seen.
+    /// Returns the number of names seen.
     pub(crate) const fn count(&self) -> usize {
         self.known.len()
     }
 
-    /// Adds the fields of the names that a line and the objects in it had. The first of them has the names of all headers.
+    /// Adds the fields of the names in a line and in its objects. The first object has the names of all headers.
     pub(crate) fn add_fields(objects: &[Self], fields: &mut Fields) {
         let headers = objects.first().map_or(&[][..], Self::headers);
         for name in objects.iter().flat_map(|names| &names.known) {
@@ -193,14 +193,14 @@ impl Names {
         }
     }
 
-    /// Whether a name was seen that says when a request was.
+    /// Whether the names include a time of the request.
     pub(crate) fn has_time(&self) -> bool {
         let is_time = |name: &Name| matches!(name.slot, Slot::Start | Slot::End);
         self.known.iter().any(is_time)
     }
 }
 
-/// A field of tidegate's access log.
+/// Returns the slot of a field in tidegate's access log.
 pub(crate) fn tidegate(name: &str) -> Option<Slot> {
     Some(match name {
         "timestamp" | "time_local" => Slot::End,
@@ -219,7 +219,7 @@ pub(crate) fn tidegate(name: &str) -> Option<Slot> {
     })
 }
 
-/// A variable of nginx.
+/// Returns the slot of an nginx variable.
 fn nginx(name: &str) -> Option<Slot> {
     Some(match name {
         "time_local" | "time_iso8601" | "msec" => Slot::End,
@@ -244,7 +244,7 @@ fn nginx(name: &str) -> Option<Slot> {
     })
 }
 
-/// What operators call nginx's variables in JSON. A name such as `duration` is not among them: it does not say its unit.
+/// Returns the slot of an operator's name for an nginx variable in JSON. A name without a unit, such as `duration`, has none.
 fn operators(name: &str) -> Option<Slot> {
     Some(match name {
         "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
@@ -265,7 +265,7 @@ fn operators(name: &str) -> Option<Slot> {
     })
 }
 
-/// A name of Traefik's JSON.
+/// Returns the slot of a name in Traefik's JSON.
 fn traefik(name: &str) -> Option<Slot> {
     Some(match name {
         "StartUTC" | "StartLocal" => Slot::Start,
@@ -286,7 +286,7 @@ fn traefik(name: &str) -> Option<Slot> {
     })
 }
 
-/// A name of Caddy's JSON, whose time is the end of the request.
+/// Returns the slot of a name in Caddy's JSON, whose time is the end of the request.
 fn caddy(name: &str) -> Option<Slot> {
     Some(match name {
         "ts" => Slot::End,
@@ -301,7 +301,7 @@ fn caddy(name: &str) -> Option<Slot> {
     })
 }
 
-/// A member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
+/// Returns the slot of a member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
 fn caddy_request(name: &str) -> Option<Slot> {
     Some(match name {
         "client_ip" => Slot::Field(Field::Peer),
@@ -315,7 +315,7 @@ fn caddy_request(name: &str) -> Option<Slot> {
     })
 }
 
-/// What a name of `--map` means: a field, `time`, `end`, `target`, `request`, a duration with its unit, or `header:NAME`.
+/// Returns the meaning of a name in `--map`: a field, `time`, `end`, `target`, `request`, a duration with its unit, or `header:NAME`.
 pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Slot> {
     if let Some(header) = name.strip_prefix("header:") {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

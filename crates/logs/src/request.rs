@@ -19,14 +19,14 @@ pub(crate) struct Target {
     pub(crate) query: Option<Range<usize>>,
 }
 
-/// The parts of `GET /path HTTP/1.1`. None: it is no request, as of a client that speaks TLS to a port without.
+/// Returns the parts of `GET /path HTTP/1.1`. None: it is no request; a client may have sent TLS to a port without.
 pub(crate) fn parts(line: &[u8]) -> Option<Parts> {
     let method = memchr::memchr(b' ', line)?;
     if method == 0 || line == b"- - -" || !line[..method].iter().all(|byte| is_token(*byte)) {
         return None;
     }
     let start = method + 1;
-    // A target with blanks in it is refused, and logged as it is.
+    // Servers refuse a target with blanks, and log it as it is.
     let last = memchr::memrchr(b' ', line).filter(|last| *last >= start);
     let protocol = last.filter(|last| line[last + 1..].starts_with(b"HTTP/"));
     let target = start..protocol.unwrap_or(line.len());
@@ -61,7 +61,7 @@ const fn is_token(byte: u8) -> bool {
         )
 }
 
-/// The parts of `/path?query`, of `http://host/path?query`, and of the `host:port` of CONNECT.
+/// Returns the parts of `/path?query`, of `http://host/path?query`, and of the `host:port` of CONNECT.
 pub(crate) fn target(text: &[u8]) -> Target {
     let mut parts = Target::default();
     let mut start = 0;
@@ -100,7 +100,7 @@ pub(crate) fn target(text: &[u8]) -> Target {
     parts
 }
 
-/// The length of a host without the port that its scheme has anyway.
+/// Returns the length of a host without the default port of its scheme.
 fn without_default_port(host: &[u8], scheme: Option<&[u8]>) -> usize {
     let port: &[u8] = match scheme {
         Some(b"http") => b":80",

@@ -1,15 +1,15 @@
-//! What the values of a line are.
+//! The meanings of values in a line.
 
 use crate::field::{Field, Fields};
 use crate::time::scaled;
 
-/// The longest duration, 31 days: a number beyond it has another unit than its name says.
+/// Longest duration, 31 days in microseconds: a larger number has another unit than its name implies.
 const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 
-/// What a value of a line is.
+/// The meaning of a value in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// Nothing that is asked for.
+    /// An unwanted value.
     Skip,
     /// The value of this field: a text, an address, a status, or a number. Durations have slots with their units.
     Field(Field),
@@ -21,9 +21,9 @@ pub(crate) enum Slot {
     Uri,
     /// A request header, by its number.
     Header(u8),
-    /// The address of the peer under a name that may mean something else: it counts where the line has no other.
+    /// The address of the peer under an ambiguous name. It counts if the line has no other.
     OtherPeer,
-    /// The address of the peer with its port behind the last colon.
+    /// The address of the peer, and its port after the last colon.
     PeerAndPort,
     Duration(Unit),
     Waited(Unit),
@@ -31,13 +31,13 @@ pub(crate) enum Slot {
     Start,
     /// When it ended.
     End,
-    /// When tidegate's limits were asked, by the clock of the store.
+    /// When tidegate's limits decided, by the clock of the store.
     Decided,
-    /// An object of JSON whose members are asked for, by its number.
+    /// An object of JSON with wanted members, by its number.
     Object(u8),
     /// tidegate's count of lost lines.
     Lost,
-    /// Of which of tidegate's logs the line is.
+    /// The log of tidegate that the line belongs to.
     Log,
 }
 
@@ -67,7 +67,7 @@ impl Unit {
 }
 
 impl Slot {
-    /// Adds the fields that a value of this slot gives. These are the names of all headers.
+    /// Adds the fields of this slot. `headers` has the names of all headers.
     pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
         let given: &[Field] = match self {
             Self::Header(number) => {

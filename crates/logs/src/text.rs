@@ -1,31 +1,31 @@
-//! A text of a line, and the ways in which formats escape.
+//! A text of a line, and the escapes of formats.
 
 use std::borrow::Cow;
 
-/// A text of a line, as the line has it. Escapes are resolved when it is read.
+/// A text of a line, with its escapes. They are resolved when it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     raw: &'a [u8],
-    /// None: there is nothing to resolve.
+    /// None if there are no escapes.
     escape: Option<Escape>,
 }
 
-/// How a format escapes.
+/// The escapes of a format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// `\xNN` as nginx and Apache have it, and what JSON and Rust have: `\"`, `\\`, `\n`, `\u00fc`, `\u{fc}`.
+    /// `\xNN` of nginx and Apache, and the escapes of JSON and Rust: `\"`, `\\`, `\n`, `\u00fc`, `\u{fc}`.
     #[default]
     Backslash,
-    /// `\"` and nothing else, as Traefik has it.
+    /// `\"` alone, of Traefik.
     Quote,
-    /// `#NN`, as HAProxy has it.
+    /// `#NN`, of HAProxy.
     Hash,
     /// `%NN`.
     Percent,
 }
 
 impl Escape {
-    /// The byte with which an escape begins.
+    /// Returns the byte with which an escape begins.
     pub(crate) const fn byte(self) -> u8 {
         match self {
             Self::Backslash | Self::Quote => b'\\',
@@ -40,12 +40,12 @@ impl<'a> Text<'a> {
         Self { raw, escape }
     }
 
-    /// The bytes as the line has them.
+    /// Returns the bytes as the line has them.
     pub const fn raw(self) -> &'a [u8] {
         self.raw
     }
 
-    /// The bytes that the client or the server sent. They are borrowed if nothing is escaped.
+    /// Returns the bytes that the client or the server sent. They are borrowed if the text has no escapes.
     pub fn bytes(self) -> Cow<'a, [u8]> {
         match self.escape {
             Some(escape) if self.raw.contains(&escape.byte()) => {
@@ -56,7 +56,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The bytes without escapes. What is no escape stays as it is.
+/// Resolves escapes. Text that only looks like an escape stays as it is.
 fn resolved(raw: &[u8], escape: Escape) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -83,7 +83,7 @@ fn resolved(raw: &[u8], escape: Escape) -> Vec<u8> {
     out
 }
 
-/// What stands behind a backslash: appends its bytes, and returns how many were read.
+/// Resolves the text after a backslash: appends its bytes, and returns the number of bytes read.
 fn backslash(after: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let byte = match after.first()? {
         b'x' => {
@@ -110,7 +110,7 @@ fn backslash(after: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     Some(1)
 }
 
-/// A character behind `\u`, as JSON or Rust writes it, and the length of its text.
+/// Reads a character after `\u`, as JSON or Rust writes it; returns it and the length of its text.
 fn code_point(text: &[u8]) -> Option<(char, usize)> {
     if let Some(inner) = text.strip_prefix(b"{") {
         let end = inner.iter().take(8).position(|byte| *byte == b'}')?;

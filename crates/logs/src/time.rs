@@ -1,6 +1,6 @@
 //! Reads times, in the forms that logs have.
 
-/// A time in microseconds since the epoch, and how exact it is.
+/// A time in microseconds since the epoch, and its resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) micros: u64,
@@ -8,7 +8,7 @@ pub(crate) struct Time {
     pub(crate) resolution: u32,
 }
 
-/// Reads times. What many lines share, the second, is read once.
+/// A reader of times. It keeps the last second, which many lines share.
 #[derive(Debug, Default)]
 pub(crate) struct TimeReader {
     text: [u8; LONGEST],
@@ -16,7 +16,7 @@ pub(crate) struct TimeReader {
     micros: u64,
 }
 
-/// `2026-11-22T15:32:17`, or `22/Nov/2026:15:32:17`, and a zone.
+/// Length of `2026-11-22T15:32:17`, or `22/Nov/2026:15:32:17`, and a zone.
 const LONGEST: usize = 26;
 
 const SECOND: u64 = 1_000_000;
@@ -45,7 +45,7 @@ impl TimeReader {
         Some(Time { micros, resolution })
     }
 
-    /// A date with its zone, from the last one if it is the same.
+    /// Reads a date with its zone; returns the last result if the text is the same.
     fn seconds(&mut self, head: &[u8], zone: &[u8]) -> Option<u64> {
         let length = head.len() + zone.len();
         let known = &self.text[..self.length];
@@ -64,7 +64,7 @@ impl TimeReader {
     }
 }
 
-/// Microseconds of the digits behind a point, and how exact they are.
+/// Reads the digits after a point, in microseconds, and their resolution.
 fn fraction_of(digits: &[u8]) -> Option<(u64, u32)> {
     if digits.is_empty() || digits.len() > 12 {
         return None;
@@ -78,7 +78,7 @@ fn fraction_of(digits: &[u8]) -> Option<(u64, u32)> {
     Some((fraction, unit.max(1)))
 }
 
-/// `Z`, `+00:00`, ` +0000`, or nothing, in seconds.
+/// Reads `Z`, `+00:00`, ` +0000`, or an empty text, in seconds.
 fn offset(zone: &[u8]) -> Option<i64> {
     let zone = zone.strip_prefix(b" ").unwrap_or(zone);
     let (sign, hours, minutes) = match zone {
@@ -99,7 +99,7 @@ fn offset(zone: &[u8]) -> Option<i64> {
     }
 }
 
-/// Seconds since the epoch of `2026-11-22T15:32:17` or `22/Nov/2026:15:32:17`.
+/// Returns the seconds since the epoch of `2026-11-22T15:32:17` or `22/Nov/2026:15:32:17`.
 fn date(text: &[u8]) -> Option<u64> {
     let (year, month, day, clock) = if text.len() == 19 {
         if !matches!(text[10], b'T' | b't' | b' ' | b'\t') {
@@ -158,7 +158,7 @@ const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// A time since the epoch, perhaps with a point. Its size says its unit.
+/// Reads a time since the epoch, perhaps with a point. Its size decides its unit.
 fn epoch(text: &[u8]) -> Option<Time> {
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, behind) = match point {
@@ -177,7 +177,7 @@ fn epoch(text: &[u8]) -> Option<Time> {
             micros: value.checked_mul(SECOND)?,
             resolution: SECOND as u32,
         },
-        // What is finer than a millisecond or microsecond counts for nothing.
+        // Digits finer than a millisecond or microsecond are dropped.
         (12..=14, _) => Time {
             micros: value.checked_mul(1_000)?,
             resolution: 1_000,
@@ -195,7 +195,7 @@ fn epoch(text: &[u8]) -> Option<Time> {
     (time.micros < LATEST).then_some(time)
 }
 
-/// A whole number of digits alone.
+/// Reads a whole number: digits alone.
 pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 19 {
         return None;
@@ -206,7 +206,7 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number of units with a fraction, such as `0.123` seconds, in microseconds. What is finer is cut.
+/// Reads a number of units with a fraction, such as `0.123` seconds, in microseconds. Finer digits are cut.
 pub(crate) fn scaled(text: &[u8], micros_per_unit: f64) -> Option<u64> {
     if micros_per_unit == 1.0
         && let Some(whole) = number(text)
@@ -220,7 +220,7 @@ pub(crate) fn scaled(text: &[u8], micros_per_unit: f64) -> Option<u64> {
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let micros = value * micros_per_unit;
-    // Half a nanosecond against what a binary fraction loses.
+    // Adds half a nanosecond: binary fractions are inexact.
     (0.0..LATEST as f64)
         .contains(&micros)
         .then_some((micros + 0.000_5) as u64)

@@ -20,7 +20,7 @@ const USER_AGENT: Slot = Slot::Header(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clf {
     Common,
-    /// With ` "referer" "user agent"`, as all that follow.
+    /// With ` "referer" "user agent"`, as all formats below.
     Combined,
     /// Preceded by a virtual host and its port, as Apache writes it.
     Vhost,
@@ -32,7 +32,7 @@ pub(crate) enum Clf {
     IngressNginx,
 }
 
-/// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and what stands before and behind it.
+/// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and the fields around it.
 pub(crate) fn read(line: &[u8], form: Clf, values: &mut Values) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
     let mut time = Slot::End;
@@ -127,7 +127,7 @@ fn front(cursor: &mut Cursor<'_>, time: Slot, values: &mut Values) -> Result<(),
     Ok(())
 }
 
-/// An address, a name, `unix:`, or `-`.
+/// Whether this is an address, a name, `unix:`, or `-`.
 fn is_host(text: &[u8]) -> bool {
     let is_part = |byte: &u8| {
         byte.is_ascii_alphanumeric()
@@ -173,7 +173,7 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
     cursor.take(values, USER_AGENT, agent)
 }
 
-/// Where `" "` divides two texts: where its first quote is not escaped, if there is such a place.
+/// Returns the place of `" "` between two texts: the first place without an escape before it, else the first of all.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {
@@ -185,7 +185,7 @@ fn between(text: &[u8]) -> Option<usize> {
     first
 }
 
-/// How many requests tidegate says are missing: `0.0.0.0 - - [time] "- /12-lines-lost -" 599 0`.
+/// Returns the number of lost lines that tidegate reports: `0.0.0.0 - - [time] "- /12-lines-lost -" 599 0`.
 pub(crate) fn lost(line: &[u8], record: &Record) -> Option<u64> {
     if record.status != 599 || !line.starts_with(b"0.0.0.0 - - [") {
         return None;

@@ -8,16 +8,16 @@ use crate::record::{Kind, Span, Values};
 use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 
-/// The columns of a log that names none.
+/// The columns of a log without a line `#Fields:`.
 const COLUMNS: &str = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) \
     cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for \
     ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port \
     time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end";
 
-/// The most columns.
+/// Most columns of a log.
 const MAX_COLUMNS: usize = 256;
 
-/// What the columns are.
+/// The meanings of the columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     slots: Vec<Column>,
@@ -40,7 +40,7 @@ impl Columns {
     fn named(text: &str, names: &mut Names) -> Self {
         let words = text.split_ascii_whitespace().take(MAX_COLUMNS);
         let mut slots: Vec<_> = words.map(|word| column(word, names)).collect();
-        // A day without a time behind it is none.
+        // A day counts only with a time after it.
         for at in 0..slots.len() {
             if slots[at] == Column::Date && slots.get(at + 1) != Some(&Column::Value(Slot::End)) {
                 slots[at] = Column::Value(Slot::Skip);
@@ -49,7 +49,7 @@ impl Columns {
         Self { slots }
     }
 
-    /// The fields that the columns give.
+    /// Returns the fields in the columns.
     pub(crate) fn fields(&self, names: &Names) -> Fields {
         let mut fields = Fields::default();
         for column in &self.slots {
@@ -60,7 +60,7 @@ impl Columns {
         fields
     }
 
-    /// Takes the columns that a line names for those that follow. Returns whether it is such a line.
+    /// Takes new columns from a line that names them. Returns whether it is such a line.
     pub(crate) fn rename(&mut self, line: &[u8], names: &mut Names) -> bool {
         let columns = line.strip_prefix(b"#Fields:");
         if let Some(columns) = columns {

@@ -1,4 +1,4 @@
-//! Walks through a line.
+//! Steps through a line.
 
 use crate::error::LineError;
 use crate::record::{Span, Values};
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         Err(self.error(what))
     }
 
-    /// The word up to the next blank or the end; the blank is stepped over.
+    /// Returns the word up to the next blank or the end, and steps over the blank.
     pub(crate) fn word(&mut self) -> Span {
         let start = self.at;
         let end = self.rest().iter().position(|byte| *byte == b' ');
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         Span::new(start, end, false)
     }
 
-    /// The word, which must not be empty.
+    /// Returns the word, which must not be empty.
     pub(crate) fn filled_word(&mut self, what: &'static str) -> Result<Span, LineError> {
         let error = self.error(what);
         let word = self.word();
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text up to the quote that closes it; the opening one was stepped over. A backslash escapes the byte behind it.
+    /// Returns the text up to its closing quote; the cursor is past the opening one. A backslash escapes the next byte.
     pub(crate) fn quoted(&mut self) -> Result<Span, LineError> {
         let start = self.at;
         let mut escaped = false;

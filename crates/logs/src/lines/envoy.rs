@@ -1,4 +1,4 @@
-//! Envoy's default format. Envoy escapes nothing: what a client sent may hold quotes.
+//! Envoy's default format. Envoy has no escapes: texts of clients may have quotes.
 
 use super::cursor::Cursor;
 use crate::address::address;
@@ -30,7 +30,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         let span = cursor.word();
         cursor.take(values, slot, span)?;
     }
-    // How long the upstream took.
+    // The upstream's time.
     cursor.word();
     if status.is_empty() || flags.is_empty() || !cursor.skip(b"\"") {
         return Err(
@@ -40,7 +40,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     texts(&cursor, values)
 }
 
-/// `GET /path HTTP/1.1" `; a path may have quotes, but no blanks.
+/// Reads `GET /path HTTP/1.1" `; a path may have quotes, but no blanks.
 fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let method = cursor.word();
     let target = cursor.word();
@@ -57,7 +57,7 @@ fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError
     cursor.take(values, Slot::Field(Field::Protocol), protocol)
 }
 
-/// The texts in quotes: the last three are read backwards, because the first two may hold anything.
+/// Reads the texts in quotes: the last three backwards, because the first two may have any bytes.
 fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let error = cursor
         .error("expected five texts in quotes: forwarded for, user agent, ID, host and server");
@@ -80,7 +80,7 @@ fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.take(values, Slot::Header(0), agent)
 }
 
-/// Where `" "` divides the addresses from the user agent: behind an address or `-`, if there is such a place.
+/// Returns the place of `" "` between the addresses and the user agent: the first after an address or `-`, else the first of all.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {

@@ -33,7 +33,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         (Slot::Field(Field::Status), "expected a status, such as 200"),
         (Slot::Field(Field::BytesOut), "expected a number of bytes"),
     ] {
-        // With `option logasap` it is what was sent so far.
+        // With `option logasap` a `+` precedes the bytes sent so far.
         cursor.skip(b"+");
         let span = cursor.filled_word(what)?;
         cursor.take(values, slot, span)?;
@@ -61,7 +61,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     Ok(())
 }
 
-/// Where the bracket before the time is.
+/// Returns the place of the bracket before the time.
 fn time(line: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'[', line).find(|open| {
         let text = line.get(open + 1..open + TIME + 3);
@@ -72,7 +72,7 @@ fn time(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// `0/0/0/2/2`: the last one is the whole. `+` stands before one that goes on.
+/// Reads `0/0/0/2/2`: the last number is the whole. A `+` marks a request that has not ended.
 fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let span = cursor.word();
     let text = span.bytes(cursor.line);

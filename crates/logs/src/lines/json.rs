@@ -6,13 +6,13 @@ use crate::names::{Names, Place};
 use crate::record::{Span, Values};
 use crate::slot::Slot;
 
-/// The names of an object, and of the objects in it whose members are asked for. The first is the line itself.
+/// The names of an object, and of the objects in it with wanted members. The first is the line itself.
 pub(crate) type Objects = Vec<Names>;
 
-/// The deepest objects and arrays in each other.
+/// Most levels of nested objects and arrays.
 const MAX_DEPTH: u32 = 128;
 
-/// Reads a line. Returns what tidegate says of lost lines, and whether it is a line of its access log: `target` is `access`.
+/// Reads a line. Returns tidegate's count of lost lines, and the line's `target`, which is `access` in its access log.
 pub(crate) fn read(
     line: &[u8],
     objects: &mut Objects,
@@ -29,7 +29,7 @@ pub(crate) fn read(
     Ok(seen)
 }
 
-/// What only tidegate's lines say.
+/// Values that only tidegate's lines have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) lost: Option<Span>,
@@ -54,7 +54,7 @@ fn object(
         let slot;
         (slot, place) = name(cursor, number, objects, place)?;
         match slot {
-            // A map has few levels; an object names only those below it.
+            // A map has few levels; an object can refer only to objects after it.
             Slot::Object(inner) if cursor.peek() == Some(b'{') && usize::from(inner) > number => {
                 object(cursor, inner.into(), objects, values, seen)?;
             }
@@ -113,7 +113,7 @@ fn name(
     Ok(names.find(place, span.bytes(cursor.line)))
 }
 
-/// Steps over a value. A string's is what is in its quotes; that of an object or array is empty.
+/// Steps over a value. Returns a string without its quotes; an empty span for an object or array.
 fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     match cursor.peek() {
         Some(b'"') => {
@@ -137,7 +137,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     }
 }
 
-/// Steps over an array, and returns its one value, as of a request header in an array of all its lines.
+/// Steps over an array, and returns its only value: some logs have a request header as an array of its lines.
 fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     let start = cursor.at;
     cursor.at += 1;
@@ -155,7 +155,7 @@ fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     Ok(span)
 }
 
-/// Whether this is a number, `true`, `false` or `null`. nginx writes variables without quotes as they are: `-` is one.
+/// Whether this is a number, `true`, `false` or `null`. nginx writes variables without quotes as they are, also `-`.
 fn is_bare(text: &[u8]) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
@@ -166,7 +166,7 @@ fn is_nothing(text: &[u8]) -> bool {
     matches!(text, b"null" | b"true" | b"false")
 }
 
-/// Steps over an object or an array that is not asked for.
+/// Steps over an unwanted object or array.
 fn nested(cursor: &mut Cursor<'_>) -> Result<(), LineError> {
     let mut depth = 0_u32;
     let start = *cursor;

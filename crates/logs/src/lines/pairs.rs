@@ -7,7 +7,7 @@ use crate::record::{Kind, Record, Span, Values};
 use crate::slot::Slot;
 use crate::time::{TimeReader, number};
 
-/// Reads a line. What stands before the time, such as a prefix of journald, is left out.
+/// Reads a line. Text before the time, such as a prefix of journald, is left out.
 pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Result<Kind, LineError> {
     let mut cursor = Cursor::new(line);
     let Some(found) = memchr::memmem::find(line, b" access: ") else {
@@ -74,12 +74,12 @@ fn is_word(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// A line with a time alone is cut off.
+/// Whether a line has a time alone: it is cut off.
 fn is_empty(record: &Record) -> bool {
     record.status == 0 && record.texts.iter().all(|span| *span == Span::default())
 }
 
-/// A line that has a time and a level is one of tidegate's log.
+/// Reads a line with a time and a level: it belongs to tidegate's other log.
 fn other(line: &[u8], times: &mut TimeReader) -> Result<Kind, LineError> {
     let blank = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (time, rest) = line.split_at(blank);

@@ -6,20 +6,20 @@ use crate::names::{Names, Vocabulary};
 use crate::record::{MAX_HEADERS, Record, Span, Values};
 use crate::slot::Slot;
 
-/// The most variables of a template.
+/// Most variables of a template.
 const MAX_VARIABLES: usize = 64;
 
-/// How often a line is tried with a variable that ends later.
+/// Most tries of a line, each with a later end of a variable.
 const MAX_TRIES: u32 = 64;
 
-/// A template: text, then each variable with the text behind it.
+/// A template: text, then each variable with the text after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     before: Vec<u8>,
     variables: Vec<(Slot, Vec<u8>)>,
 }
 
-/// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around all of it are left out, as `log_format` has them.
+/// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around the whole, as in `log_format`, are left out.
 pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
     let wrong = |what: String| Err(FormatError(format!("the template {what}")));
     let mut names = Names::new(Vocabulary::Template);
@@ -94,7 +94,7 @@ impl Template {
         let (mut tries, mut found) = (MAX_TRIES, [Span::default(); MAX_VARIABLES]);
         self.variable(0, cursor, values, (&mut tries, &mut found))?;
         if tries < MAX_TRIES {
-            // What tries left that failed goes.
+            // Drops the values of failed tries.
             values.record = Record::default();
             for ((slot, _), span) in self.variables.iter().zip(found) {
                 cursor.take(values, *slot, span)?;
@@ -103,7 +103,7 @@ impl Template {
         Ok(())
     }
 
-    /// Reads from a variable on. A value may hold the text behind it: then a later place is tried.
+    /// Reads from a variable on. The value may contain the text after the variable: the next try ends it later.
     fn variable(
         &self,
         number: usize,
@@ -159,7 +159,7 @@ impl Template {
         }
     }
 
-    /// Where a path begins that has no text before it: at a slash, or where its value is empty or `-`.
+    /// Finds the start of a path without text before it: at a slash, or where its value is empty or `-`.
     fn before_path(&self, path: usize, line: &[u8], from: usize) -> Option<usize> {
         let rest = &line[from..];
         let behind = self.variables.get(path).map_or(&[][..], |it| &it.1);

@@ -1,4 +1,4 @@
-//! The fields of formats that go on behind the user agent.
+//! The fields of formats that continue after the user agent.
 
 use crate::error::LineError;
 use crate::field::Field;
@@ -6,7 +6,7 @@ use crate::lines::cursor::Cursor;
 use crate::record::{Span, Values};
 use crate::slot::{Slot, Unit};
 
-/// Reads ` "forwarded for"`, and perhaps durations behind it.
+/// Reads ` "forwarded for"`, and perhaps durations after it.
 pub(super) fn main(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.expect(b" \"", "expected X-Forwarded-For in quotes")?;
     let hops = cursor.quoted()?;
@@ -33,7 +33,7 @@ pub(super) fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
         cursor.take(values, Slot::Duration(Unit::Microseconds), micros)?;
-        // Apache, which alone writes this, has the time of the arrival.
+        // Only Apache writes this, with the time of the arrival.
         values.record.started = values.record.ended.take();
     } else if parts(b'.').is_some() {
         cursor.take(values, Slot::Duration(Unit::Seconds), span)?;
