@@ -1,4 +1,4 @@
-//! How many lines a second are read: `cargo run --profile dist -p tidegate-logs --example speed -- access.log`.
+//! Measures lines read per second: `cargo run --profile dist -p tidegate-logs --example speed -- access.log`.
 
 #![allow(clippy::print_stdout, reason = "a command")]
 

@@ -8,23 +8,23 @@ use crate::parser::Parser;
 use crate::record::{Kind, Record};
 use crate::wrapper::Wrapper;
 
-/// How many lines are looked at.
+/// Number of lines that decide the format.
 pub(crate) const LINES: usize = 200;
 
-/// How well a format fits the first lines.
+/// The fit of a format to the first lines.
 #[derive(Debug)]
 pub(crate) struct Fit {
     pub(crate) format: Format,
     pub(crate) parser: Parser,
     requests: usize,
-    /// The requests that have a path.
+    /// Requests that have a path.
     paths: usize,
     others: usize,
-    /// When the first request was written.
+    /// When the first request was written, in microseconds since the epoch.
     pub(crate) first: Option<u64>,
-    /// How exact the times of requests are, in microseconds: that of the coarsest.
+    /// The coarsest resolution of the requests' times, in microseconds.
     pub(crate) resolution: u32,
-    /// The first line that is wrong, and why.
+    /// The number of the first wrong line, and its error.
     wrong: Option<(usize, LineError)>,
 }
 
@@ -51,7 +51,7 @@ impl Fit {
                         continue;
                     }
                     fit.paths += usize::from(has_path);
-                    // A time alone is in every log.
+                    // Any log has times: a line of JSON with a time alone is no request.
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
@@ -65,7 +65,7 @@ impl Fit {
         fit
     }
 
-    /// Whether the names of values may be guessed: where no line has a path, they mean something else.
+    /// Whether the names of values may be guessed. If no line has a path, the names have other meanings.
     fn is_likely(&self) -> bool {
         self.requests > 0 && (self.paths > 0 || self.format != Format::NginxJson)
     }
@@ -128,7 +128,7 @@ fn found(mut fit: Fit) -> Option<Fit> {
     fit.first.is_some().then_some(fit)
 }
 
-/// The format with the most requests, the first one of those that are alike.
+/// Returns the format with the most requests; among equals, the first.
 fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
@@ -178,7 +178,7 @@ fn unknown(lines: &[&[u8]], asked: &[String]) -> String {
     )
 }
 
-/// Whether the text behind the user agent is `X-Forwarded-For`: other formats have other headers there.
+/// Whether the text after the user agent is `X-Forwarded-For`: other formats have other headers there.
 fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
     let hops = record.texts[Field::ForwardedFor as usize].bytes(line);
     let mut hops = hops.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -186,7 +186,7 @@ fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
         || hops.all(|hop| matches!(hop, b"" | b"unknown") || address(hop).is_some())
 }
 
-/// Whether lines of this format are JSON, with names that others may mean otherwise.
+/// Whether lines of this format are JSON, with names that other logs may use for other values.
 const fn is_json(format: &Format) -> bool {
     matches!(
         format,

@@ -1,20 +1,20 @@
-//! What can be wrong with a log.
+//! Errors of logs, lines and formats.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a line is not one of its format.
+/// The reason why a line does not have its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// Where it goes wrong, from 1, in bytes.
+    /// The column of the error, in bytes, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The message, such as `expected a number of bytes`.
     pub what: &'static str,
 }
 
 impl LineError {
-    /// Reports what is wrong behind this many bytes of the line.
+    /// Reports an error after this number of bytes of the line.
     pub(crate) const fn at(bytes: usize, what: &'static str) -> Self {
         let column = bytes + 1;
         Self { column, what }
@@ -29,14 +29,14 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// A line that is wrong.
+/// A wrong line.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// The file; `-` is standard input.
     pub path: PathBuf,
     /// The line, from 1.
     pub number: u64,
-    /// Why.
+    /// The error of the line.
     pub error: LineError,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Why reading ends before the end.
+/// The reason why reading stops before the end.
 #[derive(Debug)]
 pub enum Error {
     /// A file cannot be read.
@@ -70,7 +70,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a text is no format.
+/// The reason why a text is no format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError(pub(crate) String);
 

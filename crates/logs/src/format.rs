@@ -7,7 +7,7 @@ use crate::field::{Field, Fields};
 use crate::lines::{cloudfront, template};
 use crate::names::{Names, Vocabulary};
 
-/// How the lines of a log look.
+/// The form of the lines of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -101,7 +101,7 @@ impl Format {
         Ok(Self::Map(text.to_owned()))
     }
 
-    /// The name; `map` and `template` for those that have none.
+    /// Returns the name; `map` and `template` for formats without one.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Map(_) => "map",
@@ -113,8 +113,8 @@ impl Format {
         }
     }
 
-    /// The fields that lines of this format always can have. Some logs have more: those that their lines have, or name. An
-    /// [`Entry`](crate::Entry) knows them.
+    /// Returns the fields that lines of this format always can have. Some logs have more: their lines have or name them. An
+    /// [`Entry`](crate::Entry) has the fields of its log.
     pub fn fields(&self) -> Fields {
         use Field::{
             BytesIn, BytesOut, DecidedBy, DeniedBy, Duration, Exempt, ForwardedFor, Host, Id,
@@ -123,7 +123,7 @@ impl Format {
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
         let known: &[&[Field]] = match self {
-            // Users choose the fields. What most lines may lack does not tell whether it was chosen.
+            // Users choose the fields. A field that most lines may lack is no sign of their choice.
             Self::TidegateJson | Self::TidegateText => &[
                 &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
                 &[Exempt, DeniedBy, Waited],
@@ -175,7 +175,7 @@ impl Format {
         fields
     }
 
-    /// The request headers that lines of this format always can have, in the order of their numbers.
+    /// Returns the request headers that lines of this format always can have, in the order of their numbers.
     pub(crate) const fn headers(&self) -> &'static [&'static str] {
         match self {
             Self::Combined

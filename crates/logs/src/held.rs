@@ -1,23 +1,23 @@
-//! Puts requests in the order of arrival: logs have them in the order in which they ended.
+//! Puts requests in the order of arrival: logs have them in the order of their ends.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::record::Record;
 
-/// The most requests that are held.
+/// Most requests held.
 const MAX_HELD: usize = 1 << 16;
-/// The most bytes of their lines.
+/// Most bytes of the lines held.
 const MAX_BYTES: usize = 64 << 20;
-/// What a place keeps for further lines.
+/// Most bytes of memory that a free place keeps for its next line.
 const KEPT: usize = 4_096;
 
 /// Requests that wait for earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Those that arrived no earlier than all before them: of most logs nearly all.
+    /// Requests that arrived no earlier than all before them: nearly all, in most logs.
     ordered: VecDeque<Order>,
-    /// The others.
+    /// All other requests.
     late: BinaryHeap<Reverse<Order>>,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// Whether there is a request that arrived before this time, or no room for more.
+    /// Whether the first request arrived before this time, or there is no room for more.
     pub(crate) fn is_due(&self, before: u64) -> bool {
         let count = self.ordered.len() + self.late.len();
         self.first().is_some_and(|(first, ..)| {
@@ -71,7 +71,7 @@ impl Held {
         }
     }
 
-    /// The first request, if it arrived before this time, or if there is no room for more.
+    /// Takes the first request, if it arrived before this time, or if there is no room for more.
     pub(crate) fn pop(&mut self, before: u64) -> Option<u32> {
         if !self.is_due(before) {
             return None;
@@ -88,7 +88,7 @@ impl Held {
         &self.places[at as usize]
     }
 
-    /// The request is done with.
+    /// Frees the place of a request.
     pub(crate) fn free(&mut self, at: u32) {
         let line = &mut self.places[at as usize].line;
         self.bytes -= line.len();

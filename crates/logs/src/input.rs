@@ -19,7 +19,7 @@ use stdin::Stdin;
 /// The longest line, in bytes. A longer one is refused, and not kept.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// How much is read at once.
+/// Bytes of one read.
 const BLOCK: usize = 1 << 18;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -32,7 +32,7 @@ pub(crate) struct Lines {
     input: Bytes,
     buffer: Vec<u8>,
     start: usize,
-    /// Up to here there is no end of a line.
+    /// The current line does not end before this byte.
     searched: usize,
     end: usize,
     is_at_end: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Lines {
     read: Arc<AtomicU64>,
 }
 
-/// What comes next.
+/// The next item of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A line, without its end.
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Opens a file, or standard input as `-`, and decompresses it if its first bytes say so. Standard input ends once `stop` is true.
+    /// Opens a file, or standard input as `-`. Its first bytes decide about decompression. Standard input ends once `stop` is true.
     pub(crate) fn open(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         let read = Arc::new(AtomicU64::new(0));
         let mut input = Counted {
@@ -133,7 +133,7 @@ impl Lines {
         Next::Line(self.without_return(line))
     }
 
-    /// The first end of a line from this byte on.
+    /// Returns the first end of a line from this byte on.
     fn end_of_line(&self, from: usize) -> Option<usize> {
         memchr::memchr(b'\n', &self.buffer[from..self.end]).map(|length| from + length)
     }
@@ -168,17 +168,17 @@ impl Lines {
         &self.buffer[line]
     }
 
-    /// The number of the line that was read last, from 1.
+    /// Returns the number of the last line read, from 1.
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many bytes were read, before decompression.
+    /// Returns the counter of bytes read, before decompression.
     pub(crate) fn counter(&self) -> Arc<AtomicU64> {
         self.read.clone()
     }
 
-    /// The lines that are in the first block, `most` at most. They are read again afterwards.
+    /// Returns the lines in the first block, `most` at most. `next` returns them again.
     pub(crate) fn first(&mut self, most: usize) -> io::Result<Vec<Range<usize>>> {
         while self.end < BLOCK && !self.is_at_end {
             self.fill()?;
@@ -187,7 +187,7 @@ impl Lines {
         let mut start = 0;
         while lines.len() < most && start < self.end {
             let end = self.end_of_line(start);
-            // A line that is cut by the end of the block says nothing, unless it is the only one.
+            // The end of the block cuts a line: skip it, unless it is the only line.
             if end.is_none() && !self.is_at_end && !lines.is_empty() {
                 break;
             }
@@ -211,7 +211,7 @@ fn bytes(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Bytes> {
     Ok(Box::new(file))
 }
 
-/// Counts what is read.
+/// An input that counts its bytes.
 struct Counted {
     input: Bytes,
     read: Arc<AtomicU64>,
@@ -225,7 +225,7 @@ impl Read for Counted {
     }
 }
 
-/// The frames of a zstd file, one behind the other.
+/// The frames of a zstd file, one after the other.
 struct Frames<R: BufRead> {
     input: R,
     decoder: FrameDecoder,

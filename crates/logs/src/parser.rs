@@ -13,22 +13,22 @@ use crate::names::{Names, Vocabulary};
 use crate::record::{Kind, Record, Values};
 use crate::time::number;
 
-/// Reads lines of one format.
+/// A parser of lines of one format.
 #[derive(Debug)]
 pub struct Parser {
     lines: Lines,
-    /// The names of the line; of a map the first are those of the line itself, which has all headers.
+    /// The names in the line. In a map, the first object is the line itself, which has all headers.
     objects: Objects,
     values: Values,
-    /// The fields that lines can have, and could have before: a log may change, and its lines may say more and more.
+    /// The lists of fields that lines can have, now and earlier: later lines of a log may have more fields.
     fields: Vec<Arc<Fields>>,
-    /// Which of these lines can have now.
+    /// The index in `fields` of the current list.
     version: u16,
-    /// How many names were seen when this was found out.
+    /// The number of names at the last change of the list.
     named: usize,
 }
 
-/// The most lists of fields of one log. Of a log that changes more often, nothing is known to be in its lines.
+/// Most lists of fields of one log. A log that changes more often counts as one without fields.
 const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]
@@ -50,24 +50,24 @@ enum Json {
     Other,
 }
 
-/// What a line is.
+/// The sort of a line, with the request in it.
 #[derive(Debug)]
 pub enum Line<'a> {
     /// A request.
     Request(Entry<'a>),
-    /// None, by the format: a comment, or another line of tidegate's log.
+    /// No request by the format: a comment, or a line of tidegate's other log.
     Other,
-    /// So many requests are missing here, as the log itself says.
+    /// A number of requests lost here, as the log itself reports.
     Lost(u64),
 }
 
 impl Parser {
-    /// Reads lines of this format.
+    /// Makes a parser for lines of this format.
     pub fn new(format: &Format) -> Self {
         Self::asked(format, &[])
     }
 
-    /// The same, with places for these request headers, whatever others lines have.
+    /// Makes the same with places for these request headers, even if lines have many others.
     pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
         let mut objects = vec![Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
@@ -103,7 +103,7 @@ impl Parser {
             Format::Haproxy => Lines::Fixed(haproxy::read),
             Format::Alb => Lines::Fixed(alb::read),
             Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(names)),
-            // Texts that are wrong make no format.
+            // A wrong text is no format.
             Format::Map(text) => {
                 if let Ok(mapped) = crate::map::compile(text) {
                     objects = mapped;
@@ -128,11 +128,11 @@ impl Parser {
         }
     }
 
-    /// Reads a line, without its end.
+    /// Reads a line; `line` has no line feed.
     ///
     /// # Errors
     ///
-    /// The line is not one of this format.
+    /// The line does not have this format.
     pub fn line<'a>(&'a mut self, line: &'a [u8]) -> Result<Line<'a>, LineError> {
         Ok(match self.read(line)? {
             Kind::Request => Line::Request(self.entry(line, self.record())),
@@ -191,11 +191,11 @@ impl Parser {
         Ok(kind)
     }
 
-    /// Notes which fields the line has, if its format does not say it.
+    /// Adds the fields of this line, if its format does not define them.
     fn note_fields(&mut self) {
         let mut fields;
         match self.lines {
-            // A line has no member for what it lacks. Names of other lines say nothing.
+            // Lines have no members for missing values. Names in other lines prove no field.
             Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
                 let seen = self.values.record.seen();
                 if self.fields().includes(seen) {
@@ -204,7 +204,7 @@ impl Parser {
                 fields = self.fields().clone();
                 fields.add_all(seen);
             }
-            // A member without a value is one that the log has.
+            // The log has this field, even if the member has no value.
             Lines::Json(_) => {
                 let named = self.objects.iter().map(Names::count).sum();
                 if self.named == named {
@@ -219,7 +219,7 @@ impl Parser {
         self.change_fields(fields);
     }
 
-    /// From this line on, lines can have these fields.
+    /// Sets the fields that lines can have, from this line on.
     fn change_fields(&mut self, fields: Fields) {
         let is_full = self.fields.len() >= MAX_VERSIONS;
         let fields = if is_full { Fields::default() } else { fields };
@@ -241,7 +241,7 @@ impl Parser {
         }
     }
 
-    /// The fields that lines can have, as far as the format and the lines so far say.
+    /// Returns the fields that lines can have, by the format and the lines so far.
     pub fn fields(&self) -> &Fields {
         self.fields_of(self.version)
     }
@@ -254,7 +254,7 @@ impl Parser {
         &self.values.record
     }
 
-    /// Begins with the first line again. It can have all that lines had so far, unless the log says when that changes.
+    /// Begins again with the first line, which can have all fields so far. A CloudFront log names its fields anew.
     pub(crate) fn rewind(&mut self) {
         let fields = match (&mut self.lines, self.objects.first_mut()) {
             (Lines::CloudFront(columns), Some(names)) => {

@@ -20,30 +20,30 @@ use crate::record::Kind;
 use crate::report::Report;
 use crate::wrapper::Unwrapper;
 
-/// The longest that a request may take, and be put in order.
+/// Longest duration of a request that the reader can put in order.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The most wrong lines that are kept.
+/// Most wrong lines kept for the report.
 const MAX_REFUSED: usize = 5;
 
-/// How many files stay open that are not read yet.
+/// Most files that stay open before they are read.
 const MAX_OPEN: usize = 16;
 
-/// How many lines are read before requests are handed on.
+/// Most lines read from a log before the reader looks for a request to return.
 const BATCH: usize = 64;
 
-/// How logs are read.
+/// Options for reading logs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How lines look; none: each file's first lines tell.
+    /// The format of all logs. None: the first lines of each file decide.
     pub format: Option<Format>,
-    /// The request headers that are asked for. Of a log with more than eight, others are left out first.
+    /// The request headers to read. If a log has more than eight, others are left out first.
     pub headers: Vec<String>,
     /// Whether a wrong line is an error.
     pub strict: bool,
-    /// Requests are put in the order of arrival if they took no longer than this. 65,536 requests are held at most.
+    /// Longest duration of requests that are put in the order of arrival. At most 65,536 requests are held.
     pub window: Duration,
-    /// Once this is true, standard input ends, also while nothing comes.
+    /// When set, reading standard input stops, even while blocked.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// One of the logs that are read.
+/// A log of a reader.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
@@ -67,7 +67,7 @@ pub struct Source {
     parser: Parser,
     /// None: the lines have no wrapper.
     unwrapper: Option<Unwrapper>,
-    /// None: it is not open yet, or not any more.
+    /// None if the log is not open yet, or not any more.
     lines: Option<Lines>,
     bytes_read: Arc<AtomicU64>,
     bytes: Option<u64>,
@@ -111,54 +111,54 @@ impl Source {
         Ok((source, begins))
     }
 
-    /// The file; `-` is standard input.
+    /// Returns the path; `-` is standard input.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How its lines look; none if it has no lines.
+    /// Returns the format of the lines; none if there are no lines.
     pub const fn format(&self) -> Option<&Format> {
         self.format.as_ref()
     }
 
-    /// The fields that its lines can have, as far as those that were read so far say.
+    /// Returns the fields that lines can have, by the lines read so far.
     pub fn fields(&self) -> &Fields {
         self.parser.fields()
     }
 
-    /// How many bytes of the file were read, before decompression.
+    /// Returns the number of bytes read, before decompression.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// The size of the file; none if it is a pipe.
+    /// Returns the size of the file; none if it is a pipe.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// How exact the times of its first requests are, in microseconds: 1,000,000 if one of them has whole seconds. 0: there are none.
+    /// Returns the coarsest resolution of the first requests' times, in microseconds: 1,000,000 for whole seconds, 0 without requests.
     pub const fn resolution(&self) -> u64 {
         self.resolution as u64
     }
 
-    /// How many requests were read.
+    /// Returns the number of requests read.
     pub const fn requests(&self) -> u64 {
         self.requests
     }
 }
 
-/// Reads logs, as one, in the order of arrival.
+/// A reader of several logs as one, in the order of arrival.
 #[derive(Debug)]
 pub struct Reader {
     sources: Vec<Source>,
-    /// The logs that have not ended, by when the last line that was read was written.
+    /// The logs that have not ended, by the time of the last line read.
     open: BinaryHeap<Reverse<(u64, usize)>>,
     held: Held,
-    /// The request that was handed on last.
+    /// The last request returned.
     given: Option<u32>,
-    /// When the last one arrived.
+    /// The latest arrival of a returned request.
     last: u64,
-    /// When the newest line was written.
+    /// The time of the newest line.
     newest: u64,
     report: Report,
     strict: bool,
@@ -177,7 +177,7 @@ impl Reader {
         let mut open = BinaryHeap::new();
         for (number, path) in paths.iter().enumerate() {
             let (source, begins) = Source::open(path.as_ref(), &options, number < MAX_OPEN)?;
-            // Of a log without a request the lines are counted.
+            // A log without a request begins at 0: its lines count, too.
             open.push(Reverse((begins.unwrap_or(0), number)));
             sources.push(source);
         }
@@ -195,7 +195,7 @@ impl Reader {
         })
     }
 
-    /// The next request; none at the end.
+    /// Returns the next request; none at the end.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl Reader {
         Ok(Some(parser.entry(&place.line, &place.record)))
     }
 
-    /// Reads on in the log that is the farthest behind, until another one is.
+    /// Reads the log that is farthest behind, until another log is.
     fn read(&mut self) -> Result<(), Error> {
         let Some(mut top) = self.open.peek_mut() else {
             return Ok(());
@@ -253,7 +253,7 @@ impl Reader {
         for _ in 0..BATCH {
             let next = match lines.next() {
                 Ok(next) => next,
-                // What is compressed is cut off then.
+                // The stop cut the compressed data off.
                 Err(_) if source.bytes.is_none() && self.stop.load(Ordering::Relaxed) => Next::End,
                 Err(error) => return Err(Error::Read(source.path.clone(), error)),
             };
@@ -323,7 +323,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads no further: what is left are the requests that were read already.
+    /// Stops reading: only requests that were read already remain.
     pub fn close(&mut self) {
         self.open.clear();
         for source in &mut self.sources {
@@ -331,12 +331,12 @@ impl Reader {
         }
     }
 
-    /// The logs, with their formats and how far they were read.
+    /// Returns the logs, with their formats and progress.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// What was read so far.
+    /// Returns the report so far.
     pub const fn report(&self) -> &Report {
         &self.report
     }

@@ -1,4 +1,4 @@
-//! What a line says, as places in it.
+//! The values of a line, as places in it.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::time::{Time, TimeReader, number};
 /// The most request headers that an entry has. Further ones are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// Where in its line each value of an entry is. It holds no reference, so it can be kept beside a copy of the line.
+/// The place of each value of an entry in its line. It holds no reference, so it can be kept beside a copy of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,
     pub(crate) resolution: u32,
     pub(crate) stamp: Stamp,
     pub(crate) escape: Escape,
-    /// Which fields lines could have when this one was read.
+    /// The version of the fields when the line was read.
     pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
@@ -35,13 +35,13 @@ pub(crate) struct Record {
     pub(crate) headers: [Span; MAX_HEADERS],
     pub(crate) started: Option<Time>,
     pub(crate) ended: Option<Time>,
-    /// When tidegate's limits were asked.
+    /// When tidegate's limits decided.
     decided: Option<Time>,
     /// The path as nginx decoded it, which counts if the line has no other.
     uri: Span,
 }
 
-/// The values of the line that is read.
+/// The values of the current line.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) record: Record,
@@ -52,9 +52,9 @@ pub(crate) struct Values {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
-    /// A line that is none by its format: a comment, or another line of tidegate's log.
+    /// A line that is no request by its format: a comment, or a line of tidegate's other log.
     Other,
-    /// So many requests are missing here.
+    /// A number of requests lost here.
     Lost(u64),
 }
 
@@ -62,11 +62,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
-    /// The length, and whether there are escapes in it. 0: there is no value.
+    /// The length, and whether there are escapes in the text. 0: there is no value.
     coded: u32,
 }
 
-/// What the time of a line says.
+/// The event at the time of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     /// When the request arrived.
@@ -112,7 +112,7 @@ impl Span {
         line.get(self.start()..self.end()).unwrap_or_default()
     }
 
-    /// An empty text is none.
+    /// Returns the text; none if it is empty.
     pub(crate) fn text(self, line: &[u8], escape: Escape) -> Option<Text<'_>> {
         let escape = self.is_escaped().then_some(escape);
         (!self.is_empty()).then(|| Text::new(self.bytes(line), escape))
@@ -134,7 +134,7 @@ impl Record {
         }
     }
 
-    /// The fields that the line has, one bit each.
+    /// Returns the fields that the line has, one bit each.
     pub(crate) fn seen(&self) -> u64 {
         let texts = self.texts.iter().enumerate();
         let texts = texts.fold(0, |seen, (number, span)| {
@@ -155,7 +155,7 @@ impl Record {
         others.fold(texts, |seen, (field, _)| seen | field.bit())
     }
 
-    /// The parts of `GET /path?query HTTP/1.1`. What is no request has none.
+    /// Takes the parts of `GET /path?query HTTP/1.1`. A text that is no request has none.
     fn request(&mut self, line: &[u8], span: Span) {
         let Some(parts) = request::parts(span.bytes(line)) else {
             return;
@@ -181,7 +181,7 @@ impl Record {
         }
     }
 
-    /// Works out when the request arrived.
+    /// Computes the time of arrival.
     pub(crate) fn finish(&mut self) -> Result<(), &'static str> {
         let path = &mut self.texts[Field::Path as usize];
         if path.is_empty() {
@@ -200,7 +200,7 @@ impl Record {
         Ok(())
     }
 
-    /// About when the line was written: logs are in this order.
+    /// Returns about the time when the line was written: logs are in this order.
     pub(crate) fn written(&self) -> u64 {
         match self.ended {
             Some(end) => end.micros.max(self.arrival),
@@ -219,7 +219,7 @@ impl Values {
         let Self { record, times } = self;
         match slot {
             Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
-            // A query alone, as a target of this form has no path either.
+            // A query alone is no path: the target of this form has none either.
             Slot::Field(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
             // A host name, or `unix:`, is no address.
             Slot::Field(Field::Peer) => record.peer = address(value).or(record.peer),
@@ -248,7 +248,7 @@ impl Values {
             }
             Slot::OtherPeer => record.peer = record.peer.or_else(|| address(value)),
             Slot::PeerAndPort => record.peer = address_with_port(value),
-            // A proxy that does not know it writes -1.
+            // A proxy writes -1 for an unknown duration.
             Slot::Duration(_) if value.starts_with(b"-") => {}
             Slot::Duration(unit) => record.duration = Some(duration(value, unit)?),
             Slot::Waited(unit) => record.waited = Some(duration(value, unit)?),
@@ -265,7 +265,7 @@ fn duration(text: &[u8], unit: Unit) -> Result<u64, &'static str> {
         .ok_or("expected a duration of at most 31 days")
 }
 
-/// The more exact of two times.
+/// Returns the time with the finer resolution.
 fn finer(known: Option<Time>, other: Option<Time>) -> Result<Time, &'static str> {
     let other = other.ok_or("expected a time, such as 22/Nov/2026:15:32:17 +0000")?;
     Ok(known
@@ -273,7 +273,7 @@ fn finer(known: Option<Time>, other: Option<Time>) -> Result<Time, &'static str>
         .unwrap_or(other))
 }
 
-/// A status; 0 stands for none, as does the -1 of HAProxy.
+/// Reads a status; 0 stands for none, as does the -1 of HAProxy.
 fn status(text: &[u8]) -> Option<u16> {
     match text {
         b"0" | b"-1" | b"000" => Some(0),
@@ -282,14 +282,14 @@ fn status(text: &[u8]) -> Option<u16> {
     }
 }
 
-/// The last status of a list, such as nginx's `502, 200`.
+/// Returns the last status of a list, such as nginx's `502, 200`.
 fn last_status(text: &[u8]) -> u16 {
     let mut words = text.rsplit(|byte| matches!(byte, b' ' | b',' | b':'));
     let last = words.find(|word| !word.is_empty());
     last.and_then(status).unwrap_or(0)
 }
 
-/// A number of bytes; -1 stands for none.
+/// Reads a number of bytes; -1 stands for none.
 fn bytes(text: &[u8]) -> Result<Option<u64>, &'static str> {
     if text == b"-1" {
         return Ok(None);

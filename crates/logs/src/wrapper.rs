@@ -19,13 +19,13 @@ pub(crate) enum Wrapper {
     Compose,
 }
 
-/// Unwraps lines, and puts the parts of long lines together.
+/// Unwraps lines, and joins the parts of long lines.
 #[derive(Debug)]
 pub(crate) struct Unwrapper {
     wrapper: Wrapper,
     /// The parts of a line that goes on, for each stream.
     parts: [Parts; 2],
-    /// The line that was returned last, if it is no part of the input.
+    /// The last line returned, if it is no part of the input.
     line: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Unwrapper {
 #[derive(Debug, Default)]
 struct Parts {
     text: Vec<u8>,
-    /// Whether the line is too long, so that its other parts are left out.
+    /// Whether the line is too long. Its other parts are left out.
     is_too_long: bool,
 }
 
@@ -45,7 +45,7 @@ struct Piece<'a> {
 }
 
 impl Wrapper {
-    /// The wrapper that most of these lines have.
+    /// Returns the wrapper that most of these lines have.
     pub(crate) fn of(lines: &[&[u8]]) -> Option<Self> {
         let filled = || lines.iter().filter(|line| !line.is_empty());
         [Self::Cri, Self::Docker, Self::Compose]
@@ -56,7 +56,7 @@ impl Wrapper {
             })
     }
 
-    /// The whole lines in these lines.
+    /// Returns the whole lines in these lines.
     pub(crate) fn contents(self, lines: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut unwrapper = Unwrapper::new(self);
         let mut contents = Vec::new();
@@ -157,8 +157,8 @@ impl Unwrapper {
         }
     }
 
-    /// Returns the whole line in a wrapped line; none: a part of a line that goes on. Parts count together as one line, which has
-    /// [`MAX_LINE`] bytes at most.
+    /// Returns the whole line in a wrapped line. None: a part of an unfinished line. Parts count together as one line of [`MAX_LINE`] bytes
+    /// at most.
     pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<&'a [u8]>, LineError> {
         let piece = self.wrapper.piece(line)?;
         let parts = &mut self.parts[piece.stream];

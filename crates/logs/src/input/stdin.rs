@@ -1,4 +1,4 @@
-//! Standard input, which can be a pipe that nothing comes from for a long time.
+//! Standard input: a pipe may be silent for a long time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long nothing may come before it is looked whether to stop: a signal may arrive just before the wait begins, and end none.
+/// Longest wait for input until the next check of `stop`: a signal just before the wait begins does not interrupt it.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
 };
 
-/// Standard input, which ends once it is to stop.
+/// Standard input, which ends once `stop` is true.
 pub(super) struct Stdin {
     file: File,
     stop: Arc<AtomicBool>,
