@@ -28,7 +28,7 @@ impl<'a> Entry<'a> {
         self.record.resolution as u64
     }
 
-    /// Returns the event at the time of the line.
+    /// Returns the event that the line's time stands for.
     pub const fn stamp(&self) -> Stamp {
         self.record.stamp
     }

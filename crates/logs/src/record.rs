@@ -66,7 +66,7 @@ pub(crate) struct Span {
     coded: u32,
 }
 
-/// The event at the time of a line.
+/// The event that a line's time stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     /// When the request arrived.

@@ -19,7 +19,7 @@ pub(crate) enum Wrapper {
     Compose,
 }
 
-/// Unwraps lines, and joins the parts of long lines.
+/// An unwrapper of lines, which joins the parts of long lines.
 #[derive(Debug)]
 pub(crate) struct Unwrapper {
     wrapper: Wrapper,
