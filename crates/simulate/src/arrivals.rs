@@ -1,7 +1,7 @@
-//! Requests on their way from the log to the runs, in the order of their times.
+//! Hands requests from the log on to the runs, in the order of their times.
 //!
-//! Where only the second is known, there are two runs: in one the requests are spread evenly over each second, in the other all come at its
-//! start. Where the line has the end and a duration, the end is what is spread: the request arrived so long before.
+//! If the log has whole seconds, there are two runs: one spreads the requests evenly over each second, the other has all at its start. If a
+//! line has the end and a duration, the run spreads the ends: a request arrives its duration before its end.
 
 use std::collections::BTreeMap;
 
@@ -13,43 +13,43 @@ use crate::lane::{AHEAD, Lane};
 
 const SECOND: Micros = 1_000_000;
 
-/// Times of at most this resolution are taken as they are, in us.
+/// Coarsest resolution of times that are taken as they are, in us.
 pub(crate) const EXACT: Micros = 10_000;
 
-/// The most requests of one second that are kept to be spread over it, and the most bytes of their IDs.
+/// Most requests of one second kept to be spread over it, and most bytes of their IDs.
 pub(crate) const MAX_PENDING: usize = 1 << 17;
 const MAX_BYTES: usize = 64 << 20;
 
-/// The requests of one second until the next one begins, or some requests whose times are known.
+/// The requests of one second until the next one begins, or some requests with exact times.
 #[derive(Default)]
 pub(crate) struct Arrivals<'p> {
     second: Micros,
-    /// Up to where in the second requests were spread already, in us.
+    /// Place in the second up to which requests were spread already, in us.
     begun: Micros,
     /// The bytes of the IDs of kept requests.
     bytes: usize,
-    /// Requests of seconds that had too many to keep.
+    /// Requests of seconds with too many requests to keep.
     pub(crate) crowded: u64,
     pending: Vec<(Asked<'p>, Micros, Known)>,
-    /// Those that arrive in a later second if they are spread, by their time and their order.
+    /// Requests that spreading moves to a later second, by their time and their order.
     later: BTreeMap<(Micros, u64), Asked<'p>>,
-    /// How many requests have ended in a second.
+    /// Number of requests that ended in each second.
     ended: BTreeMap<Micros, u32>,
     count: u64,
 }
 
-/// What is known of a time.
+/// The known part of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Exact,
     /// The second.
     Second,
-    /// The second of the end. This is the time if ends are spread.
+    /// The second of the end. This value is the time if ends are spread.
     End(Micros),
 }
 
 impl<'p> Arrivals<'p> {
-    /// A request arrives: those before it are handed on, if there are enough of them or their second is over.
+    /// Makes room for a request: hands earlier ones on, if there are enough of them or their second is over.
     pub(crate) fn turn(&mut self, arrival: Micros, lanes: &mut [Lane<'p>]) {
         if lanes.len() == 1 {
             if self.pending.len() >= AHEAD {
@@ -59,17 +59,17 @@ impl<'p> Arrivals<'p> {
             let start = arrival - arrival % SECOND;
             self.flush(start, lanes);
             (self.second, self.begun) = (arrival / SECOND, 0);
-            // What arrives from now on ends later.
+            // Requests from now on end later.
             self.ended = self.ended.split_off(&self.second);
         } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
-            // The rest of the second keeps a half for requests that follow.
+            // Later requests of this second get half of the rest of the second.
             let half = (SECOND - self.begun) / 2;
             self.hand_over(Micros::MAX, half, lanes);
             self.begun += half;
         }
     }
 
-    /// Keeps what the request of this line asks.
+    /// Keeps the request of this line.
     pub(crate) fn push(&mut self, asked: Asked<'p>, entry: &Entry<'_>) {
         let arrival = entry.arrival();
         let known = match entry.stamp() {
@@ -79,7 +79,7 @@ impl<'p> Arrivals<'p> {
                 let nth = self.ended.entry(end).or_default();
                 let part = u64::from(nth.reverse_bits());
                 *nth = nth.wrapping_add(1);
-                // 0, 1/2, 1/4, 3/4, 1/8 …: even, however many there are.
+                // 0, 1/2, 1/4, 3/4, 1/8 …: evenly spread at any number.
                 Known::End(arrival + ((part * SECOND) >> u32::BITS))
             }
             Stamp::Arrival | Stamp::End => Known::Second,
@@ -88,12 +88,12 @@ impl<'p> Arrivals<'p> {
         self.pending.push((asked, arrival, known));
     }
 
-    /// Hands everything on that arrives before this time: to one run all that came.
+    /// Hands on all requests; in the run that spreads, only those before this time.
     pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
         self.hand_over(until, SECOND - self.begun, lanes);
     }
 
-    /// The same, where requests are spread over this part of the second.
+    /// Does the same, and spreads the requests over this part of the second.
     fn hand_over(&mut self, until: Micros, width: Micros, lanes: &mut [Lane<'p>]) {
         if width < SECOND {
             self.crowded += self.pending.len() as u64;
@@ -123,7 +123,7 @@ impl<'p> Arrivals<'p> {
     fn spread(&mut self, until: Micros, width: Micros, even: &mut Lane<'p>) {
         let coarse = self.pending.iter().filter(|it| it.2 == Known::Second);
         let count = coarse.count() as u64;
-        // Those of the seconds before come first.
+        // Requests of the seconds before come first.
         let after = self.later.split_off(&(until, 0));
         let before = std::mem::replace(&mut self.later, after);
         let mut order: Vec<(&Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());

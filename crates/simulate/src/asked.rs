@@ -1,4 +1,4 @@
-//! What one request asks of the limits, and what the log knows of how it went.
+//! A request for the limits to decide, with its facts in the log.
 
 use std::rc::Rc;
 
@@ -7,24 +7,24 @@ use tidegate_tower::RuleCharge;
 
 use crate::charged::Charged;
 
-/// A request that limits are asked about.
+/// A request for the limits to decide.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'p> {
-    /// The same for all requests of a caller, where it depends on nothing else.
+    /// The charges. Requests of a caller share them, if they depend on the caller alone.
     pub(crate) charged: Rc<Charged<'p>>,
-    /// For how long the request ran once limits let it through, in us, if the log says so.
+    /// Duration of the request after limits admitted it, in us, if the log has it.
     pub(crate) service: Option<Micros>,
     /// The status of its answer, unless limits refused it.
     pub(crate) status: Option<u16>,
-    /// What it came to where its answer tells the cost, if the log says so.
+    /// Its real cost, if the answer has the cost and the log has it too.
     pub(crate) cost: Option<u64>,
-    /// Whether its keys came before.
+    /// Whether an earlier request had the same keys.
     pub(crate) is_known: bool,
     /// Its number among the requests of the log.
     pub(crate) number: u64,
     /// Its ID, if decisions are written.
     pub(crate) id: Option<Box<str>>,
-    /// How often it came before, as the retry model has it.
+    /// Number of earlier attempts in the retry model.
     pub(crate) attempt: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What was found out before: most requests are of clients and paths that came already.
+//! Earlier results: most requests have the client and the path of an earlier one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Makes an empty cache for this number of entries: a cache that is full begins anew.
+    /// Makes an empty cache for this number of entries. A full cache begins anew.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             values: HashMap::default(),
@@ -34,7 +34,7 @@ impl<V> Cache<V> {
     }
 }
 
-/// A key of several parts. Keys with the same sorts of parts are the same if all their parts are.
+/// A key of several parts. Keys with the same sorts of parts are equal if all their parts are.
 #[derive(Debug, Default)]
 pub(crate) struct Key(SmallVec<[u8; 256]>);
 

@@ -1,4 +1,4 @@
-//! Who sent a request, as far as its line tells.
+//! Names the caller of a request, as far as its line has the facts.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +11,7 @@ use tidegate_tower::{Peer, Per, Rule};
 use crate::lacks::{Facts, Lack};
 use crate::request::Given;
 
-/// Who is calling, and what is missing to know it.
+/// The caller, and the facts that the log lacks to name it.
 pub(crate) struct Known {
     pub(crate) caller: Caller,
     pub(crate) trusted: bool,
@@ -77,7 +77,7 @@ pub(crate) fn known(
     let before = caller.named_by.unwrap_or(clients.sources.len());
     let asked = clients.sources.iter().zip(&facts.sources).take(before);
     let mut lacks = asked.filter_map(|(source, lack)| {
-        // A user ID of somebody who is not trusted counts for nothing.
+        // A user ID counts only from a trusted peer.
         let is_asked = trusted || peer.is_none() || !matches!(source, ClientSource::UserId { .. });
         lack.clone().filter(|_| is_asked)
     });
@@ -93,10 +93,10 @@ pub(crate) fn known(
     }
 }
 
-/// The name of a client, as reports have it.
+/// Returns the name of a client for reports.
 pub(crate) fn shown(client: &Client) -> String {
     match client {
-        // Nobody has this address: it stands for one that the log lacks.
+        // No client has this address: it stands for an address that the log lacks.
         Client::Ip(address) if address.is_unspecified() => "unknown".to_owned(),
         client => client.to_string(),
     }
@@ -116,10 +116,10 @@ pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     }
 }
 
-/// Whether a limit is counted per a name that the client of a log may have beside its own.
+/// Whether a limit counts per a name that the client of a log may have beside its own.
 pub(crate) fn named_other(rule: &Rule, client: &Client) -> bool {
     rule.per.iter().any(|per| match per {
-        // Who is an address has no name at all.
+        // A client named by its address has no other name.
         Per::ApiKey => matches!(client, Client::UserId(_) | Client::Certificate(_)),
         Per::UserId => matches!(
             client,

@@ -1,4 +1,4 @@
-//! One configuration: what it asks of the limits for each request of the log.
+//! One configuration: computes the charges of each request of the log.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,42 +22,42 @@ use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
-/// Longer requests are looked at each time, with method, host and query.
+/// Longest request that the cache keeps, in bytes of method, host, path and query. Longer ones are computed each time.
 const LONG: usize = 4_096;
 
-/// The most paths that are remembered: clients may make them up.
+/// Most paths in the cache: clients may make them up.
 const MAX_PATHS: usize = 1 << 16;
 
-/// A configuration that is tried.
+/// A configuration to replay.
 pub(crate) struct Candidate<'p> {
     plan: &'p Plan,
     router: &'p dyn Router,
     pub(crate) given: &'p Given,
     hasher: Hasher,
-    /// By policy, the numbers of the limits of its rules.
+    /// The numbers of the limits of each policy's rules.
     limits: Vec<Vec<u16>>,
-    /// By policy, whether what it charges depends on nothing but the caller.
+    /// Whether the charges of each policy depend on the caller alone.
     is_plain: Vec<bool>,
     /// Whether a query or a header chooses a route.
     has_conditions: bool,
-    /// What each log says, by where its list of fields is.
+    /// The facts of each log, by the address of its list of fields.
     logs: HashMap<usize, Rc<Log>, RandomState>,
     /// The policies of methods, hosts and paths.
     paths: Cache<usize>,
-    /// What is asked for callers.
+    /// The charges of callers.
     callers: Cache<Answer<'p>>,
-    /// The numbers of the keys of each limit. Each plan with other numbers has keys of its own.
+    /// The numbers of the keys of each limit. Each plan with other quotas has keys of its own.
     keys: Vec<HashMap<(Key, &'p str), u32, RandomState>>,
-    /// How often each limit could not be computed, and why.
+    /// Number of requests for which each limit could not be computed, by the reason.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
     pub(crate) clients: Clients,
     keeps_ids: bool,
-    /// Whether what is asked for the last line was remembered.
+    /// Whether the charges of the last line came from the cache.
     is_known: bool,
 }
 
-/// What the lines of a log say.
+/// The facts that the lines of a log have.
 struct Log {
     facts: Facts,
     variants: Vec<Variant>,
@@ -69,11 +69,11 @@ struct Line<'l> {
     entry: &'l Entry<'l>,
     outcome: Option<&'l [u8]>,
     log: &'l Log,
-    /// Where the list of its fields is.
+    /// The address of its list of fields.
     place: usize,
 }
 
-/// What is asked for a request.
+/// The charges of a request.
 type Answer<'p> = Result<Rc<Charged<'p>>, Unasked>;
 
 impl<'p> Candidate<'p> {
@@ -113,7 +113,7 @@ impl<'p> Candidate<'p> {
         }
     }
 
-    /// What the request of a line asks of the limits, or why they are not asked about it.
+    /// Returns the charges of a line's request, or the reason why the limits do not decide it.
     pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Result<Asked<'p>, Unasked> {
         self.counts.requests += 1;
         let outcome = entry.text(Field::Outcome);
@@ -177,7 +177,7 @@ impl<'p> Candidate<'p> {
         })
     }
 
-    /// By what the route of a request is remembered; none if more than method, host and path choose it.
+    /// Returns the key of the request's route in the cache. None if more than method, host and path choose the route.
     fn path(&self, line: Line<'_>) -> Option<cache::Key> {
         let (entry, facts) = (line.entry, &line.log.facts);
         let is_simple = !self.has_conditions
@@ -201,7 +201,7 @@ impl<'p> Candidate<'p> {
         Some(key)
     }
 
-    /// What is asked for a request of this policy, which depends on nothing but the caller.
+    /// Returns the charges of a request of this policy. They depend on the caller alone.
     fn plain(
         &mut self,
         line: Line<'_>,
@@ -238,7 +238,7 @@ impl<'p> Candidate<'p> {
         answer
     }
 
-    /// What is asked for any request.
+    /// Returns the charges of any request.
     fn whole(&mut self, line: Line<'_>, path: Option<cache::Key>) -> Answer<'p> {
         let (plan, facts) = (self.plan, &line.log.facts);
         let parsed = request(line.entry, self.given);
@@ -283,7 +283,7 @@ impl<'p> Candidate<'p> {
         assessed.map(Rc::new)
     }
 
-    /// Computes what a request is charged to by the policy with this number.
+    /// Computes the charges of a request by the policy with this number.
     fn assess(
         &mut self,
         line: Line<'_>,
@@ -312,7 +312,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// Whether a byte of a query means nothing in particular.
+/// Whether a byte of a query has no special meaning.
 const fn is_usual(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -321,13 +321,13 @@ const fn is_usual(byte: u8) -> bool {
         )
 }
 
-/// The policy with this number.
+/// Returns the policy with this number.
 fn policy(plan: &Plan, at: usize) -> &Policy {
     let route = at.checked_sub(1).and_then(|at| plan.routes.get(at));
     route.map_or(&plan.unmatched, |route| &route.policy)
 }
 
-/// Whether limits refused the request when it was logged: how it would have gone on is not in the log.
+/// Whether limits refused the request when it was logged: its further way is not in the log.
 fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     match outcome {
         Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),
@@ -335,11 +335,11 @@ fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     }
 }
 
-/// For how long a request ran after the limits had let it through.
+/// Returns the duration of a request after the limits admitted it.
 fn service(entry: &Entry<'_>) -> Option<Micros> {
     let duration = entry.duration()?;
     let ended = entry.ended()?;
-    // Of two clocks that differ, the duration is right.
+    // If two clocks differ, the duration is right.
     let since = ended.saturating_sub(entry.arrival());
     let ran = match since.abs_diff(duration) < 1_000_000 {
         true => since,

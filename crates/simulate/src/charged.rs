@@ -1,4 +1,4 @@
-//! What a request is charged to, and which of that cannot be computed.
+//! Computes the charges of a request, and finds the limits that cannot be computed.
 
 use http::Request;
 use smallvec::SmallVec;
@@ -10,28 +10,28 @@ use tidegate_tower::{Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
 
-/// What the limits are asked about a request, or why they are not.
+/// The charges of a request, or the reason why the limits do not decide it.
 pub(crate) type Assessed<'p> = Result<Charged<'p>, Unasked>;
 
-/// Why limits are not asked.
+/// The reason why limits do not decide a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
-    /// `deny` has its client.
+    /// `deny` lists its client.
     Denied,
-    /// It costs more than a limit can ever admit.
+    /// Its cost is higher than a limit can ever admit.
     Oversized,
-    /// The gateway that wrote the log did not ask them: memory was short.
+    /// The gateway that wrote the log shed the request: memory was short.
     Shed,
 }
 
-/// What the limits are asked.
+/// The charges of a request.
 #[derive(Debug)]
 pub(crate) struct Charged<'p> {
     pub(crate) client: Client,
     pub(crate) charges: RuleCharges<'p>,
     /// The numbers of their limits.
     pub(crate) limits: SmallVec<[u16; 2]>,
-    /// The numbers of their keys, among those of the same limit.
+    /// The numbers of their keys; each limit numbers its own.
     pub(crate) keys: SmallVec<[u32; 2]>,
     /// The limits that cannot be computed, and what the log lacks for them.
     pub(crate) lacks: Vec<(u16, Lack)>,
@@ -60,7 +60,7 @@ pub(crate) struct Place<'p, 'f> {
 }
 
 impl<'p> Place<'p, '_> {
-    /// Computes the charges of a request of a known caller.
+    /// Computes the charges of a request of this caller.
     pub(crate) fn assess(
         self,
         known: Known,
@@ -75,7 +75,7 @@ impl<'p> Place<'p, '_> {
             return Err(Unasked::Denied);
         }
         let is_refused = caller.refused.is_some();
-        // Who shows nothing in the log may have shown it to the gateway.
+        // The gateway may have seen credentials that the log lacks.
         let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
             && (known.client.is_some() || facts.names_client);
         // The charges outlive the caller, so they refer to the plan of the configuration.
@@ -102,7 +102,7 @@ impl<'p> Place<'p, '_> {
             charged.lacks.extend(lacks);
         }
         if let Some(lack) = route_lack {
-            // Every limit that a route might have charged.
+            // Adds every limit that a route might have charged.
             for (number, limit) in plan.limits.iter().enumerate() {
                 let mut always = charges.iter();
                 if !always.any(|charge| charge.rule.limit.name() == limit.name()) {
@@ -119,13 +119,13 @@ impl<'p> Place<'p, '_> {
             let client = known.client.as_ref();
             let by_client = client.filter(|_| needs_client(policy, rule));
             let by_name = || match facts.names_client {
-                // Names beside that of the client are not in the log.
+                // The log has no names beside the client's.
                 true => named_other(rule, &charged.client)
                     .then(|| name_lack(rule, &plan.clients, &facts.sources))
                     .flatten(),
                 false => name_lack(rule, &plan.clients, &facts.sources),
             };
-            // What is missing counts under the address. Lists and plans may have addresses, too.
+            // A request without such a name counts under its address. Lists and plans may have addresses, too.
             let access = policy.access.as_ref();
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
@@ -149,7 +149,7 @@ impl<'p> Place<'p, '_> {
     }
 }
 
-/// Whether what a policy charges depends on nothing but the caller.
+/// Whether the charges of a policy depend on the caller alone.
 pub(crate) fn is_plain(policy: &Policy) -> bool {
     policy.rules.iter().all(|rule| {
         let plain_cost = matches!(rule.cost, Cost::Fixed(_));
@@ -171,7 +171,7 @@ pub(crate) fn is_plain(policy: &Policy) -> bool {
     })
 }
 
-/// The highest cost of limits whose cost is fixed, and how many have another.
+/// Returns the highest fixed cost, and the number of limits whose cost is not fixed.
 fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
     let is_fixed = |charge: &&RuleCharge<'_>| matches!(charge.rule.cost, Cost::Fixed(_));
     let fixed = || charges.iter().filter(is_fixed);
@@ -179,7 +179,7 @@ fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
     (highest.unwrap_or(0), charges.len() - fixed().count())
 }
 
-/// Takes the cost that the log has, where a header of the request told it and the log lacks the header.
+/// Takes a header's cost from the log, if the log lacks the header. Returns the missing fact if the log has no such cost.
 fn told_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
@@ -198,7 +198,7 @@ fn told_cost(
     if !facts.has_cost {
         return Err("cost".into());
     }
-    // A header tells at least 1, an answer perhaps nothing.
+    // A header has a cost of at least 1, an answer may have 0.
     let least = u64::from(matches!(charge.rule.cost, Cost::Header { .. }));
     if !is_told || (cost <= fixed && fixed > least) {
         return Err("cost of each limit (only the highest)".into());

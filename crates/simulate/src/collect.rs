@@ -1,4 +1,4 @@
-//! Collects the report from what the runs found out.
+//! Collects the report from the results of the runs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -23,16 +23,16 @@ use crate::report::{
 use crate::stats::{LimitStats, Requests};
 use crate::time::time;
 
-/// The shares of requests that quotas are looked for that refuse no more, in millionths.
+/// Shares of requests, in millionths, for each of which the report has the quota that refuses no more.
 pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
 
-/// From how many requests on a single address of all is worth a note.
+/// Least number of requests at which a single address of all clients is worth a note.
 const MANY: u64 = 100;
 
-/// The most clients in the list of those that are refused most.
+/// Most clients in the list of the most refused ones.
 const TOP: usize = 10;
 
-/// The report on what was found out, without notes.
+/// Makes the report from the results, without notes.
 pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
     let read = reader.report();
     let files = reader.sources().iter().map(|source| FileReport {
@@ -63,7 +63,7 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
     }
 }
 
-/// A number of every run.
+/// Returns the range of a number over all runs.
 fn of_lanes(lanes: &[Lane<'_>], of: impl Fn(&Lane<'_>) -> u64) -> Range {
     Range::of(lanes.iter().map(&of))
 }
@@ -84,7 +84,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             0 => 0.0,
             asked => part as f64 * 100.0 / asked as f64,
         };
-        // What can be told of one run alone is told of the one that refuses more.
+        // Facts of a single run come from the run that refuses more.
         let stats = lanes.iter().map(|lane| &lane.stats.limits[number]);
         let worst = stats.max_by_key(|it| it.refused);
         let mut not_computable: Vec<_> = tried
@@ -162,7 +162,7 @@ fn lacks_routes(tried: &Tried<'_>) -> bool {
         && routes.any(|route| route.policy.rules.len() > route.policy.always)
 }
 
-/// The address that all clients have, if there are many requests, and a limit counts per client.
+/// Returns the address of all clients, if there are many requests and a limit counts per client.
 fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress> {
     let Clients::One(Client::Ip(address)) = tried.candidate.clients else {
         return None;
@@ -176,7 +176,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
     let is_private = match address {
         IpAddr::V4(address) => {
             let [first, second, ..] = address.octets();
-            // 100.64.0.0/10 is of networks that share addresses.
+            // Networks with shared addresses use 100.64.0.0/10.
             let is_shared = first == 100 && (64..128).contains(&second);
             address.is_private() || address.is_loopback() || address.is_link_local() || is_shared
         }
@@ -184,7 +184,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
             address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
         }
     };
-    // A client with an IPv6 address has its prefix alone.
+    // A client with an IPv6 address is named by its prefix alone.
     let is_same = |peer: IpAddr| peer == address || peer.is_ipv6() && address.is_ipv6();
     let confirmed = tried.candidate.given.peer.is_some_and(is_same);
     Some(SoleAddress {
@@ -193,22 +193,22 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
     })
 }
 
-/// Whether a limit that is counted per this has a budget for each client.
+/// Whether a limit counted per this name has a budget for each client.
 fn is_of_client(per: &str) -> bool {
     per == "client" || per.starts_with("ip")
 }
 
-/// What a quota may refuse.
+/// The refusals that a quota may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Allowed {
-    /// So many of a million requests.
+    /// Refused requests, of a million.
     Requests(u64),
-    /// Requests of so many of a million clients.
+    /// Clients with refused requests, of a million.
     Clients(u64),
 }
 
 impl Allowed {
-    /// Whether so many requests and keys of all are no more.
+    /// Whether these refused requests, or these keys, are within the share.
     fn fits(self, [refused, of]: [u64; 2], [touched, keys]: [u64; 2]) -> bool {
         let (part, of, allowed) = match self {
             Self::Requests(allowed) => (refused, of, allowed),
@@ -223,7 +223,7 @@ impl Allowed {
     }
 }
 
-/// The smallest quota that refuses no more than is allowed in any run.
+/// Returns the smallest quota that stays within the share in every run.
 pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
     let mut found = NeededQuota::default();
     for lane in lanes {
@@ -269,7 +269,7 @@ fn series(stats: Option<&LimitStats>) -> SeriesReport {
     }
 }
 
-/// The clients that are refused most.
+/// Returns the clients that are refused most.
 fn top(tried: &Tried<'_>) -> Vec<TopClient> {
     let mut clients: BTreeMap<(String, usize), &Client> = BTreeMap::new();
     for lane in &tried.lanes {
@@ -298,7 +298,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
     top
 }
 
-/// The clients with the highest counts, and their names. Of those that are alike, the first by name.
+/// Returns the clients with the highest counts, and their names. Equal counts are in the order of names.
 fn most(clients: &HashMap<Client, u64, RandomState>) -> Vec<(String, &Client)> {
     let mut counts: Vec<u64> = clients.values().copied().collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));

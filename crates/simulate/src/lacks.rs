@@ -1,4 +1,4 @@
-//! What a log does not say, and which limits cannot be computed without it.
+//! The facts that a log lacks, and the limits that cannot be computed without them.
 
 use std::sync::Arc;
 
@@ -10,44 +10,44 @@ use tidegate_tower::{Cost, Per, Policy, Rule};
 
 use crate::request::Given;
 
-/// What is missing, in words that follow "the log has no".
+/// A missing fact, in words that follow "the log has no".
 pub(crate) type Lack = Arc<str>;
 
-/// What the lines of one log say, as far as a configuration asks for it.
+/// The facts that the lines of one log have, as far as a configuration needs them.
 #[derive(Debug)]
 pub(crate) struct Facts {
     /// Whether they name the client, as tidegate's own log does.
     pub(crate) names_client: bool,
-    /// Whether callers are known by nothing but what tidegate's log has of them, or their address.
+    /// Whether callers are named only by tidegate's own log, or by their address.
     pub(crate) plain_callers: bool,
-    /// Whether they have the header that tells the address behind a trusted proxy.
+    /// Whether they have the header with the address behind a trusted proxy.
     pub(crate) has_hops: bool,
-    /// By source of clients, what is missing to ask it.
+    /// The missing fact for each source of clients.
     pub(crate) sources: Vec<Option<Lack>>,
-    /// What is missing to find any route.
+    /// The missing fact to find any route.
     pub(crate) route: Option<Lack>,
-    /// What is missing to find some routes: a request has to be tried in all variants.
+    /// The missing fact to find some routes: each request is tried in all variants.
     pub(crate) unsure: Option<Lack>,
-    /// What is missing to know whether an OPTIONS is a preflight that the gateway answers.
+    /// The missing fact to decide whether an OPTIONS is a preflight that the gateway answers.
     pub(crate) preflight: Option<Lack>,
-    /// By policy and rule, what is missing whatever the request is.
+    /// The missing fact of each policy's rules, for every request.
     pub(crate) rules: Vec<Vec<Option<Lack>>>,
     /// Whether they have the cost.
     pub(crate) has_cost: bool,
 }
 
-/// The policies of a configuration, by their numbers: that of requests without a route, then those of the routes.
+/// Returns the policies of a configuration in the order of their numbers: first the policy of requests without a route, then the routes'.
 pub(crate) fn policies(plan: &Plan) -> impl Iterator<Item = &Policy> {
     let routes = plan.routes.iter().map(|route| &route.policy);
     std::iter::once(&plan.unmatched).chain(routes)
 }
 
-/// The rules of all policies.
+/// Returns the rules of all policies.
 pub(crate) fn rules(plan: &Plan) -> impl Iterator<Item = &Rule> {
     policies(plan).flat_map(|policy| policy.rules.iter())
 }
 
-/// The request headers that a configuration asks for.
+/// Returns the request headers that a configuration needs.
 pub(crate) fn headers(plan: &Plan) -> Vec<String> {
     let mut headers: Vec<&str> = Vec::new();
     for source in &plan.clients.sources {
@@ -90,7 +90,7 @@ impl Facts {
             ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
                 fields.has_header(header.as_str())
             }
-            // Nobody is named by these.
+            // Tokens of a log name no caller.
             ClientSource::Token(_) => true,
             ClientSource::Certificate(_) | ClientSource::Ip => false,
         };
@@ -125,21 +125,21 @@ impl Facts {
     }
 }
 
-/// What is missing to ask a source of clients.
+/// Returns the missing fact for a source of clients.
 fn source_lack(source: &ClientSource, fields: &Fields) -> Option<Lack> {
     match source {
         ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
             let missing = !fields.has_header(header.as_str());
             missing.then(|| format!("client (nor header {header})").into())
         }
-        // A token that was valid then has expired by now.
+        // A token of the log has expired by now.
         ClientSource::Token(_) => Some("client, which tokens named".into()),
         ClientSource::Certificate(_) => Some("client, which certificates named".into()),
         ClientSource::Ip => None,
     }
 }
 
-/// What is missing for a limit, whoever is the client.
+/// Returns the missing fact for a limit, for any client.
 fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let missing = |has: bool, word: &str| (!has).then(|| Lack::from(word));
     let per = rule.per.iter().find_map(|per| match per {
@@ -156,13 +156,13 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // Who is not trusted does not tell a cost by a header.
+    // Only trusted peers may set a cost by a header.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)
 }
 
-/// What is missing to tell some routes apart.
+/// Returns the missing fact to distinguish some routes.
 fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
     for route in &plan.routes {
         if route.shape.host.is_some() && !has_host {
@@ -183,7 +183,7 @@ fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
     None
 }
 
-/// What is missing to know whether an OPTIONS is a CORS preflight. tidegate's own log says it.
+/// Returns the missing fact to recognize a CORS preflight. tidegate's own log has it as the outcome.
 fn preflight(plan: &Plan, fields: &Fields) -> Option<Lack> {
     let asks = plan.routes.iter().any(|route| route.cors.is_some());
     let says = fields.has(Field::Outcome)
@@ -192,14 +192,14 @@ fn preflight(plan: &Plan, fields: &Fields) -> Option<Lack> {
     (asks && !says).then(|| "request header access-control-request-method, of OPTIONS".into())
 }
 
-/// Whether a limit is the same whoever the client is: by its key, its quota and its lists.
+/// Whether the key, the quota or the lists of a limit depend on the client.
 pub(crate) fn needs_client(policy: &Policy, rule: &Rule) -> bool {
     let by_name = rule.per.contains(&Per::Client);
     let access = policy.access.as_ref();
     by_name || !rule.plans.is_empty() || access.is_some_and(|access| access.needs_names())
 }
 
-/// What is missing to know a name that a limit is counted per, beside that of the client. `names` says which source named the client.
+/// Returns the missing fact for a name that a limit counts per, beside the client's name. `lacks` are the missing facts of the sources.
 pub(crate) fn name_lack(rule: &Rule, clients: &Clients, lacks: &[Option<Lack>]) -> Option<Lack> {
     rule.per.iter().find_map(|per| {
         let mut sources = clients.sources.iter().zip(lacks);

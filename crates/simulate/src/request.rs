@@ -1,4 +1,4 @@
-//! A line of a log as the request that it was.
+//! Makes the request of a line of a log.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_logs::{Entry, Field};
 
-/// What stands for a host that the log does not have: no configuration names it.
+/// A stand-in for a host that the log lacks: no configuration has it.
 const NO_HOST: HeaderValue = HeaderValue::from_static("host.invalid");
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What users say of all requests of their logs, because the logs do not.
+/// Facts of all requests that users give, because their logs lack them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     /// The host that the requests asked for.
@@ -21,7 +21,7 @@ pub(crate) struct Given {
     pub(crate) peer: Option<IpAddr>,
 }
 
-/// The request of a line; none if it was none, or one that no HTTP server reads: such a request has no route.
+/// Returns the request of a line. None if an HTTP server would not read it, or it is no request: it has no route.
 pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(&entry.method()?.bytes()).ok()?;
@@ -40,7 +40,7 @@ pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     let headers = request.headers_mut();
     let value = |field| HeaderValue::from_bytes(&entry.text(field)?.bytes()).ok();
     let host = match entry.fields().has(Field::Host) {
-        // A line without a host is a request without one.
+        // A line without a host is a request without a host.
         true => entry.host().map(|_| value(Field::Host)).unwrap_or_default(),
         false => Some(given.host.clone().unwrap_or(NO_HOST)),
     };
@@ -60,7 +60,7 @@ pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     Some(request)
 }
 
-/// The request that stands for a line that was none.
+/// Returns a stand-in for a line that is no request.
 pub(crate) fn unparsed() -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Routes that depend on what a log does not have: all that it might have been is tried.
+//! Routes that depend on facts that a log lacks: all possible requests are tried.
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
@@ -10,7 +10,7 @@ use tidegate_net::host::HostPattern;
 use crate::request::Given;
 use crate::router::Router;
 
-/// What one route asks for that the log does not have.
+/// The facts that one route needs and the log lacks.
 #[derive(Debug)]
 pub(crate) struct Variant {
     host: Option<HeaderValue>,
@@ -18,7 +18,7 @@ pub(crate) struct Variant {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// One variant for each route that asks for something that lines of this log lack.
+/// Returns one variant for each route that needs facts that lines of this log lack.
 pub(crate) fn variants(plan: &Plan, fields: &Fields, given: &Given) -> Vec<Variant> {
     let lacks_host = !fields.has(Field::Host) && given.host.is_none();
     let lacks_query = !fields.has(Field::Query);
@@ -54,7 +54,7 @@ pub(crate) fn variants(plan: &Plan, fields: &Fields, given: &Given) -> Vec<Varia
 }
 
 impl Variant {
-    /// The route of the request if it had what the log lacks.
+    /// Returns the route of the request with these facts added.
     pub(crate) fn route(&self, router: &dyn Router, request: &Request<()>) -> Option<usize> {
         let mut tried = Request::new(());
         *tried.method_mut() = request.method().clone();
