@@ -1,4 +1,4 @@
-//! `tidegate simulate`: what users ask, and the run.
+//! `tidegate simulate`: its options, and the run.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::IpAddr;
@@ -64,7 +64,7 @@ pub struct Options {
     decisions: Option<PathBuf>,
 }
 
-/// A format; none: each file's first lines tell.
+/// A format. None: the first lines of each file decide.
 #[derive(Clone, Debug)]
 struct FormatOption(Option<Format>);
 
@@ -139,17 +139,17 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         true => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
         false => terminal::text(&report) + &suggest::text(&report.suggested),
     };
-    // A reader that has gone away is none of our concern.
+    // A closed output is no error: its reader has left.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     let why = options.fail_over.and_then(|percent| report.fails(percent));
     why.map_or(Ok(()), Err)
 }
 
-/// What is said where quotas were to be suggested.
+/// Printed in place of suggested quotas.
 const NO_SUGGESTIONS: &str =
     "No quotas are suggested, because the replay was stopped before the end of the log.";
 
-/// Replays the logs once, or several times if quotas are to be suggested.
+/// Replays the logs once, and again if quotas are to be suggested.
 fn report_on(
     trials: &[Trial<'_>],
     options: &Options,
@@ -191,7 +191,7 @@ impl Options {
     }
 }
 
-/// Whether a log is a file, and no pipe. What cannot be found is named when it is opened.
+/// Whether a log is a file, and no pipe. A missing file counts as one: opening it reports the error.
 fn can_be_read_twice(log: &Path) -> bool {
     let found = std::fs::metadata(log);
     let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());

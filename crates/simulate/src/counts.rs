@@ -2,19 +2,19 @@
 
 use tidegate_identity::Client;
 
-/// Requests that limits were not asked about, and others worth a note.
+/// Requests that the limits did not decide, and others worth a note.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
     /// No route took them: only limits under `always` count.
     pub(crate) unrouted: u64,
-    /// The route is not known.
+    /// The log lacks facts to find the route.
     pub(crate) unsure: u64,
     pub(crate) denied: u64,
     pub(crate) oversized: u64,
-    /// The gateway did not ask limits about them: memory was short.
+    /// The gateway shed them without a decision of the limits: memory was short.
     pub(crate) shed: u64,
-    /// Their credentials are refused: limits under `always` alone count them.
+    /// Their credentials are refused: only limits under `always` count them.
     pub(crate) credentials_refused: u64,
     /// Limits refused them when they were logged.
     pub(crate) limited_before: u64,

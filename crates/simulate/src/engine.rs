@@ -1,4 +1,4 @@
-//! Reads the log once, and lets every configuration decide about each of its requests.
+//! Reads the log once, and lets every configuration decide each of its requests.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,17 +19,17 @@ use crate::request::Given;
 use crate::router::Router;
 use crate::stats::LaneStats;
 
-/// How many requests there are between two looks at the clock.
+/// Requests between two checks of the clock.
 const CHECK_EVERY: u64 = 1_024;
 
-/// A configuration that is tried.
+/// A configuration to replay.
 #[derive(Clone, Copy)]
 pub struct Trial<'p> {
-    /// What the report calls it: its file.
+    /// Its name in the report: its file.
     pub name: &'p str,
     /// The configuration.
     pub plan: &'p Plan,
-    /// How it finds routes.
+    /// Finds its routes.
     pub router: &'p dyn Router,
 }
 
@@ -41,28 +41,28 @@ impl std::fmt::Debug for Trial<'_> {
     }
 }
 
-/// How the log is replayed.
+/// The settings of a replay.
 pub(crate) struct Replay<'p> {
     pub(crate) given: &'p Given,
     pub(crate) retries: RetryModel,
-    /// The capacities of other quotas that are tried, by configuration and limit. None: some around that of each limit.
+    /// The capacities of other quotas to try, by configuration and limit. None: capacities around each limit's own.
     pub(crate) capacities: Option<Vec<Vec<Vec<u64>>>>,
     pub(crate) decisions: Option<PathBuf>,
 }
 
 impl Replay<'_> {
-    /// Why decisions cannot be written.
+    /// Returns the error for decisions that cannot be written.
     fn failed(&self, error: &io::Error) -> String {
         let file = self.decisions.as_deref().unwrap_or(Path::new("-"));
         format!("{}: {error}", file.display())
     }
 }
 
-/// What was found out.
+/// The results of a replay.
 pub(crate) struct Found<'p> {
     pub(crate) candidates: Vec<Tried<'p>>,
     pub(crate) times: Times,
-    /// Whether it ended before the log did.
+    /// Whether the replay ended before the log did.
     pub(crate) stopped: bool,
 }
 
@@ -75,16 +75,16 @@ pub(crate) struct Tried<'p> {
     pub(crate) arrivals: Arrivals<'p>,
 }
 
-/// What the times of the log are worth.
+/// The quality of the times in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
     pub(crate) first: Option<Micros>,
     pub(crate) last: Micros,
-    /// Requests of which only the second is known.
+    /// Requests whose times are exact to the second only.
     pub(crate) coarse: u64,
     /// Requests without a path.
     pub(crate) without_path: u64,
-    /// Requests of which only the end is known.
+    /// Requests whose lines have only the end.
     pub(crate) ends: u64,
     pub(crate) requests: u64,
 }
@@ -101,7 +101,7 @@ impl Times {
     }
 }
 
-/// Replays the log. `go_on` is asked from time to time, and may end it early.
+/// Replays the log. A false result of `go_on`, which is called from time to time, ends the replay early.
 pub(crate) fn replay<'p>(
     trials: &[Trial<'p>],
     reader: &mut Reader,
@@ -113,7 +113,7 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
-    // Of logs without whole seconds both runs would be the same.
+    // In a log without whole seconds both runs would be the same.
     let mut sources = reader.sources().iter();
     let runs = match sources.any(|source| source.resolution() > EXACT) {
         true => 2,
@@ -146,7 +146,7 @@ pub(crate) fn replay<'p>(
                 Ok(asked) => asked,
                 Err(why) => {
                     if tried.lanes.len() == 1 {
-                        // What is written is in the order of the log.
+                        // Decisions are written in the order of the log.
                         tried.arrivals.flush(arrival, &mut tried.lanes);
                     }
                     tried.lanes[0].stats.unasked(&entry, number, why);
@@ -156,7 +156,7 @@ pub(crate) fn replay<'p>(
             tried.arrivals.push(asked, &entry);
         }
     }
-    // Standard input ends when it is to stop.
+    // A stop ends standard input.
     found.stopped |= !go_on(reader);
     for tried in &mut found.candidates {
         tried.arrivals.flush(Micros::MAX, &mut tried.lanes);
@@ -176,7 +176,7 @@ pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
     })
 }
 
-/// Whether what keys have used is all that matters: no limit holds anything while a request runs.
+/// Whether the used units of keys are the whole state: no limit holds units while a request runs.
 fn is_used_alone(plan: &Plan) -> bool {
     rules(plan).all(|rule| rule.limit.lease().is_none())
 }
@@ -192,7 +192,7 @@ fn tried<'p>(
     let keeps_ids = replay.decisions.is_some();
     let mut lanes = Vec::new();
     for run in 0..runs {
-        // Of several configurations the decisions of the first are written; of two runs, those of the even one.
+        // Writes the decisions of the first configuration only, and of its even run.
         let file = replay.decisions.as_ref().filter(|_| index == 0 && run == 0);
         let decisions = file.map(|file| -> Result<Box<dyn Write>, String> {
             let open = File::create(file).map_err(|error| replay.failed(&error))?;
@@ -201,7 +201,7 @@ fn tried<'p>(
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
-            // Who waits is not refused: such a limit is not tried alone.
+            // Such a limit delays requests and does not refuse them: it is not tried alone.
             _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),

@@ -1,4 +1,4 @@
-//! What other quotas of a limit would do: the same requests, at several quotas from small to large.
+//! Other quotas of a limit: the same requests, at several quotas from small to large.
 //!
 //! Each quota is tried alone: as if the limit were the only one.
 
@@ -15,31 +15,31 @@ use tidegate_tower::RuleCharge;
 use crate::asked::Asked;
 use steps::{KeySteps, Steps};
 
-/// The quotas that are tried at first, in parts of the configured one, in eighths.
+/// The quotas of the first replay, in eighths of the configured one.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
-/// The most quotas that are tried at once: each has a bit.
+/// Most quotas at once: each has a bit.
 const MAX_STEPS: usize = 63;
 
-/// How many requests there are between two looks for keys that have expired.
+/// Requests between two searches for expired keys.
 const SWEEP: u64 = 1 << 17;
 
 /// One limit at several quotas.
 pub(crate) struct Ladder {
     quota: Quota,
     steps: Steps,
-    /// By the number of the key.
+    /// The states of each key, by its number.
     keys: Vec<KeySteps>,
-    /// How many requests each step refuses.
+    /// Number of requests that each step refuses.
     refused: Vec<u64>,
-    /// The keys that were asked about, with one bit for each step that refused them at least once.
+    /// The charged keys, with one bit for each step that refused them at least once.
     touched: HashMap<u32, u64, RandomState>,
-    /// How many keys each step refused at least once.
+    /// Number of keys that each step refused at least once.
     touches: Vec<u64>,
     asked: u64,
     /// Requests of clients whose plans have other quotas. They are left out.
     others: u64,
-    /// What requests hold: when they end, the number of the hold, its key, and one bit for each step that holds it.
+    /// Held units: the end of the request, the number of the hold, its key, and one bit for each step that holds them.
     held: BinaryHeap<Reverse<(Micros, u64, u32, u64)>>,
     next: u64,
     swept: u64,
@@ -49,16 +49,16 @@ pub(crate) struct Ladder {
 #[derive(Clone, Debug)]
 pub(crate) struct Needed {
     pub(crate) quota: Quota,
-    /// How many it refuses.
+    /// Number of requests that it refuses.
     pub(crate) refused: u64,
-    /// How many keys it refuses at least once.
+    /// Number of keys that it refuses at least once.
     pub(crate) touched: u64,
-    /// The largest quota that was tried and refuses more.
+    /// The largest tried quota that refuses more.
     pub(crate) above: Option<Quota>,
 }
 
 impl Ladder {
-    /// The steps around the limit's own quota.
+    /// Makes steps around the limit's own quota.
     pub(crate) fn new(limit: &Limit) -> Self {
         let capacity = limit.quota().capacity();
         let around = EIGHTHS.map(|eighths| match eighths {
@@ -68,7 +68,7 @@ impl Ladder {
         Self::at(limit, &around)
     }
 
-    /// Steps of these capacities.
+    /// Makes steps of these capacities.
     pub(crate) fn at(limit: &Limit, capacities: &[u64]) -> Self {
         let quota = *limit.quota();
         let mut capacities = capacities.to_vec();
@@ -101,7 +101,7 @@ impl Ladder {
         std::hint::black_box(is_calm);
     }
 
-    /// A request is charged at every step that admits it. The key that is charged has this number.
+    /// Charges a request at every step that admits it. `key` is the number of the charged key.
     pub(crate) fn ask(
         &mut self,
         (charge, key): (&RuleCharge<'_>, u32),
@@ -144,7 +144,7 @@ impl Ladder {
         self.sweep(now);
     }
 
-    /// Notes which steps refused a request, and which of them its key for the first time.
+    /// Counts the steps that refused a request, and the steps that refused its key for the first time.
     fn touch(&mut self, key: u32, admitted: u64) {
         let refused = self.steps.all() & !admitted;
         if refused == 0 {
@@ -163,7 +163,7 @@ impl Ladder {
         }
     }
 
-    /// Ends what requests held that have ended.
+    /// Ends the holds of requests that have ended.
     fn release(&mut self, now: Micros) {
         while let Some(Reverse((end, number, key, steps))) = self.held.peek().copied() {
             if end > now {
@@ -175,7 +175,7 @@ impl Ladder {
         }
     }
 
-    /// Gives back the memory of keys that have expired.
+    /// Frees the memory of expired keys.
     fn sweep(&mut self, now: Micros) {
         if self.asked < self.swept + SWEEP.max(2 * self.keys.len() as u64) {
             return;
@@ -185,8 +185,7 @@ impl Ladder {
         self.keys.iter_mut().for_each(|key| steps.sweep(key, now));
     }
 
-    /// The smallest quota of which this is true: by how many requests of all, and how many keys, it refuses. None if it is true of none
-    /// that were tried.
+    /// Returns the smallest quota that `fits`, by the number of requests and of keys that it refuses. None if no tried quota fits.
     pub(crate) fn needed(&self, fits: impl Fn(u64, u64) -> bool) -> Option<Needed> {
         let mut counts = self.refused.iter().zip(&self.touches);
         let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;
@@ -198,23 +197,23 @@ impl Ladder {
         })
     }
 
-    /// How many keys these requests have. Keys of clients whose plans have other quotas are left out.
+    /// Returns the number of keys. Keys of clients whose plans have other quotas are left out.
     pub(crate) fn keys(&self) -> u64 {
         self.touched.len() as u64
     }
 
-    /// How many requests were tried.
+    /// Returns the number of requests tried.
     pub(crate) const fn tried(&self) -> u64 {
         self.asked - self.others
     }
 
-    /// The largest quota that was tried.
+    /// Returns the largest quota tried.
     pub(crate) fn largest(&self) -> Option<Quota> {
         self.steps.quotas().last().copied()
     }
 }
 
-/// A number with two digits that are not zero, not smaller.
+/// Rounds up to a number with two digits that are not zero.
 pub(crate) fn rounded(number: u128) -> u64 {
     let mut unit = 1;
     while number / unit >= 100 {

@@ -1,4 +1,4 @@
-//! One run of a configuration over the requests of the log: the store, and all that happens at given times.
+//! One run of a configuration over the requests of the log: the store, and all timed events.
 
 mod events;
 mod used;
@@ -18,19 +18,19 @@ use events::{Event, Events, QueueKey, Running};
 pub(crate) use used::UsedKeys;
 use waiting::{WaitQueue, Waiting};
 
-/// How many keys the store may hold: as many as there are.
+/// Most keys of the store: practically unlimited.
 const KEYS: usize = 1 << 40;
 
-/// How often expired keys are dropped, in us of the log's time.
+/// Time between two sweeps of expired keys, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
 
-/// How many requests are looked at before the first of them is decided.
+/// Requests whose keys are read ahead of their decisions.
 pub(crate) const AHEAD: usize = 32;
 
-/// How many events there are at the end between two looks at whether to go on.
+/// Events at the end between two calls of `go_on`.
 const CHECK_EVERY: u64 = 1_024;
 
-/// What refused clients do.
+/// The behaviour of refused clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RetryModel {
     /// They do not come again.
@@ -39,13 +39,13 @@ pub(crate) enum RetryModel {
     After,
 }
 
-/// How often a refused request comes again.
+/// Most retries of a refused request.
 const MAX_ATTEMPTS: u32 = 10;
 
 /// One run.
 pub(crate) struct Lane<'p> {
     store: MemoryStore,
-    /// What keys have used, in place of the store, if no limit holds anything.
+    /// The used units of keys, in place of the store, if no limit holds units.
     used: Option<UsedKeys>,
     now: Micros,
     swept: Micros,
@@ -53,7 +53,7 @@ pub(crate) struct Lane<'p> {
     queues: HashMap<QueueKey, WaitQueue<'p>>,
     retries: RetryModel,
     pub(crate) stats: LaneStats,
-    /// By limit, what other quotas would do.
+    /// Other quotas of each limit.
     pub(crate) ladders: Vec<Ladder>,
 }
 
@@ -77,7 +77,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// These requests arrive, one after the other. A time before that of the last one counts as that one's.
+    /// Takes requests that arrive one after the other. A time before the last request's counts as the same time.
     pub(crate) fn arrive_all<'a>(
         &mut self,
         requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
@@ -94,7 +94,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Reads what a request needs that will arrive. Memory answers several such reads at a time.
+    /// Reads the keys of a request that will arrive. Memory serves several such reads at a time.
     fn look_ahead(&self, asked: &Asked<'p>) {
         let charged = &asked.charged;
         for (limit, key) in charged.limits.iter().zip(&charged.keys) {
@@ -117,7 +117,7 @@ impl<'p> Lane<'p> {
         self.come(asked, now);
     }
 
-    /// Lets everything happen that decides about requests that came. Returns whether that was the whole: `go_on` may end it early.
+    /// Runs the remaining events that decide requests. Returns whether it ran all: a false result of `go_on` ends it early.
     pub(crate) fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
         let mut count = 0_u64;
         while self.events.decide()
@@ -143,7 +143,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Lets everything happen that happens until this time.
+    /// Runs the events until this time.
     fn advance(&mut self, until: Micros) {
         while let Some((at, event)) = self.events.next(until) {
             self.happen(at, event);
@@ -158,7 +158,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// A request comes, for the first time or again.
+    /// Takes a request that comes for the first time or again.
     fn come(&mut self, asked: &Asked<'p>, now: Micros) {
         self.stats.came(asked);
         let charges = &asked.charged.charges;
@@ -189,7 +189,7 @@ impl<'p> Lane<'p> {
         self.store.decide_at(&charges, now)
     }
 
-    /// The limits let a request through that came at `came`.
+    /// Admits a request that arrived at `came`.
     fn admit(&mut self, asked: &Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
@@ -199,7 +199,7 @@ impl<'p> Lane<'p> {
         self.stats.ended(asked, now, Ending::Admitted, said);
         let held = held(asked, decision).map(|(_, _, lease)| lease);
         if let Some(lease) = held.min() {
-            // What the log does not know of a request that it has as refused takes no time.
+            // A request that the log has as refused has no duration: it ends at once.
             let end = now + turn + asked.service.unwrap_or(0);
             let (asked, decision) = (asked.clone(), decision.clone());
             let running = Running { asked, decision };
@@ -207,7 +207,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// The limits refused a request for good.
+    /// Refuses a request; its client may retry.
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
@@ -225,14 +225,14 @@ impl<'p> Lane<'p> {
         self.stats.ended(&asked, now, ending, said);
         if again {
             asked.attempt += 1;
-            // As the header has it: whole seconds, and never 0.
+            // Retry-After has whole seconds, and is never 0.
             let seconds = after.div_ceil(1_000_000).max(1);
             let at = now + seconds * 1_000_000;
             self.events.push(at, Event::Retry(Box::new(asked)));
         }
     }
 
-    /// A request has ended that held something.
+    /// Ends a request that held units.
     fn end(&mut self, number: u64) {
         let Some(running) = self.events.running.remove(&number) else {
             return;
@@ -265,7 +265,7 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// The charges of a request that hold something while it runs: their numbers, and how long a hold lasts.
+/// Returns the charges of a request that hold units while it runs: their numbers, and the time until a hold lapses.
 fn held<'a, 'p>(
     asked: &'a Asked<'p>,
     decision: &'a Decision,

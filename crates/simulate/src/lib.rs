@@ -1,13 +1,13 @@
-//! Replays access logs against configurations: who would have been limited, when, and by what.
+//! Replays access logs against configurations: finds the clients that would have been refused, when, and by which limit.
 //!
 //! ```text
 //! logs::Reader ─ Candidate: route, client, charges ─┬─ Lane: the memory store at given times ─ LaneStats ─ Report
 //!  (by arrival)  (by tower's own `assess_known`)     └─ Ladder: the same at other quotas
 //! ```
 //!
-//! Nothing here reads the rules again: a [`Router`] of the gateway finds routes, `tidegate-tower` names clients and computes charges, and
-//! the memory store of `tidegate-store` decides at the times that the log has. What a line lacks for a limit makes the limit not
-//! computable for its request; nothing is guessed.
+//! The rules have no second implementation here. A [`Router`] of the gateway finds routes. `tidegate-tower` names clients and computes
+//! charges. The memory store of `tidegate-store` decides at the times of the log. A limit is not computable for a request if the line lacks
+//! a fact for it. No value is guessed.
 
 mod arrivals;
 mod asked;

@@ -1,4 +1,4 @@
-//! What is to be known of the numbers of a report.
+//! Notes on the numbers of a report.
 
 use tidegate_logs::Report as Read;
 
@@ -87,7 +87,7 @@ pub(crate) fn notes(
     notes
 }
 
-/// Signs that the log is misread, or is no evidence for this configuration.
+/// Returns signs that the log is misread, or is no evidence for this configuration.
 fn doubts(of: &ConfigurationReport, found: &Found<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if of.lacks_routes {

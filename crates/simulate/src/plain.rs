@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A text in which nothing controls a terminal, or begins another line.
+/// Replaces the characters of a text that control a terminal, or begin another line.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_control) {
         true => Cow::Owned(text.replace(char::is_control, " ")),

@@ -1,4 +1,4 @@
-//! Progress on a terminal: how far, how fast, and how long it takes still.
+//! Progress on a terminal: the part read, the speed, and the time left.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::time::number;
 
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A line on standard error that is written again and again.
+/// A line on standard error that is rewritten.
 #[derive(Debug)]
 pub(crate) struct Progress {
     began: Instant,
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far the reader is, if it is time.
+    /// Shows the progress of the reader, if it is time.
     pub(crate) fn show(&mut self, reader: &Reader) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {
@@ -42,12 +42,12 @@ impl Progress {
         }
         let mut line = line(reader.report().lines, read, all, took);
         line.insert_str(0, "\r\x1b[K");
-        // It is only progress.
+        // A failed write is no error: it is only progress.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
         self.is_shown = true;
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = std::io::stderr().lock().write_all(b"\r\x1b[K");
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-/// So many lines, and so many bytes of all, were read in so many seconds.
+/// Formats the progress: lines read, bytes read, bytes of all logs, and seconds.
 fn line(lines: u64, read: u64, all: Option<u64>, took: f64) -> String {
     let rate = (lines as f64 / took.max(0.001)) as u64;
     let so_far = format!("{} lines, {}/s", number(lines), number(rate));

@@ -1,8 +1,8 @@
-//! A number that is known exactly, or lies between two.
+//! A number that is exact, or lies between two.
 
 use serde::Serialize;
 
-/// A number, or the two between which the truth lies: requests spread evenly over each second, and all at once.
+/// An exact number, or two bounds: from requests spread evenly over each second, and from all at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Range {
     /// The smaller one.
@@ -21,7 +21,7 @@ impl From<u64> for Range {
 }
 
 impl Range {
-    /// The range of these numbers.
+    /// Returns the range of these numbers.
     pub(crate) fn of(numbers: impl Iterator<Item = u64> + Clone) -> Self {
         Self {
             low: numbers.clone().min().unwrap_or(0),

@@ -1,4 +1,4 @@
-//! The report, as programs read it.
+//! The report, in the form for programs.
 
 use std::net::IpAddr;
 
@@ -10,18 +10,18 @@ use crate::series::Span;
 /// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
-    /// The logs, and what was read of them.
+    /// The logs, and counts of their lines.
     pub(crate) log: LogReport,
-    /// What each configuration would have done.
+    /// The results of each configuration.
     pub(crate) configurations: Vec<ConfigurationReport>,
-    /// Quotas that are suggested.
+    /// The suggested quotas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) suggested: Vec<Suggestions>,
-    /// What is to be known of these numbers.
+    /// Notes on these numbers.
     pub(crate) notes: Vec<String>,
 }
 
-/// What was read.
+/// Counts of the lines and requests of the logs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct LogReport {
     /// The files, with their formats.
@@ -29,11 +29,11 @@ pub(crate) struct LogReport {
     pub(crate) lines: u64,
     /// Lines that are requests.
     pub(crate) requests: u64,
-    /// Lines that are none by their format.
+    /// Lines that are no requests by their format.
     pub(crate) others: u64,
     /// Lines that could not be read.
     pub(crate) unreadable: u64,
-    /// The first of these.
+    /// The first unreadable lines.
     pub(crate) first_unreadable: Vec<String>,
     /// Requests that have no path.
     pub(crate) without_path: u64,
@@ -57,46 +57,46 @@ pub(crate) struct FileReport {
     pub(crate) requests: u64,
 }
 
-/// What one configuration would have done.
+/// The results of one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConfigurationReport {
     pub(crate) file: String,
     pub(crate) requests: u64,
-    /// Requests that limits let through, or do not count.
+    /// Requests that limits admit, or do not count.
     pub(crate) admitted: Range,
     /// Requests that limits refuse.
     pub(crate) refused: Range,
-    /// Of the admitted, those that only observed limits would refuse.
+    /// Admitted requests that only observed limits would refuse.
     pub(crate) would_refuse: Range,
-    /// The most of one run that limits refuse or would refuse.
+    /// Most requests of one run that limits refuse or would refuse.
     #[serde(skip)]
     pub(crate) most_refused: u64,
-    /// Of the admitted, those that wait.
+    /// Admitted requests that wait.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
     pub(crate) longest_delay_ms: Range,
-    /// How often refused requests came again.
+    /// Number of times that refused requests came again.
     pub(crate) retries: Range,
     /// Requests that were refused first and admitted later.
     pub(crate) admitted_later: Range,
     /// Requests that `deny` answers with 403.
     pub(crate) denied: u64,
-    /// Requests that cost more than a limit can ever admit.
+    /// Requests whose cost is higher than a limit can ever admit.
     pub(crate) oversized: u64,
-    /// Requests that the gateway did not ask limits about, because memory was short.
+    /// Requests that the gateway shed without a decision of the limits, because memory was short.
     pub(crate) shed: u64,
-    /// Requests that no route takes.
+    /// Requests without a route.
     pub(crate) without_route: u64,
-    /// Requests whose route the log does not tell.
+    /// Requests for whose routes the log lacks facts.
     pub(crate) route_unknown: u64,
-    /// Requests whose credentials are refused. Limits under `always` alone count them.
+    /// Requests with refused credentials. Only limits under `always` count them.
     pub(crate) credentials_refused: u64,
     /// Requests that limits refused when they were logged.
     pub(crate) limited_before: u64,
     /// Whether routes have limits of their own, and no request has a route.
     #[serde(skip)]
     pub(crate) lacks_routes: bool,
-    /// The address that all clients have, if limits count them.
+    /// The address of all clients, if limits count them.
     #[serde(skip)]
     pub(crate) sole_address: Option<SoleAddress>,
     /// The limits, in the order of the file.
@@ -105,42 +105,42 @@ pub(crate) struct ConfigurationReport {
     pub(crate) top: Vec<TopClient>,
 }
 
-/// The address that all clients of a log have.
+/// The address of all clients of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleAddress {
     pub(crate) address: IpAddr,
-    /// Whether it is of a private network, and not confirmed by `--peer`.
+    /// Whether it belongs to a private network, and `--peer` does not confirm it.
     pub(crate) may_be_proxy: bool,
 }
 
-/// What one limit would have done.
+/// The results of one limit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LimitReport {
     pub(crate) name: String,
     pub(crate) algorithm: &'static str,
-    /// Its quota, as it is written.
+    /// Its quota, as configured.
     pub(crate) quota: String,
-    /// What it is counted per.
+    /// Its `per`: the parts of its keys.
     pub(crate) per: Vec<String>,
     /// Whether it only observes.
     pub(crate) observes: bool,
     /// Whether requests wait by `action: delay`. Then no other quota is tried.
     pub(crate) delays: bool,
-    /// Requests that it was asked about.
+    /// Requests that it decided.
     pub(crate) asked: u64,
-    /// Requests that it and all others let through.
+    /// Requests that it and all others admitted.
     pub(crate) admitted: Range,
     /// Requests that it refused, perhaps with others.
     pub(crate) refused: Range,
-    /// The refused, in percent of the asked.
+    /// The refused part of the requests that it decided, in percent.
     pub(crate) refused_percent: [f64; 2],
-    /// Requests that it let wait.
+    /// Requests that it delayed.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
     pub(crate) longest_delay_ms: Range,
-    /// The keys that it counted for.
+    /// Number of keys that it counted.
     pub(crate) keys: u64,
-    /// The clients that it refused.
+    /// Number of clients that it refused.
     pub(crate) clients_refused: Range,
     /// The first minute in which it refused.
     pub(crate) first_refused: Option<String>,
@@ -150,7 +150,7 @@ pub(crate) struct LimitReport {
     pub(crate) not_computable: Vec<NotComputable>,
     /// Quotas that would refuse no more than a share of the requests.
     pub(crate) needed: Vec<NeededQuota>,
-    /// What happened over time.
+    /// The limit over time.
     pub(crate) series: SeriesReport,
 }
 
@@ -159,16 +159,16 @@ pub(crate) struct LimitReport {
 pub(crate) struct Minute {
     /// When it began.
     pub(crate) at: String,
-    /// How many were refused in it.
+    /// Number of requests refused in it.
     pub(crate) refused: u64,
 }
 
 /// Requests for which a limit could not be computed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NotComputable {
-    /// What the log does not have.
+    /// The missing fact.
     pub(crate) log_lacks: String,
-    /// How many.
+    /// Number of these requests.
     pub(crate) requests: u64,
 }
 
@@ -177,27 +177,27 @@ pub(crate) struct NotComputable {
 pub(crate) struct NeededQuota {
     /// The share, in percent.
     pub(crate) percent: f64,
-    /// The quota; none if even the largest that was tried refuses more.
+    /// The quota; none if even the largest tried quota refuses more.
     pub(crate) quota: Option<String>,
     pub(crate) capacity: Option<u64>,
-    /// How many it would refuse.
+    /// Number of requests that it would refuse.
     pub(crate) refused: Option<u64>,
-    /// Of how many clients, or other keys, it would refuse requests.
+    /// Number of clients, or other keys, with requests that it would refuse.
     pub(crate) clients: Option<u64>,
-    /// The largest capacity that was tried and refuses more.
+    /// The largest tried capacity that refuses more.
     pub(crate) more_at: Option<u64>,
-    /// How many were tried.
+    /// Number of requests tried.
     pub(crate) of: u64,
-    /// How many clients, or other keys, these are of.
+    /// Number of clients, or other keys, of these requests.
     pub(crate) of_clients: u64,
 }
 
-/// What happened over time.
+/// A limit over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct SeriesReport {
     /// When the first span begins, in seconds since the epoch.
     pub(crate) from: u64,
-    /// How long a span is, in seconds.
+    /// Length of a span, in seconds.
     pub(crate) seconds: u64,
     pub(crate) spans: Vec<Span>,
 }
@@ -206,14 +206,14 @@ pub(crate) struct SeriesReport {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TopClient {
     pub(crate) client: String,
-    /// The limit that refuses.
+    /// The limit that refuses it.
     pub(crate) limit: String,
-    /// How often.
+    /// Number of its refused requests.
     pub(crate) refused: Range,
 }
 
 impl Report {
-    /// Why limits do not pass: they would refuse more than this share of the requests, in percent, or that is not known.
+    /// Returns the reason for failure: limits would refuse more than this share of the requests, in percent, or the share is unknown.
     pub(crate) fn fails(&self, percent: f64) -> Option<String> {
         let refuses = |of: &ConfigurationReport| {
             of.most_refused as f64 > percent / 100.0 * of.requests as f64
@@ -245,7 +245,7 @@ impl Report {
             .and_then(unknown)
     }
 
-    /// Why the log is probably misread, or is no evidence for this configuration.
+    /// Returns the reason why the log is probably misread, or is no evidence for this configuration.
     fn misread(&self, of: &ConfigurationReport) -> Option<String> {
         if of.lacks_routes && self.log.without_path == self.log.requests {
             return Some("no line has a path".to_owned());
@@ -265,33 +265,33 @@ impl Report {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Suggestion {
     pub(crate) limit: String,
-    /// The quota, as it is written in YAML.
+    /// The quota, as YAML.
     pub(crate) yaml: String,
     pub(crate) capacity: u64,
-    /// How many of the requests it would refuse, if it were the only limit.
+    /// Number of requests that it would refuse, if it were the only limit.
     pub(crate) refused: u64,
-    /// How many were tried.
+    /// Number of requests tried.
     pub(crate) of: u64,
-    /// Of how many clients, or other keys, it would refuse requests.
+    /// Number of clients, or other keys, with requests that it would refuse.
     pub(crate) clients: u64,
-    /// How many there are.
+    /// Number of clients, or other keys, of all requests tried.
     pub(crate) of_clients: u64,
-    /// The largest capacity that was tried and refuses more than is allowed.
+    /// The largest tried capacity that refuses more than is allowed.
     pub(crate) more_at: Option<u64>,
 }
 
-/// What is suggested for one configuration.
+/// The suggested quotas for one configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Suggestions {
     pub(crate) file: String,
-    /// The share of clients of whom no request may be refused, in percent.
+    /// The share of clients without a refused request, in percent.
     pub(crate) untouched_percent: f64,
     pub(crate) limits: Vec<Suggestion>,
-    /// The limits for which none is suggested.
+    /// The limits without a suggested quota.
     pub(crate) without: Vec<Unsuggested>,
 }
 
-/// A limit for which no quota is suggested.
+/// A limit without a suggested quota.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Unsuggested {
     pub(crate) limit: String,

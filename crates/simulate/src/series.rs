@@ -1,9 +1,9 @@
-//! What happened over time: a bounded number of spans, which get longer as the log does.
+//! A limit over time: a bounded number of spans, whose length grows with the log.
 
 use serde::Serialize;
 use tidegate_core::Micros;
 
-/// The most spans. When there are more, two become one.
+/// Most spans. If there are more, each two become one.
 const MAX_SPANS: usize = 720;
 
 const SECOND: Micros = 1_000_000;
@@ -18,17 +18,17 @@ pub(crate) struct Series {
     spans: Vec<Span>,
 }
 
-/// What happened within one span.
+/// The requests of one span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Span {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// How much of the quota the key that used the most of it had used, in per mille.
+    /// The used part of the quota, in per mille, of the key that used most.
     pub(crate) used: u16,
 }
 
 impl Series {
-    /// Counts what one request met.
+    /// Adds the result of one request.
     pub(crate) fn add(&mut self, at: Micros, one: Span) {
         if self.spans.is_empty() {
             (self.width, self.first) = (SECOND, at / SECOND);
@@ -46,7 +46,7 @@ impl Series {
         }
     }
 
-    /// Makes one span of two.
+    /// Joins each two spans to one.
     fn coarsen(&mut self) {
         let mut coarse: Vec<Span> = Vec::with_capacity(MAX_SPANS);
         let first = self.first / 2;
@@ -60,7 +60,7 @@ impl Series {
         (self.width, self.first, self.spans) = (self.width * 2, first, coarse);
     }
 
-    /// When the first span begins, in us since the epoch, and how long a span is.
+    /// Returns the start of the first span, in us since the epoch, and the length of a span.
     pub(crate) const fn place(&self) -> (Micros, Micros) {
         (self.first * self.width, self.width)
     }
@@ -71,7 +71,7 @@ impl Series {
 }
 
 impl Span {
-    /// Takes another span in.
+    /// Adds another span to this one.
     pub(crate) fn take(&mut self, other: Self) {
         self.admitted += other.admitted;
         self.refused += other.refused;

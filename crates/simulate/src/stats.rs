@@ -1,4 +1,4 @@
-//! What became of the requests of one run.
+//! The results of the requests of one run.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -16,44 +16,44 @@ use crate::series::{Series, Span};
 
 const MINUTE: Micros = 60_000_000;
 
-/// How a request went on.
+/// The result of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Admitted,
     Refused,
-    /// It was refused, and comes again.
+    /// The request is refused, and comes again.
     Later,
 }
 
-/// What became of the requests of one run.
+/// The results of the requests of one run.
 pub(crate) struct LaneStats {
     pub(crate) limits: Vec<LimitStats>,
     /// The names of the limits.
     names: Vec<Box<str>>,
     pub(crate) requests: Requests,
-    /// The decisions, as they are written for programs.
+    /// Output for the decisions, as JSON lines.
     decisions: Option<Box<dyn Write>>,
-    /// Why they are not written any more.
+    /// The error that ended the writing of decisions.
     failed: Option<io::Error>,
 }
 
-/// How many requests went on how.
+/// Counts of requests, by their results.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// Of the admitted, those that waited, and the longest wait in us.
+    /// Admitted requests that waited, and the longest wait in us.
     pub(crate) delayed: u64,
     pub(crate) longest: Micros,
-    /// Of the admitted, those that were refused before and came again.
+    /// Admitted requests that were refused before and came again.
     pub(crate) after_retry: u64,
-    /// How often refused requests came again.
+    /// Number of times that refused requests came again.
     pub(crate) retries: u64,
-    /// Of the admitted, those that an observed limit would have refused.
+    /// Admitted requests that an observed limit would have refused.
     pub(crate) would_refuse: u64,
 }
 
-/// What one limit did.
+/// The results of one limit.
 #[derive(Debug, Default)]
 pub(crate) struct LimitStats {
     pub(crate) asked: u64,
@@ -61,13 +61,13 @@ pub(crate) struct LimitStats {
     pub(crate) refused: u64,
     pub(crate) delayed: u64,
     pub(crate) longest: Micros,
-    /// The minute in which it refused first, and the one in which it refused most, in us since the epoch.
+    /// The minutes of its first refusal and of its most refusals, in us since the epoch.
     pub(crate) first: Option<Micros>,
     pub(crate) worst: Option<(Micros, u64)>,
     minute: (Micros, u64),
-    /// The keys that were asked about.
+    /// Hashes of the charged keys.
     pub(crate) keys: HashSet<u64, RandomState>,
-    /// The clients that were refused, and how often.
+    /// The refused clients, with their numbers of refusals.
     pub(crate) clients: HashMap<Client, u64, RandomState>,
     pub(crate) series: Series,
 }
@@ -83,7 +83,7 @@ impl LaneStats {
         }
     }
 
-    /// A request about which no limit is asked.
+    /// Writes the decision on a request that no limit decides.
     pub(crate) fn unasked(&mut self, entry: &Entry<'_>, number: u64, why: Unasked) {
         if self.decisions.is_none() {
             return;
@@ -105,7 +105,7 @@ impl LaneStats {
         }));
     }
 
-    /// A request comes, for the first time or again.
+    /// Counts a request that comes for the first time or again.
     pub(crate) fn came(&mut self, asked: &Asked<'_>) {
         self.requests.retries += u64::from(asked.attempt > 0);
         if asked.attempt > 0 || asked.is_known {
@@ -119,7 +119,7 @@ impl LaneStats {
         }
     }
 
-    /// What became of a request, with what its limits said, and how long it waited, in us.
+    /// Counts the result of a request, with the verdicts of its limits and its wait in us.
     pub(crate) fn ended(
         &mut self,
         asked: &Asked<'_>,
@@ -147,7 +147,7 @@ impl LaneStats {
             let Some(verdict) = verdict else {
                 continue;
             };
-            // A limit that only observes would have refused what the others let through.
+            // An observed limit would have refused a request that the other limits admitted.
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
                 stats.refuse(&asked.charged.client, now);
@@ -211,7 +211,7 @@ impl LaneStats {
         self.failed.is_some()
     }
 
-    /// Writes what is left to write.
+    /// Writes all remaining output.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         for limit in &mut self.limits {
             limit.turn(Micros::MAX);
@@ -235,7 +235,7 @@ impl LimitStats {
         }
     }
 
-    /// Notes the minute that is over.
+    /// Ends the current minute, if it is over.
     fn turn(&mut self, now: Micros) {
         let minute = now - now % MINUTE;
         if self.minute.0 == minute {

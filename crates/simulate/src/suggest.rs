@@ -1,4 +1,4 @@
-//! `--suggest`: quotas for each limit, found by replaying the log with closer and closer quotas.
+//! `--suggest`: replays the log with closer and closer quotas, to find a quota for each limit.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use crate::plain::plain;
 use crate::report::{NeededQuota, Suggestion, Suggestions, Unsuggested};
 use crate::time::number as number_of;
 
-/// How many quotas are tried between two that are known to be too small and large enough.
+/// Quotas tried between a quota that is too small and a quota that is large enough.
 const BETWEEN: u64 = 20;
 
-/// Suggests quotas that refuse no request of most clients, but of so many of a million. The log is read again. None if that was ended
-/// early: what a part of the log says is no suggestion.
+/// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. None if this was ended early: a
+/// part of the log is no basis for a suggestion.
 pub(crate) fn suggest(
     trials: &[Trial<'_>],
     (first, allowed): (&Found<'_>, Allowed),
@@ -58,7 +58,7 @@ pub(crate) fn suggest(
     Ok(Some(all.collect()))
 }
 
-/// What is suggested for one limit, or why nothing is.
+/// Returns the suggestion for one limit, or the reason for none.
 fn suggestion(
     tried: &Tried<'_>,
     number: usize,
@@ -84,7 +84,7 @@ fn suggestion(
     })
 }
 
-/// Why no quota is suggested for a limit.
+/// Returns the reason why a limit has no suggested quota.
 fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     let limit = &tried.trial.plan.limits[number];
     let lanes = tried.lanes.iter();
@@ -108,14 +108,14 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     }
 }
 
-/// Capacities between the one that refuses too much and the one that does not.
+/// Returns capacities between the largest that refuses too much and the smallest that does not.
 fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     let needed = needed(lanes, number, allowed);
     let (low, high) = match (needed.more_at, needed.capacity) {
         (Some(low), Some(high)) => (low, high),
-        // Even less may do.
+        // Even smaller ones may do.
         (None, Some(high)) => (0, high),
-        // Not even the largest does.
+        // The largest does not suffice.
         (Some(low), None) => (low, low.saturating_mul(64)),
         (None, None) => return Vec::new(),
     };
@@ -130,10 +130,10 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     steps.filter(|capacity| *capacity > 0).collect()
 }
 
-/// A quota of this algorithm as it stands in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
+/// Formats a quota as in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
 fn yaml(quota: &Quota, written: &str) -> String {
     let pairs = written.split(", ").map(|pair| pair.replacen(' ', ": ", 1));
-    // A window of the calendar is written as any fixed one.
+    // A calendar window is written as a fixed window.
     let algorithm = match quota.calendar() {
         Some(_) => "fixed_window",
         None => quota.algorithm(),
@@ -144,7 +144,7 @@ fn yaml(quota: &Quota, written: &str) -> String {
     )
 }
 
-/// What is suggested, as YAML to paste.
+/// Formats the suggestions as YAML to paste.
 pub(crate) fn text(suggestions: &[Suggestions]) -> String {
     let mut text = String::new();
     for of in suggestions {

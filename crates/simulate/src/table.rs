@@ -11,7 +11,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table with two spaces between columns.
+    /// Formats the table, with two spaces between columns.
     pub(crate) fn text(&self) -> String {
         let mut widths: Vec<usize> = Vec::new();
         for row in &self.rows {

@@ -8,7 +8,7 @@ use crate::report::{ConfigurationReport, LimitReport, NeededQuota, Report};
 use crate::table::Table;
 use crate::time::{number, percents, range, wait};
 
-/// The report as text.
+/// Formats the report as text.
 pub(crate) fn text(report: &Report) -> String {
     let mut text = String::new();
     let log = &report.log;
@@ -53,7 +53,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// What the configurations would refuse, a column each.
+/// Writes the refused requests, a column for each configuration.
 fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     let mut table = Table::default();
     let files = configurations.iter().map(|it| plain(&it.file).into_owned());
@@ -64,7 +64,7 @@ fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     text.push_str(&table.text());
 }
 
-/// The rows of what configurations would refuse: for all limits, and for each one. The first cell is the name.
+/// Returns the rows of refused requests: for all limits, and for each limit. The first cell is the name.
 pub(crate) fn rows(configurations: &[ConfigurationReport]) -> Vec<Vec<String>> {
     let mut names: Vec<&str> = Vec::new();
     for limit in configurations.iter().flat_map(|it| &it.limits) {
@@ -89,12 +89,12 @@ pub(crate) fn rows(configurations: &[ConfigurationReport]) -> Vec<Vec<String>> {
     std::iter::once(all.collect()).chain(limits).collect()
 }
 
-/// How many of some requests are refused.
+/// Formats the number and the share of refused requests.
 pub(crate) fn refused(refused: Range, of: u64) -> String {
     format!("{} ({})", range(refused), percents(refused, of))
 }
 
-/// What else became of requests, where there are any: how many, in words of a sentence, and in words of a heading.
+/// Returns the other results that are not 0: the number, the words in a sentence, and the words in a heading.
 pub(crate) fn others(
     it: &ConfigurationReport,
 ) -> impl Iterator<Item = (Range, &'static str, &'static str)> {
@@ -217,7 +217,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
     }
 }
 
-/// The quotas that would refuse no more than some shares.
+/// Writes the quotas that would refuse no more than some shares.
 fn quotas(text: &mut String, it: &ConfigurationReport) {
     let limits = it.limits.iter();
     let limits: Vec<_> = limits
@@ -242,7 +242,7 @@ fn quotas(text: &mut String, it: &ConfigurationReport) {
     text.push_str(&table.text());
 }
 
-/// A capacity, and how sure it is.
+/// Formats a capacity with its bounds.
 pub(crate) fn shown(needed: &NeededQuota) -> String {
     match (needed.capacity, needed.more_at) {
         (Some(capacity), Some(more)) if more + 1 < capacity => {
@@ -255,12 +255,12 @@ pub(crate) fn shown(needed: &NeededQuota) -> String {
     }
 }
 
-/// The minute of a time, without its seconds.
+/// Removes the seconds of a time.
 fn minute(time: &str) -> String {
     time.strip_suffix(":00").unwrap_or(time).to_owned()
 }
 
-/// Whether there is a request for which the limit could be computed.
+/// Whether the limit could be computed for some request.
 const fn is_computable(limit: &LimitReport) -> bool {
     limit.asked > 0 || limit.not_computable.is_empty()
 }

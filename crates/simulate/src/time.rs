@@ -5,7 +5,7 @@ use tidegate_core::Micros;
 
 use crate::range::Range;
 
-/// A time of UTC, to the second.
+/// Formats a time in UTC, to the second.
 pub(crate) fn time(at: Micros) -> String {
     let seconds = i64::try_from(at / 1_000_000).unwrap_or(i64::MAX);
     match Timestamp::from_second(seconds) {
@@ -14,7 +14,7 @@ pub(crate) fn time(at: Micros) -> String {
     }
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub(crate) fn number(number: u64) -> String {
     text
 }
 
-/// A number, or two.
+/// Formats a range as a number, or two.
 pub(crate) fn range(range: Range) -> String {
     if range.low == range.high {
         return number(range.low);
@@ -35,7 +35,7 @@ pub(crate) fn range(range: Range) -> String {
     format!("{}..{}", number(range.low), number(range.high))
 }
 
-/// A share in percent: with as many digits as tell something.
+/// Formats a share in percent, with only the significant digits.
 pub(crate) fn percent(part: u64, of: u64) -> String {
     if part == 0 || of == 0 {
         return "0 %".to_owned();
@@ -49,7 +49,7 @@ pub(crate) fn percent(part: u64, of: u64) -> String {
     }
 }
 
-/// The share of a range.
+/// Formats the share of a range in percent.
 pub(crate) fn percents(part: Range, of: u64) -> String {
     let [low, high] = [percent(part.low, of), percent(part.high, of)];
     match low == high {
@@ -58,7 +58,7 @@ pub(crate) fn percents(part: Range, of: u64) -> String {
     }
 }
 
-/// A wait of so many milliseconds.
+/// Formats a wait of this number of milliseconds.
 pub(crate) fn wait(range: Range) -> String {
     match range.high {
         0 => "-".to_owned(),

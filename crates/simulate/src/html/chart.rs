@@ -1,4 +1,4 @@
-//! A limit over time: admitted and refused as bars, and how much of the quota was used.
+//! A limit over time: admitted and refused requests as bars, and the used part of the quota.
 
 use std::fmt::{self, Write as _};
 
@@ -6,7 +6,7 @@ use crate::report::SeriesReport;
 use crate::series::Span;
 use crate::time::{number, time};
 
-/// The most bars of a chart.
+/// Most bars of a chart.
 const BARS: usize = 180;
 
 /// The height of a chart, in its own units.
@@ -77,7 +77,7 @@ pub(super) fn chart(page: &mut String, series: &SeriesReport) -> fmt::Result {
     )
 }
 
-/// As many bars as a chart has, and how long each is, in seconds.
+/// Returns the bars of a chart, and their length in seconds.
 fn bars(series: &SeriesReport) -> (Vec<Span>, u64) {
     let together = series.spans.len().div_ceil(BARS).max(1);
     let bars = series.spans.chunks(together).map(|spans| {
@@ -89,7 +89,7 @@ fn bars(series: &SeriesReport) -> (Vec<Span>, u64) {
     (bars.collect(), series.seconds * together as u64)
 }
 
-/// A length of time.
+/// Formats a length of time.
 fn span(seconds: u64) -> String {
     match seconds {
         seconds if seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),

@@ -1,13 +1,13 @@
-//! What was used under one key, at several quotas from small to large.
+//! The used units of one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all of them. As long as the smallest quota admits every request of a key, the larger ones do too. They have been
-//! charged the same, and none of them counts it for longer. So only the smallest is asked. When it refuses a request, the states of the others
-//! are made up: they are charged with what it has admitted.
+//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger ones do too. They have been
+//! charged the same, and none of them counts it for longer. So only the smallest decides. When it refuses a request, the others' states are
+//! computed: they are charged with the units that it admitted.
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict, decide};
 
-/// The most charges that are kept of a key of which only the smallest quota is asked.
+/// Most charges kept of a key for which only the smallest quota decides.
 const MOST: usize = 16;
 
 /// The quotas.
@@ -17,10 +17,10 @@ pub(super) struct Steps {
     together: Together,
 }
 
-/// What can be said of the others as long as the smallest quota admits everything.
+/// The states of the other quotas, while the smallest admits everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Together {
-    /// Nothing: each is asked.
+    /// Unknown: each quota decides.
     No,
     /// They admit everything too, and their states are the same.
     Same,
@@ -28,29 +28,29 @@ enum Together {
     Admitting,
 }
 
-/// What was used under one key.
+/// The states of one key at the quotas.
 pub(super) enum KeySteps {
     /// The smallest quota has admitted everything since its state was fresh.
     Calm {
         state: State,
-        /// If states differ.
+        /// The charges, if the quotas' states differ.
         charged: Charged,
     },
     /// Each quota has a state.
     Apart {
         states: Box<[State]>,
-        /// Until when the key is blocked.
+        /// When the block of the key ends, at each quota.
         blocked: Box<[Micros]>,
-        /// What requests hold.
+        /// The holds of requests, at each quota.
         holds: Box<[KeyHolds]>,
     },
 }
 
-/// When what was charged since the smallest quota was last as good as fresh. Most keys have one charge at a time.
+/// The charges since the smallest quota was last as good as fresh: time and units. Most keys have one charge at a time.
 type Charged = SmallVec<[(Micros, u64); 1]>;
 
 impl Steps {
-    /// These quotas, which are the same with larger and larger capacities.
+    /// Makes steps of these quotas, which differ only in their growing capacities.
     pub(super) fn new(quotas: Vec<Quota>, block: Option<Block>) -> Self {
         let grow = |pair: &[Quota]| {
             pair[0].capacity() <= pair[1].capacity() && pair[1].is_as_fast(&pair[0])
@@ -61,7 +61,7 @@ impl Steps {
             // A rate was rounded.
             Together::No
         } else if quotas.iter().any(Quota::is_paced) {
-            // What is owed is written in weights of the quota.
+            // A debt is in weights of its quota.
             Together::Admitting
         } else {
             Together::Same
@@ -77,12 +77,12 @@ impl Steps {
         &self.quotas
     }
 
-    /// One bit for each.
+    /// Returns the bits of all quotas.
     pub(super) const fn all(&self) -> u64 {
         (1 << self.quotas.len()) - 1
     }
 
-    /// A key that nothing was charged to.
+    /// Returns a key without charges.
     pub(super) fn fresh(&self) -> KeySteps {
         match (self.together, self.quotas.first()) {
             (Together::Same | Together::Admitting, Some(first)) => KeySteps::Calm {
@@ -105,7 +105,7 @@ impl Steps {
         }
     }
 
-    /// Charges a key at each quota that admits the request: one bit for each of them. Times never decrease.
+    /// Charges a key at each quota that admits the request; returns one bit for each of them. Times never decrease.
     pub(super) fn ask(&self, key: &mut KeySteps, cost: u64, id: HoldId, now: Micros) -> u64 {
         if self.is_over(key, now) {
             *key = self.fresh();
@@ -162,7 +162,7 @@ impl Steps {
         admitted
     }
 
-    /// Whether a key of which each quota was asked is as good as new, and can be asked for together again.
+    /// Whether each quota's state of a key is as good as fresh, so that the smallest can decide for all again.
     fn is_over(&self, key: &KeySteps, now: Micros) -> bool {
         match key {
             KeySteps::Apart { states, .. } if self.together != Together::No => {
@@ -173,7 +173,7 @@ impl Steps {
         }
     }
 
-    /// Asks the smallest quota alone. False: nothing was charged, and each has to be asked.
+    /// Decides by the smallest quota alone. False: it charges no units, and each quota must decide.
     fn ask_first(&self, state: &mut State, charged: &mut Charged, cost: u64, now: Micros) -> bool {
         let Some(first) = self.quotas.first().filter(|it| cost <= it.capacity()) else {
             return false;
@@ -184,7 +184,7 @@ impl Steps {
         }
         if self.together == Together::Admitting {
             if verdict.reset == 0 {
-                // Nothing is owed any more: the others count no longer.
+                // The debt is paid: the others count no longer than the smallest.
                 charged.clear();
             }
             if charged.len() == MOST {
@@ -196,7 +196,7 @@ impl Steps {
         true
     }
 
-    /// The states of all quotas, of a key of which only the smallest was asked.
+    /// Computes the states of all quotas, for a key with the smallest quota's state alone.
     fn apart(&self, first: &State, charged: &[(Micros, u64)]) -> KeySteps {
         let others = self.quotas.iter().skip(1).map(|quota| match self.together {
             Together::Admitting => {
@@ -215,7 +215,7 @@ impl Steps {
         }
     }
 
-    /// Ends what a request held at these of them.
+    /// Ends a request's hold at these quotas.
     pub(super) fn end(&self, key: &mut KeySteps, steps: u64, hold: HoldId) {
         let KeySteps::Apart { holds, .. } = key else {
             return;
@@ -227,7 +227,7 @@ impl Steps {
         }
     }
 
-    /// Gives back the memory of a key that is as good as one that nothing was charged to.
+    /// Frees the memory of a key that is as good as fresh.
     pub(super) fn sweep(&self, key: &mut KeySteps, now: Micros) {
         let is_over = |quota: &Quota, state: &State| quota.expires(state) <= now;
         let mut quotas = self.quotas.iter();

@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of time.
+//! The coming events, in the order of time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,46 +10,46 @@ use crate::asked::Asked;
 /// A wait queue, by the numbers of its limit and key.
 pub(super) type QueueKey = (u16, u32);
 
-/// A request that holds something while it runs.
+/// A request that holds units while it runs.
 pub(super) struct Running<'p> {
     pub(super) asked: Asked<'p>,
     pub(super) decision: Decision,
 }
 
-/// Something that happens.
+/// A coming event.
 pub(super) enum Event<'p> {
     /// The request that runs under this number ends.
     End(u64),
-    /// What the request that runs under this number holds is held for longer.
+    /// The holds of the request that runs under this number are renewed.
     Renew(u64),
-    /// The head of this wait queue asks again.
+    /// The head of this wait queue is decided again.
     Wake(QueueKey),
-    /// The request with this number does not wait in this queue any longer.
+    /// The request with this number stops waiting in this queue.
     Deadline(QueueKey, u64),
     /// A refused client comes again.
     Retry(Box<Asked<'p>>),
 }
 
-/// The events, and the requests that run.
+/// The events, and the running requests.
 #[derive(Default)]
 pub(super) struct Events<'p> {
-    /// By their time, and the order in which they were planned.
+    /// The events, by their time and the order in which they were planned.
     planned: BTreeMap<(Micros, u64), Event<'p>>,
     pub(super) running: HashMap<u64, Running<'p>, foldhash::fast::RandomState>,
     next: u64,
-    /// How many of them decide about a request.
+    /// Number of events that decide a request.
     deciding: usize,
 }
 
 impl Event<'_> {
-    /// Whether it decides about a request. What ends, or is held for longer, matters to those alone that are decided later.
+    /// Whether it decides a request. Ends and renewals matter only to requests decided later.
     const fn decides(&self) -> bool {
         matches!(self, Self::Wake(_) | Self::Deadline(..) | Self::Retry(_))
     }
 }
 
 impl<'p> Events<'p> {
-    /// Whether there is an event that decides about a request.
+    /// Whether there is an event that decides a request.
     pub(super) const fn decide(&self) -> bool {
         self.deciding > 0
     }
@@ -60,7 +60,7 @@ impl<'p> Events<'p> {
         self.planned.insert((at, self.next), event);
     }
 
-    /// A request runs from now until its end, and holds something that lapses after `lease` unless it is renewed.
+    /// Runs a request from now until its end. Its holds lapse after `lease` unless they are renewed.
     pub(super) fn hold(&mut self, running: Running<'p>, [now, end]: [Micros; 2], lease: Micros) {
         self.next += 1;
         let number = self.next;
@@ -71,7 +71,7 @@ impl<'p> Events<'p> {
         }
     }
 
-    /// The next event, if it happens until this time.
+    /// Returns the next event, if it happens until this time.
     pub(super) fn next(&mut self, until: Micros) -> Option<(Micros, Event<'p>)> {
         let first = self.planned.first_entry()?;
         let (at, _) = *first.key();

@@ -1,7 +1,7 @@
-//! What keys have used, by the numbers of the keys, where requests hold nothing while they run.
+//! The used units of keys, by the numbers of the keys, for limits without holds.
 //!
-//! The memory store does the same for threads that meet, and for keys that it has to find. It does so here where a limit of the configuration
-//! holds units.
+//! The memory store does the same with locks, and with a search for keys. A run uses the memory store if a limit of the configuration holds
+//! units.
 
 #[cfg(test)]
 mod tests;
@@ -12,17 +12,17 @@ use tidegate_store::{Decision, Outcome, PerCharge, Via};
 
 use crate::asked::Asked;
 
-/// What was used, by limit and key.
+/// The used units, by limit and key.
 pub(crate) struct UsedKeys {
     limits: Vec<(Quota, Vec<Used>)>,
 }
 
-/// What was used under one key.
+/// The used units of one key.
 struct Used {
     state: State,
-    /// Until when the key is blocked.
+    /// When the block of the key ends.
     blocked_until: Micros,
-    /// From when on nothing of it matters.
+    /// When the key is as good as fresh.
     expires: Micros,
 }
 
@@ -37,7 +37,7 @@ impl Used {
 }
 
 impl UsedKeys {
-    /// Nothing was used of limits with these quotas, in the order of their numbers. No client holds anything of them.
+    /// Starts all keys of limits with these quotas, in the order of their numbers, with full budgets. These limits have no holds.
     pub(crate) fn new(quotas: impl Iterator<Item = Quota>) -> Self {
         Self {
             limits: quotas.map(|quota| (quota, Vec::new())).collect(),
@@ -106,7 +106,7 @@ impl UsedKeys {
         &mut keys[key]
     }
 
-    /// Gives back the memory of keys that have expired.
+    /// Frees the memory of expired keys.
     pub(super) fn sweep(&mut self, now: Micros) {
         for (quota, keys) in &mut self.limits {
             let over = |used: &&mut Used| used.expires > 0 && used.expires <= now;

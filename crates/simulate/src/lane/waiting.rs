@@ -1,5 +1,4 @@
-//! Requests that wait for a limit to let them through, as `tidegate-tower` has them wait: one queue for each limit and key, whose head
-//! asks again.
+//! Requests that wait for a limit to admit them, as in `tidegate-tower`: one queue for each limit and key, whose head is decided again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use super::Lane;
 use super::events::{Event, QueueKey};
 use crate::asked::Asked;
 
-/// The shortest pause of a head.
+/// The shortest pause of a head, in us.
 const SHORTEST: Micros = 1_000;
 
 /// A request that waits.
@@ -38,7 +37,7 @@ impl<'p> Waiting<'p> {
 pub(super) struct WaitQueue<'p> {
     entries: VecDeque<(Waiting<'p>, u64)>,
     units: u64,
-    /// The refusal that the head got last, and when.
+    /// The last refusal of the head, and its time.
     last: (Verdict, Micros),
 }
 
@@ -49,7 +48,7 @@ impl WaitQueue<'_> {
 }
 
 impl<'p> Lane<'p> {
-    /// Whether there are others that a request has to wait behind: it waits then, or is refused.
+    /// Whether a request has others to wait behind: then it waits, or is refused.
     pub(super) fn is_behind(&mut self, asked: &Asked<'p>, now: Micros) -> bool {
         let mut charges = asked.charged.charges.iter().enumerate();
         let found = charges.find_map(|(index, charge)| {
@@ -61,7 +60,7 @@ impl<'p> Lane<'p> {
             let longest = micros(charge.max_wait());
             let is_full = queue.entries.len() >= most(&verdict);
             let is_vain = !verdict.settling && left + ahead > longest;
-            // Of a queue that is full the gateway does not look at the pace.
+            // For a full queue, the gateway ignores the pace.
             let refused = match is_full {
                 true => Some(0),
                 false => is_vain.then_some(ahead),
@@ -83,7 +82,7 @@ impl<'p> Lane<'p> {
         true
     }
 
-    /// The limits refused a request, which waits if that is of use.
+    /// Takes a refused request, which waits if waiting can help.
     pub(super) fn refused(&mut self, waiting: Waiting<'p>, decision: &Decision, now: Micros) {
         let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
             return self.refuse(waiting.asked, decision, waiting.came, now);
@@ -133,7 +132,7 @@ impl<'p> Lane<'p> {
         queue.units += cost;
     }
 
-    /// The head of a wait queue asks again.
+    /// Decides the head of a wait queue again.
     pub(super) fn wake(&mut self, key: &QueueKey) {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(key) else {
@@ -166,7 +165,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// The next request of a wait queue is its head, and asks at once.
+    /// Wakes the next request of a wait queue at once: it is the head now.
     fn next_head(&mut self, key: &QueueKey, now: Micros) {
         match self.queues.get(key) {
             Some(queue) if queue.entries.is_empty() => _ = self.queues.remove(key),
@@ -175,7 +174,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// A request has waited as long as it may.
+    /// Ends the wait of a request at its deadline.
     pub(super) fn give_up(&mut self, key: &QueueKey, number: u64) {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(key) else {
@@ -186,7 +185,7 @@ impl<'p> Lane<'p> {
             return;
         };
         if at == 0 {
-            // A head asks once more.
+            // A head gets one more decision.
             return self.wake(key);
         }
         if let Some((waiting, cost)) = queue.entries.remove(at) {
@@ -199,8 +198,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// The refusal of a request for which the store was not asked: that of the head of its queue, and the time that others take who are
-    /// `ahead`.
+    /// Returns a refusal without a decision of the store: the last refusal of the head, later by `ahead`, the time of the requests in
+    /// front.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
@@ -229,7 +228,7 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// The limit that a request has to wait for the longest; none if it need not wait, or would wait in vain.
+/// Returns the limit with the longest wait. None if the request need not wait, or would wait in vain.
 fn longest(
     waiting: &Waiting<'_>,
     decision: &Decision,
@@ -251,7 +250,7 @@ fn longest(
     longest
 }
 
-/// When a head asks again: at once when a hold ends that it waits for, but not later than it may wait.
+/// Returns the time of the head's next decision. The end of a hold wakes it earlier; its longest wait bounds it.
 fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     match until {
         Until::Settled => (came + micros(SETTLING)).max(now + SHORTEST),
@@ -259,7 +258,7 @@ fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     }
 }
 
-/// The most requests of a queue whose head was refused so.
+/// Returns the most requests of a queue whose head got this refusal.
 const fn most(verdict: &Verdict) -> usize {
     if verdict.settling {
         MAX_SETTLING
