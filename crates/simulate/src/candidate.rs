@@ -327,7 +327,7 @@ fn policy(plan: &Plan, at: usize) -> &Policy {
     route.map_or(&plan.unmatched, |route| &route.policy)
 }
 
-/// Whether limits refused the request when it was logged: its further way is not in the log.
+/// Whether limits refused the request when it was logged: its later course is not in the log.
 fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     match outcome {
         Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),

@@ -84,7 +84,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             0 => 0.0,
             asked => part as f64 * 100.0 / asked as f64,
         };
-        // Facts of a single run come from the run that refuses more.
+        // Values of a single run come from the run that refuses more.
         let stats = lanes.iter().map(|lane| &lane.stats.limits[number]);
         let worst = stats.max_by_key(|it| it.refused);
         let mut not_computable: Vec<_> = tried
@@ -193,7 +193,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
     })
 }
 
-/// Whether a limit counted per this name has a budget for each client.
+/// Whether a limit with this `per` has a budget for each client.
 fn is_of_client(per: &str) -> bool {
     per == "client" || per.starts_with("ip")
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidegate_core::Micros;
 
-/// Most spans. If there are more, each two become one.
+/// Most spans. If there are more, each pair becomes one span.
 const MAX_SPANS: usize = 720;
 
 const SECOND: Micros = 1_000_000;
@@ -46,7 +46,7 @@ impl Series {
         }
     }
 
-    /// Joins each two spans to one.
+    /// Joins each pair of spans.
     fn coarsen(&mut self) {
         let mut coarse: Vec<Span> = Vec::with_capacity(MAX_SPANS);
         let first = self.first / 2;

@@ -198,8 +198,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Returns a refusal without a decision of the store: the last refusal of the head, later by `ahead`, the time of the requests in
-    /// front.
+    /// Returns a refusal without a decision of the store: the head's last refusal. Its Retry-After grows by `ahead`, the time of the
+    /// requests in front.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
