@@ -1,4 +1,4 @@
-//! Finding the route of a request, among few routes and many.
+//! Finds the route of a request, among few routes and many.
 
 use std::hint::black_box;
 

@@ -253,7 +253,7 @@ impl Reader {
         for _ in 0..BATCH {
             let next = match lines.next() {
                 Ok(next) => next,
-                // The stop cut the compressed data off.
+                // Compressed data ends early after a stop.
                 Err(_) if source.bytes.is_none() && self.stop.load(Ordering::Relaxed) => Next::End,
                 Err(error) => return Err(Error::Read(source.path.clone(), error)),
             };

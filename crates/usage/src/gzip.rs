@@ -6,7 +6,7 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
 /// The most times that a stream may expand, beyond its first 16 MiB. Answers of APIs expand 3 to 50 times, the worst stream 1,032 times. A
-/// client may request an answer that repeats itself and comes near that: short ones are read.
+/// client may request an answer that repeats itself and comes near that: it is read if it is not too long.
 const MOST_TIMES: u64 = 100;
 const FREE: u64 = 16 << 20;
 /// Size of the buffer for decompressed bytes.

@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Arc<[Box<str>]>);
 
-/// Why a text is not a path.
+/// The reason why a text is not a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PathError(
