@@ -1,4 +1,4 @@
-//! What a running gateway cannot change: a reload that would is refused, by its place.
+//! The parts of a configuration that a running gateway cannot change. A reload that would change one is refused, with its place.
 //!
 //! State is kept in the store and under the secret, and the log is opened once, so all of these outlive every plan.
 
@@ -26,7 +26,7 @@ pub(crate) enum FixedStore {
     Redis(Box<FixedRedis>),
 }
 
-/// How Redis is used. What is said of limits by default (`mode`, `on_failure`) is theirs, and not fixed.
+/// The settings of Redis. The defaults of limits (`mode`, `on_failure`) belong to the limits, and are not fixed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedRedis {
     // May hold a password.
@@ -35,12 +35,13 @@ pub(crate) struct FixedRedis {
     pub(crate) key_prefix: String,
     pub(crate) gateways: Option<u64>,
     pub(crate) sync_every: Duration,
-    // Of the authorities, the certificate and its key, whose content is read at start.
+    // The files of the authorities, the certificate and its key, which are read at start.
     pub(crate) files: [Option<PathBuf>; 3],
 }
 
 impl Fixed {
-    /// What each key says, in words of this version of the program. Of a secret, such as a URL, it has whether there is one.
+    /// Returns each key with its value as text, in the format of this version. The text of a secret, such as a URL, is only whether it is
+    /// set.
     pub fn texts(&self) -> [(&'static str, String); 5] {
         [
             ("`store`", format!("{:?}", self.store)),

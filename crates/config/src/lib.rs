@@ -5,8 +5,8 @@
 //! (as written)               (what the gateway runs)
 //! ```
 //!
-//! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is told by its place: line, column,
-//! the line itself, and what is allowed there. Values that may be secret never stand in a message.
+//! Only the file can make a plan, and no code below start-up reads the file. Each error contains its place: line, column, the line itself,
+//! and the allowed values. Messages never contain values that may be secret.
 
 mod access;
 mod admin;
@@ -65,7 +65,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 ///
-/// The file cannot be read, or something in it is wrong: all mistakes, as one text.
+/// The file cannot be read, or has mistakes. The error lists all mistakes.
 pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -73,11 +73,11 @@ pub fn load(
     load_after(path, env, None)
 }
 
-/// As [`load`], for a gateway that runs and has to keep what was fixed `before`.
+/// Reads a configuration like [`load`], for a gateway that runs and has to keep the parts that were fixed `before`.
 ///
 /// # Errors
 ///
-/// As [`load`]; also if something differs from `before`.
+/// The errors of [`load`], or a part differs from `before`.
 pub fn reload(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -111,11 +111,11 @@ fn load_after(
     }
 }
 
-/// Checks a configuration that has been read; `name` is what messages call it.
+/// Checks the text of a configuration; `name` is the file's name in messages.
 ///
 /// # Errors
 ///
-/// Something in the text is wrong: all mistakes, as one text.
+/// The text has mistakes. The error lists all of them.
 pub fn parse(
     name: &str,
     text: &str,
@@ -141,7 +141,7 @@ fn parse_after(
     file::check(&file, &source, &env, before)
 }
 
-/// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.
+/// Reads a file of API keys, and checks it together with the keys that are `listed` elsewhere and the `plans`.
 ///
 /// # Errors
 ///
@@ -167,31 +167,31 @@ pub fn load_keys(
     clients::keys::keys(&keys, &source, listed, plans)
 }
 
-/// An API key's name, if it is one.
+/// Checks the name of an API key, and returns it.
 ///
 /// # Errors
 ///
-/// The text is no name of a key; what is allowed, as text.
+/// The text is no name of a key. The error describes the allowed names.
 pub fn key_name(text: &str) -> Result<String, String> {
     let KeyName(name) = read_value(text)?;
     Ok(name)
 }
 
-/// The name of a plan, if it is one.
+/// Checks the name of a plan, and returns it.
 ///
 /// # Errors
 ///
-/// The text is no name of a plan; what is allowed, as text.
+/// The text is no name of a plan. The error describes the allowed names.
 pub fn plan_name(text: &str) -> Result<String, String> {
     let PlanName(name) = read_value(text)?;
     Ok(name)
 }
 
-/// When an API key expires, as it is written, if that is still to come.
+/// Checks the time at which an API key expires, and returns it as written.
 ///
 /// # Errors
 ///
-/// The text is no date, or the date is over; what is allowed, as text.
+/// The text is no date, or the date is over. The error describes the mistake.
 pub fn key_expiry(text: &str) -> Result<String, String> {
     match read_value::<Date>(text)?.is_over() {
         true => Err("this time is over: the key would never be known".to_owned()),
@@ -204,14 +204,14 @@ fn read_value<T: Value>(text: &str) -> Result<T, String> {
     T::read(text).map_err(|_| format!("allowed here: {}", T::ALLOWED))
 }
 
-/// The JSON Schema of the configuration, for editors.
+/// Returns the JSON Schema of the configuration, for editors.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(file::File).to_value()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed, so that a longer file is seen to be longer.
+    // One byte more than allowed, to detect a longer file.
     File::open(path)?
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
@@ -223,7 +223,7 @@ fn refusal(name: &str, problem: Problem) -> ConfigError {
     Source::new(name, "").refuse(vec![problem])
 }
 
-/// The text of a file that is reread while requests are served.
+/// Reads the text of a file that is reread while requests are served.
 fn read_text(path: &Path) -> Result<String, Problem> {
     // Opening a pipe waits for its other end.
     let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());

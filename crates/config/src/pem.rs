@@ -9,7 +9,7 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
-/// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
+/// Returns a value that was made of files. Reports an error at the scalar of `scalars` that names the file at fault.
 pub(crate) fn usable<'s, T>(
     check: &mut Check<'_>,
     made: Result<T, FileError>,
@@ -29,13 +29,13 @@ pub(crate) fn usable<'s, T>(
     None
 }
 
-/// The certificates of authorities in a file.
+/// Reads the certificates of authorities in a file.
 pub(crate) fn authorities(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<Authorities> {
     let path = check.file(scalar)?;
     usable(check, tls::authorities(&path), [scalar])
 }
 
-/// The files of a certificate that the gateway shows, and of its key; none if neither is named. Refuses one without the other.
+/// Returns the files of the gateway's certificate and its key; none if neither is named. Refuses a certificate or a key alone.
 pub(crate) fn identity(
     check: &mut Check<'_>,
     certificate: Option<&Scalar<FilePath>>,
@@ -65,7 +65,7 @@ pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>, remedy: &str) 
     authorities.map(Trust::Authorities)
 }
 
-/// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
+/// Returns the problem of a file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
 pub(crate) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
     let is_filled = scalar.raw.contains("${");
     let name = match is_filled {

@@ -1,6 +1,6 @@
-//! The plan: a configuration that has been checked, and everything that the gateway does by it.
+//! The plan: a checked configuration, with all settings of the gateway.
 //!
-//! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers fit, every route can be reached.
+//! Only the check makes a plan, so its content is valid: names are resolved, numbers fit, every route can be reached.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::routes::{HeaderEdits, RoutePlan};
 use crate::secret::Secret;
 use crate::store::StorePlan;
 
-/// What a gateway does.
+/// The settings of a gateway.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// A hash of the text that it was made of.
+    /// A hash of the configuration's text.
     pub version: String,
-    /// What no reload may change.
+    /// The parts that no reload may change.
     pub fixed: Fixed,
-    /// Where it listens; at least one.
+    /// The listeners; at least one.
     pub listen: Vec<ListenerPlan>,
-    /// Where health, metrics and clients are served.
+    /// The admin port, which serves health, metrics and clients.
     pub admin: AdminPlan,
-    /// How it names who is calling.
+    /// The sources that name clients.
     pub clients: Clients,
     /// The plans that a client may have.
     pub plans: ClientPlans,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub key_files: Vec<KeyFile>,
     /// The file with denied networks, which is reread when it changes.
     pub deny_file: Option<DenyFile>,
-    /// The file in which overrides are kept that are set at run time; none: they end with the process, or are in Redis.
+    /// The file of overrides that are set at run time; none: they end with the process, or are in Redis.
     pub overrides_file: Option<PathBuf>,
     /// The key sets that are fetched, for tokens.
     pub jwks: Vec<JwksPlan>,
@@ -54,11 +54,11 @@ pub struct Plan {
     pub store: StorePlan,
     /// Keys the hashes under which clients are kept.
     pub secret: Option<Secret>,
-    /// What requests that no route takes are charged to, which is what every request is, and how they are answered.
+    /// The policy of requests without a route. Its limits are also charged for all other requests.
     pub unmatched: Policy,
-    /// What is answered where there is no route; none: 404 with problem details.
+    /// The answer to requests without a route; none: 404 with problem details.
     pub no_route: Option<Reject>,
-    /// The path at which listeners answer health checks; none: all paths are routes'.
+    /// The path at which listeners answer health checks; none: all paths belong to routes.
     pub health: Option<Box<str>>,
     /// Edits of answers without a route.
     pub response_headers: HeaderEdits,
@@ -68,16 +68,16 @@ pub struct Plan {
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file: the first match wins.
     pub routes: Vec<RoutePlan>,
-    /// How long it waits.
+    /// The timeouts, and the least rate of clients.
     pub timeouts: Timeouts,
     /// The most connections that are open at once; none: 10,000.
     pub max_connections: Option<usize>,
-    /// How many of these one address may have, or one /64 of IPv6, unless it is trusted; none: all.
+    /// The most connections of one address, or one /64 of IPv6, unless it is trusted; none: no bound.
     pub max_connections_per_ip: Option<usize>,
-    /// How many bytes of memory the process may take before it sheds load; none: as many as it takes.
+    /// The memory in bytes from which on the process sheds load; none: no bound.
     pub max_memory: Option<u64>,
-    /// What it logs.
+    /// The settings of the logs.
     pub log: LogPlan,
-    /// Which requests it traces; none: trace contexts are left alone.
+    /// The settings of tracing; none: trace contexts are left alone.
     pub tracing: Option<TraceSettings>,
 }

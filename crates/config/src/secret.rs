@@ -12,12 +12,12 @@ use crate::value::Fault;
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret of this text.
+    /// Makes a secret of this text.
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The secret itself, for hashing and comparing with.
+    /// Returns the secret itself, for hashing and comparing.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -34,7 +34,7 @@ fn unknown_keys(source: &Source<'_>) -> Vec<Problem> {
     walk.unknown
 }
 
-/// The schema, beside the keys that are compared with it.
+/// The schema with which keys are compared.
 struct Walk<'a> {
     schema: &'a Value,
     source: &'a Source<'a>,

@@ -13,7 +13,7 @@ use crate::clients::proxies::{LARGE, is_nobodys, no_address};
 use crate::value::Scalar;
 use crate::value::client::ListedText;
 
-/// What a list is for.
+/// The purpose of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Exempt,
@@ -35,21 +35,21 @@ pub(crate) struct KnownClients {
     clients: Clients,
 }
 
-/// Who names users by a header.
+/// The peers whose user ID headers count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Users {
-    /// Nobody: there is no such source.
+    /// None: no source reads user IDs.
     Nobody,
-    /// Nobody, for no proxy is trusted.
+    /// None: no proxy is trusted.
     NoProxy,
     /// Trusted proxies.
     Proxies,
-    /// Every client, for all are trusted.
+    /// All clients: every address is trusted.
     Everyone,
 }
 
 impl KnownClients {
-    /// Those of these callers; `has_proxies` if any proxy is trusted.
+    /// Returns the clients that these callers can name; `has_proxies` if any proxy is trusted.
     pub(crate) fn of(callers: &Callers, has_proxies: bool) -> Self {
         let clients = &callers.clients;
         let Clients {
@@ -126,7 +126,7 @@ pub(crate) fn client_list(
     ClientList::new(entries.map(|(client, place)| (client, check.source.at(place).into())))
 }
 
-/// Reads the entries of a list, each of which must be there once.
+/// Reads the entries of a list. Refuses an entry that is listed twice.
 pub(crate) fn entries(
     check: &mut Check<'_>,
     written: &[Scalar<ListedText>],
@@ -176,7 +176,7 @@ pub(crate) fn entries(
     entries
 }
 
-/// A client as requests name it; none: no request can, which is refused.
+/// Returns a client as requests name it. Refuses a client that no request can name.
 fn spelt(
     check: &mut Check<'_>,
     client: ListedClient,
@@ -200,18 +200,18 @@ fn spelt(
     None
 }
 
-/// Refuses an entry that stands somewhere else as well.
+/// Refuses an entry that is listed twice.
 pub(crate) fn twice(check: &mut Check<'_>, place: Option<Place>, first: Option<Place>) {
     let problem = Problem::new(place, "the same entry is here twice");
     check.refuse(problem.first_at(check.source, first));
 }
 
-/// Whether an entry may be an API key in the wrong place. Networks, and clients, are told by a `.`, `:` or `/`.
+/// Whether an entry may be an API key in the wrong place. Networks and clients contain a `.`, `:` or `/`.
 fn may_be_secret(text: &str) -> bool {
     !text.contains(['.', ':', '/']) && !is_plain_word(text)
 }
 
-/// Looks for an API key by its name.
+/// Refuses a name that no API key has, or warns of it if a key file may list it later.
 fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownClients) {
     let Some(keys) = &known.keys else {
         let problem = Problem::new(place, "no client source names an `api_key`");
@@ -235,7 +235,7 @@ fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownCli
     }
 }
 
-/// Looks for somebody who names users.
+/// Refuses a user ID if no source names users. Warns of a user ID that has no effect, or is not verified.
 fn user(check: &mut Check<'_>, place: Option<Place>, known: &KnownClients) {
     match known.users {
         Users::Everyone => check.warn(

@@ -16,7 +16,7 @@ use crate::value::Scalar;
 use crate::value::client::ListedText;
 use crate::value::word::choice;
 
-/// What a request must show.
+/// The credentials that a request must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequireWord {
     Nothing,
@@ -44,13 +44,13 @@ pub(crate) struct WrittenAccess<'f> {
     pub(crate) require: Option<&'f Scalar<RequireWord>>,
 }
 
-/// What the file says of callers.
+/// The access lists of the file, and its file of denied networks.
 pub(crate) struct FileAccess {
     pub(crate) lists: AccessLists,
     pub(crate) deny_file: Option<DenyFile>,
 }
 
-/// Reads what the file or a route says of callers; a route that does not say what it requires requires what the file does.
+/// Reads the access lists of the file or of a route. A route without `require` requires the same as the file.
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn access_lists(
     }
 }
 
-/// Reads the only clients that are let through.
+/// Reads the list of the only clients that are let through. Refuses an empty list.
 fn allow_list(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<ListedText>>>,
@@ -82,7 +82,7 @@ fn allow_list(
     AllowList::new(list, check.source.at(written.place))
 }
 
-/// What the file, a route and the rules of the route say together, for [`Policy::access`].
+/// Combines the lists of the file, of a route and of the route's rules, for [`Policy::access`].
 pub(crate) fn policy_access(
     file: &FileAccess,
     route: &AccessLists,
@@ -94,7 +94,7 @@ pub(crate) fn policy_access(
     Access::new(&file.lists, denied, route, &limits, always)
 }
 
-/// Warns of a list that frees from nothing.
+/// Warns of `exempt` on a route without limits of its own.
 pub(crate) fn exempt_from_nothing(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,

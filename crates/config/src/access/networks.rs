@@ -10,13 +10,13 @@ use crate::value::net::Network;
 use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
-/// What a comment begins with.
+/// The characters that begin a comment.
 const COMMENT: [char; 2] = ['#', ';'];
 
 /// A file with denied networks.
 #[derive(Debug, Clone)]
 pub struct DenyFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// The networks that requests are looked up in.
     pub networks: NetworkFile,
@@ -38,7 +38,7 @@ pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Opt
     }
 }
 
-/// Reads a file with a network or an address in each line, and comments; each network comes with its line.
+/// Reads a file of networks, addresses and comments, one a line. Returns each network with its line.
 ///
 /// # Errors
 ///
@@ -47,10 +47,10 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     let name = path.display().to_string();
     let text = crate::read_text(path).map_err(|problem| crate::refusal(&name, problem))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    // Places alone, as of a key file: the messages stand below a key of the configuration.
+    // Messages contain places only, as for a key file: they stand below a key of the configuration.
     let source = Source::secret(&name, text);
     if text.trim().is_empty() {
-        // What writes the file may have begun just now, and nobody would be denied meanwhile.
+        // A program may have just begun to write the file. Without this error, no client would be denied meanwhile.
         let problem = Problem::new(None, "this file is empty");
         let problem = problem.note("a file without networks has a comment: # none");
         return Err(source.refuse(vec![problem]));
@@ -66,7 +66,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
         }
         match Network::read(entry) {
             Ok(Network(network)) => {
-                // Of a network that is there twice the first line counts.
+                // If a network is listed twice, the first line counts.
                 networks.insert(network, number);
             }
             Err(fault) if problems.len() <= MAX_PROBLEMS => {
@@ -77,7 +77,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
                 };
                 problems.push(problem(fault, entry, place));
             }
-            // As many as nobody reads.
+            // The message would not show further problems.
             Err(_) => break,
         }
     }
@@ -88,7 +88,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
 }
 
 fn problem(fault: Fault, entry: &str, place: Place) -> Problem {
-    // Other files, such as those of keys, hold secrets.
+    // Only networks are shown: the file may be another one with secrets, such as a key file.
     let is_shown = entry
         .chars()
         .all(|c| c.is_ascii_hexdigit() || ".:/".contains(c));

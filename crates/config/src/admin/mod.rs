@@ -53,13 +53,13 @@ name!(
     const SHOWN: bool = false;
 );
 
-/// What a token of the admin port may do.
+/// The role of a token of the admin port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Look.
+    /// Reads.
     #[default]
     Read,
-    /// Look, and change what is in force.
+    /// Reads, and changes the state in force.
     Write,
 }
 
@@ -73,11 +73,11 @@ choice!(
 /// A token of the admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminToken {
-    /// Who has it.
+    /// The name of its holder.
     pub name: Arc<str>,
-    /// The hash under which it is known.
+    /// The SHA-256 hash of the token.
     pub sha256: [u8; 32],
-    /// What it may do.
+    /// Its role.
     pub role: Role,
 }
 
@@ -103,13 +103,13 @@ impl Value for TokenText {
 /// The admin port.
 #[derive(Debug, Clone)]
 pub struct AdminPlan {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// The token that commands send to it, if the configuration has one in clear.
     pub token: Option<Secret>,
-    /// The tokens, of which requests about clients must carry one; none: none is needed on loopback.
+    /// The tokens. Requests about clients must carry one; if there is none, they need none on loopback.
     pub tokens: Vec<AdminToken>,
-    /// The names under which it may be asked, beside addresses and `localhost`.
+    /// The host names that requests may use, in addition to addresses and `localhost`.
     pub hosts: Vec<HostPattern>,
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn admin(
     })
 }
 
-/// Refuses a listener at the address that the admin port has by default.
+/// Refuses a listener at the default address of the admin port.
 fn free_of_listeners(check: &mut Check<'_>, taken: &[TakenAddress]) {
     let listener = taken.iter().find(|(address, _)| overlap(*address, ADMIN));
     if let Some((_, place)) = listener {
@@ -173,7 +173,7 @@ fn free_of_listeners(check: &mut Check<'_>, taken: &[TakenAddress]) {
     }
 }
 
-/// The tokens of a list, each with a name and a hash that no other has.
+/// Reads a list of tokens. Refuses two tokens of one name or one hash.
 fn tokens(check: &mut Check<'_>, written: &[Spanned<WrittenToken>]) -> Vec<AdminToken> {
     let (mut names, mut hashes) = (HashSet::new(), HashSet::new());
     let mut tokens = Vec::new();

@@ -34,10 +34,10 @@ pub(crate) struct WrittenReject {
     pub(crate) body: Option<Scalar<RejectBody>>,
 }
 
-/// What a body is if nothing is said.
+/// The default `Content-Type` of a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// How a part of the file answers; what it does not say is as `outer`.
+/// Reads the answers of a part of the file. Missing keys are as in `outer`.
 pub(crate) fn answers(
     check: &mut Check<'_>,
     headers: Option<&SingleOr<HeadersWord, Headers>>,
@@ -75,7 +75,7 @@ fn limit_headers(
     }
 }
 
-/// An answer whose status is `usual` unless it says otherwise.
+/// Reads an answer. The default of its status is `usual`.
 pub(crate) fn refusal(check: &mut Check<'_>, reject: &WrittenReject, usual: StatusCode) -> Reject {
     let status = check.read_some(reject.status.as_ref());
     let kind = check.read_some(reject.content_type.as_ref());

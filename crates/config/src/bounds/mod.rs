@@ -1,5 +1,5 @@
-//! How much a gateway takes: connections, memory, bodies (`max_connections`, `max_connections_per_ip`, `max_memory`, `max_body`),
-//! and how long it waits (`timeouts`).
+//! Bounds of a gateway: connections, memory and bodies (`max_connections`, `max_connections_per_ip`, `max_memory`, `max_body`), and
+//! timeouts (`timeouts`).
 
 pub(crate) mod timeouts;
 
@@ -11,7 +11,7 @@ use crate::value::number::Connections;
 use crate::value::size::{size, size_schema};
 use crate::value::{Fault, Scalar, Value};
 
-/// The most bytes of a body; none: as many as come.
+/// The most bytes of a body; none: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyLimit(pub(crate) Option<u64>);
 
@@ -30,12 +30,12 @@ impl Value for BodyLimit {
     }
 }
 
-/// The most bytes of memory; none: as many as it takes.
+/// The most bytes of memory; none: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryLimit(pub(crate) Option<u64>);
 
 impl MemoryLimit {
-    /// With less a gateway could hardly begin.
+    /// The smallest bound, in bytes. With less a gateway could hardly begin.
     const LEAST: u64 = 64 << 20;
 }
 

@@ -1,4 +1,4 @@
-//! `timeouts`: how long the gateway waits, and how slow clients may be.
+//! `timeouts`: the timeouts of the gateway, and the least rate of clients.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -45,12 +45,12 @@ pub(crate) struct Slow {
     pub(crate) after: Option<Scalar<Duration>>,
 }
 
-/// Bytes per second.
+/// A rate in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteRate(pub(crate) NonZeroU64);
 
 impl ByteRate {
-    /// The highest rate. No client of today's networks could keep to more.
+    /// The highest rate, in bytes per second. No client of today's networks could keep to more.
     const MOST: u64 = 1 << 30;
 }
 
@@ -61,7 +61,7 @@ impl Value for ByteRate {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let bytes = text.strip_suffix("/s").ok_or(Fault::Form)?;
-        // A bare number could be meant as requests per second.
+        // A number without a unit could be taken for requests per second.
         let bytes = match bytes.strip_suffix('B') {
             Some(number) if !number.is_empty() && digits(number).is_some() => number,
             Some(_) => bytes,
@@ -77,7 +77,7 @@ impl Value for ByteRate {
     }
 }
 
-/// The value of `slow` that cuts nobody off.
+/// The value `none` of `slow`, with which no client is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoLeastRate;
 
@@ -113,7 +113,7 @@ impl Value for Drain {
     }
 }
 
-/// How long the gateway waits.
+/// The timeouts of the gateway, and the least rate of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// For a request's head, from its first byte.
@@ -128,7 +128,7 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// For requests in flight to end when the gateway stops; none: no bound.
     pub drain: Option<Duration>,
-    /// The least rate of request bodies and answers; none: any rate will do.
+    /// The least rate of request bodies and answers; none: no bound.
     pub slow: Option<LeastRate>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
     }
 }
 
-/// The least rate of clients; what is not written is as `usual`.
+/// Reads the least rate of clients. Missing keys are as in `usual`.
 pub(crate) fn least_rate(
     check: &mut Check<'_>,
     written: Option<&SingleOr<NoLeastRate, Slow>>,
@@ -174,7 +174,7 @@ pub(crate) fn least_rate(
     match written {
         None => usual,
         Some(SingleOr::Single(scalar)) => {
-            // A refused value makes no plan anyway.
+            // If the value is refused, there is no plan anyway.
             let _ = check.read(scalar);
             None
         }

@@ -22,7 +22,7 @@ pub(crate) struct Ip {
     pub(crate) from: Option<Scalar<AddressSource>>,
 }
 
-/// How a trusted proxy tells where a request came from.
+/// The way in which a trusted proxy reports the address of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AddressSource {
     /// In a header of the request.
@@ -45,7 +45,7 @@ choice!(
     ]
 );
 
-/// Warns that nobody reports addresses.
+/// Warns of `from` if no trusted proxy can report addresses.
 pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
     check.warn(
         Problem::new(place, "`from` has no effect here").note(
@@ -57,7 +57,7 @@ pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
 /// The shortest prefix of IPv6 that is one customer's: providers have /32 and wider, and give /48 to /64.
 const CUSTOMER: u8 = 40;
 
-/// Warns of networks of IPv6 that many customers share.
+/// Warns of IPv6 networks that many customers share.
 pub(crate) fn shared_network(check: &mut Check<'_>, shown: &str, bits: u8, place: Option<Place>) {
     if bits < CUSTOMER {
         let message = format!("`{shown}` counts IPv6 by networks of {bits} bits");

@@ -47,38 +47,38 @@ pub(crate) struct Key {
 /// A file with API keys.
 #[derive(Debug, Clone)]
 pub struct KeyFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// The table that requests are looked up in.
+    /// The table in which the keys of requests are looked up.
     pub keys: ApiKeys,
-    /// The keys that the configuration itself lists beside it.
+    /// The keys that the configuration itself lists.
     pub listed: Vec<ListedKey>,
     /// The plans that its keys may have.
     pub plans: ClientPlans,
 }
 
-/// The keys of all sources: by name and by hash, and where each is listed.
+/// The keys of all sources, by name and by hash, with the places where they are listed.
 #[derive(Default)]
 pub(crate) struct SeenKeys {
     clients: HashMap<String, SeenClient>,
     hashes: HashMap<[u8; 32], Option<Place>>,
 }
 
-/// A client's first key, and its first one that never expires.
+/// A client's first key, and its first key that never expires.
 struct SeenClient {
     place: Option<Place>,
     plan: Option<ClientPlan>,
     unending: Option<Option<Place>>,
 }
 
-/// Checks a file with keys beside those that are listed elsewhere.
+/// Checks the keys of a file, together with the keys that are `listed` elsewhere.
 pub(crate) fn keys(
     written: &[Spanned<Key>],
     source: &Source<'_>,
     listed: &[ListedKey],
     plans: &ClientPlans,
 ) -> Result<Vec<ListedKey>, ConfigError> {
-    // A key file names no variables: it is made by programs, and read while others run.
+    // A key file has no variables: programs write it, and the gateway rereads it while it runs.
     let mut check = Check::new(source, &|_| None);
     let mut seen = SeenKeys::default();
     for key in listed {
@@ -93,7 +93,7 @@ pub(crate) fn keys(
     Err(source.refuse(check.problems))
 }
 
-/// The keys of a list, each with a hash that no other has. Those of one name are one client's.
+/// Reads a list of keys, each with a hash that no other has. Keys with the same name belong to one client.
 pub(crate) fn listed_keys<'f>(
     check: &mut Check<'_>,
     written: impl Iterator<Item = &'f Spanned<Key>>,
@@ -144,7 +144,7 @@ pub(crate) fn listed_keys<'f>(
     keys
 }
 
-/// The plan of a key.
+/// Returns the plan of a key. Refuses a plan that is not defined.
 fn plan_of_key(
     check: &mut Check<'_>,
     scalar: &Scalar<PlanName>,
@@ -168,7 +168,7 @@ fn plan_of_key(
     plan
 }
 
-/// Reads a file with keys, and puts them beside those that are listed.
+/// Reads a file of keys, and adds them to the `listed` keys.
 pub(crate) fn key_file(
     check: &mut Check<'_>,
     scalar: &Scalar<FilePath>,
@@ -192,7 +192,7 @@ pub(crate) fn key_file(
     })
 }
 
-/// Refuses keys of one name that are not one client's: by mistake, two clients may have been given one name.
+/// Refuses keys of one name with different plans, or without expiry: two clients may have got the same name by mistake.
 fn one_client(
     check: &mut Check<'_>,
     seen: &mut SeenKeys,
@@ -226,7 +226,7 @@ fn one_client(
     }
 }
 
-/// Whether a name of a plan or a key can be shown. What has digits or capitals may be an API key that stands in the wrong place.
+/// Whether a name of a plan or a key can be shown. A name with digits or capitals, or a long one, may be an API key in the wrong place.
 pub(crate) fn is_plain_word(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
     name.len() <= 24 && name.chars().all(is_plain)

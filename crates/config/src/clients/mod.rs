@@ -1,4 +1,4 @@
-//! Who is calling: the sources of clients, and the proxies that are believed (`clients`, `trusted_proxies`, `forward_client`).
+//! The sources that name clients, and the trusted proxies (`clients`, `trusted_proxies`, `forward_client`).
 
 pub(crate) mod certificate;
 pub(crate) mod ip;
@@ -46,7 +46,7 @@ pub(crate) struct WrittenSource {
     pub(crate) ip: Option<Ip>,
 }
 
-/// The keys that say who is calling, as they are written.
+/// The keys about callers, as they are written.
 #[derive(Clone, Copy)]
 pub(crate) struct WrittenClients<'f> {
     pub(crate) trusted_proxies: Option<&'f [Scalar<Network>]>,
@@ -74,7 +74,7 @@ const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 
-/// Headers that frame, route or authorise messages, or that say where they came from.
+/// Headers that frame, route or authorise messages, or contain their origin.
 const RESERVED: [&str; 22] = [
     "authorization",
     "connection",
@@ -100,7 +100,7 @@ const RESERVED: [&str; 22] = [
     "x-request-id",
 ];
 
-/// What sources take their keys from while the gateway runs.
+/// The key files and key sets that sources reread while the gateway runs.
 #[derive(Default)]
 pub(crate) struct WatchedKeys {
     pub(crate) key_files: Vec<KeyFile>,
@@ -121,7 +121,7 @@ pub(crate) fn clients(
         forward_client: written
             .forward_client
             .and_then(|scalar| naming_header(check, scalar)),
-        // Of those that the sources name, once these are known.
+        // Set later: members must be clients that these sources can name.
         members: PlanMembers::default(),
     };
     let mut proxy_protocol = false;
@@ -260,7 +260,7 @@ fn unreached_source(
     check.refuse(problem.note(format!("`ip`, at {at}, names every client: put it last")));
 }
 
-/// A header that names somebody, which is removed and set as need be: none that messages need for something else.
+/// Reads a header that names a user or the client, which the gateway removes and sets. Refuses headers with another purpose in HTTP.
 fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
     let name = check.read(scalar)?;
     if RESERVED.contains(&name.as_str()) {
@@ -271,7 +271,7 @@ fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<H
     Some(name)
 }
 
-/// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
+/// Refuses a header with two meanings. Headers that name a user or the client are removed, so none of them may hold a key or a token.
 fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
     let named: Vec<&HeaderName> = clients.vouched_headers().collect();
     let shown = clients.sources.iter().filter_map(|source| match source {
@@ -292,7 +292,7 @@ fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clie
     }
 }
 
-/// What a configuration says of callers.
+/// The clients of a configuration, and the settings that depend on their sources.
 pub(crate) struct Callers {
     pub(crate) clients: Clients,
     /// The claims of tokens that limits may be counted per.

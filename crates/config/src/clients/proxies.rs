@@ -10,7 +10,7 @@ use crate::value::net::Network;
 /// The longest prefix of a network that is a large part of all addresses. In IPv6, 2000::/3 has all public addresses.
 pub(crate) const LARGE: u8 = 3;
 
-/// Reads the networks, and warns of those in which clients are.
+/// Reads the networks, and warns of networks that contain clients.
 pub(crate) fn trusted_networks(check: &mut Check<'_>, proxies: &[Scalar<Network>]) -> Vec<IpNet> {
     let mut networks = Vec::new();
     for scalar in proxies {
@@ -39,7 +39,7 @@ pub(crate) fn is_nobodys(network: &IpNet) -> bool {
     network.prefix_len() == network.max_prefix_len() && network.addr().is_unspecified()
 }
 
-/// Warns of an address that stands for all others elsewhere.
+/// Warns of 0.0.0.0 or :: alone, which means all addresses in other programs.
 pub(crate) fn no_address(check: &mut Check<'_>, place: Option<Place>) {
     let problem = Problem::new(place, "no connection comes from this address");
     check.warn(problem.note("all addresses are 0.0.0.0/0 and ::/0"));

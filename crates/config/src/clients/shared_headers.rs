@@ -6,7 +6,7 @@ use tidegate_identity::ClientSource;
 use crate::check::Check;
 use crate::clients::WrittenSource;
 
-/// Warns of the first source that rejects requests by a header of another source. Their order is of no effect on that.
+/// Warns of the first source that rejects requests by a header of another source. The order of sources does not change that.
 pub(crate) fn shared_headers(
     check: &mut Check<'_>,
     written: &[Spanned<WrittenSource>],

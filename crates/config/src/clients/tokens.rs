@@ -1,4 +1,4 @@
-//! `jwt`: what signed tokens must be, and where the keys come from that they are verified with.
+//! `jwt`: the checks of signed tokens, and the sources of the keys that verify them.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -74,7 +74,7 @@ impl Value for Words {
     }
 }
 
-/// Where a JWK set is published. Its query may hold a key of its own.
+/// The URL of a JWK set. Its query may hold a key of its own.
 pub(crate) struct JwksUrl(pub(crate) Uri);
 
 impl Value for JwksUrl {
@@ -98,7 +98,7 @@ impl Value for JwksUrl {
     }
 }
 
-/// How often a key set is fetched.
+/// The time between fetches of a key set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JwksRefresh(pub(crate) Duration);
 
@@ -123,20 +123,20 @@ impl Value for JwksRefresh {
     }
 }
 
-/// A key set that is fetched, and whom its keys are for.
+/// A key set that is fetched, and the table that takes its keys.
 #[derive(Clone)]
 pub struct JwksPlan {
-    /// Where it is, in HTTP or HTTPS.
+    /// Its URL, of HTTP or HTTPS.
     pub url: Uri,
-    /// The authorities of which one must vouch for that server; none: those that this machine trusts.
+    /// The authorities that may vouch for its server; none: the authorities that this machine trusts.
     pub authorities: Option<Authorities>,
-    /// How often it is fetched.
+    /// The time between fetches.
     pub refresh: Duration,
-    /// The signatures that its keys may be for.
+    /// The signatures that its keys may verify.
     pub signatures: Vec<Signature>,
-    /// Where its keys go.
+    /// The table that takes its keys.
     pub keys: TokenKeys,
-    /// Notified of tokens that name a key which is not in the set.
+    /// Notified when a token names a key that is not in the set.
     pub missed: Arc<Notify>,
 }
 
@@ -150,10 +150,10 @@ impl fmt::Debug for JwksPlan {
     }
 }
 
-/// How far clocks may differ if nothing is said.
+/// The default of the most that clocks may differ.
 const LEEWAY: Duration = Duration::from_secs(60);
 
-/// How often a key set is fetched if nothing is said.
+/// The default time between fetches of a key set.
 const REFRESH: Duration = Duration::from_secs(5 * 60);
 
 /// The shortest secret that HS256 allows (RFC 7518, 3.2), in bytes.
@@ -162,7 +162,7 @@ const SECRET: usize = 32;
 /// The claim that names the subject of a token (RFC 7519, 4.1.2).
 const SUBJECT: &str = "sub";
 
-/// The claims that limits may be counted per, each once.
+/// Reads the claims that limits may be counted per, each once.
 pub(crate) fn claims(check: &mut Check<'_>, jwt: &Jwt) -> Arc<[Arc<str>]> {
     let mut claims: Vec<Arc<str>> = Vec::new();
     for scalar in jwt.claims.iter().flatten() {
@@ -225,7 +225,7 @@ pub(crate) fn token_source(
     Some(ClientSource::Token(Arc::new(Tokens::new(rules, keys))))
 }
 
-/// The one key of a file.
+/// Reads the only key of a file.
 fn key_of_file(
     check: &mut Check<'_>,
     jwt: &Jwt,
@@ -261,7 +261,7 @@ fn key_of_file(
     Some(keys)
 }
 
-/// A key verifies one kind of signature: one that could be taken for another's would be forged.
+/// Refuses all but exactly one algorithm. With several, an attacker could use a key for the wrong kind of signature, and forge tokens.
 fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Option<Place>) {
     if let [first, rest @ ..] = signatures
         && rest.iter().all(|other| other == first)
@@ -273,7 +273,7 @@ fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Optio
     check.refuse(Problem::new(place, message).note(note));
 }
 
-/// The names of some signatures.
+/// Returns the names of some signatures.
 fn names(are_meant: impl Fn(Signature) -> bool) -> String {
     let all = Signature::ALL.into_iter();
     let names: Vec<_> = all
@@ -282,7 +282,7 @@ fn names(are_meant: impl Fn(Signature) -> bool) -> String {
     names.join(", ")
 }
 
-/// The set at a URL, which is fetched once the gateway runs.
+/// Reads the URL of a set, which is fetched once the gateway runs.
 fn key_set(
     check: &mut Check<'_>,
     jwt: &Jwt,
@@ -305,13 +305,13 @@ fn key_set(
         authorities,
         refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
         signatures: signatures.to_vec(),
-        // Heard only by who waits for it: what is asked during a fetch is answered by that fetch.
+        // Wakes only a task that waits. A fetch in progress answers requests that arrive during it.
         keys: TokenKeys::awaited(move || ask.notify_waiters()),
         missed,
     })
 }
 
-/// What is published is no secret, so whoever reads it could sign with it.
+/// Refuses signatures by a shared secret, because a published secret lets every reader sign.
 fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
         let message =
@@ -322,7 +322,7 @@ fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     }
 }
 
-/// Warns that a set may be changed on its way, unless it never leaves this machine.
+/// Warns of a set that comes over plain HTTP, and may be changed on its way, unless it never leaves this machine.
 fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>) {
     if let Some(scalar) = &jwt.jwks_ca {
         let problem = Problem::new(scalar.place, "this has no effect with http://");

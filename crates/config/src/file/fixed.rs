@@ -1,4 +1,4 @@
-//! A reload: whether it would change what only a restart changes.
+//! Refuses a reload that would change parts which only a restart changes.
 
 use crate::yaml::Problem;
 use tidegate_store::redis::RedisOptions;
@@ -11,7 +11,7 @@ use crate::shape::SingleOr;
 use crate::store::StorePlan;
 use crate::store::redis::Redis;
 
-/// The store as it has to stay.
+/// Returns the parts of the store that no reload may change.
 pub(crate) fn fixed_store(check: &mut Check<'_>, file: &File, store: &StorePlan) -> FixedStore {
     match (store, &file.store) {
         (StorePlan::Redis(options), Some(SingleOr::Block(written))) => {
@@ -36,7 +36,7 @@ fn fixed_redis(check: &mut Check<'_>, written: &Redis, options: &RedisOptions) -
     }
 }
 
-/// Refuses whatever is not as it was `before`.
+/// Refuses each key whose value differs from `before`.
 pub(crate) fn unchanged(check: &mut Check<'_>, file: &File, now: &Fixed, before: &Fixed) {
     let admin = file.admin.as_ref().and_then(|admin| match admin {
         SingleOr::Block(block) if block.value.address.is_some() => {
@@ -63,7 +63,7 @@ pub(crate) fn unchanged(check: &mut Check<'_>, file: &File, now: &Fixed, before:
     ] {
         if !is_kept {
             let message = format!("a reload cannot change {key}, and this differs from what runs");
-            // The line may hold a password, in whatever form.
+            // The line may hold a password, in any form.
             let problem = Problem::new(place, message).without_line();
             check.refuse(problem.note("restart tidegate to change it, or put back what was there"));
         }

@@ -1,7 +1,7 @@
 //! The configuration as written: the keys at its top, and the order in which they are checked.
 //!
-//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]), so a [`File`] is well-formed but nothing in
-//! it is checked. The comments on keys, here and in the folders of the subjects, are what editors show through `tidegate schema`.
+//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]): a [`File`] is well-formed, but not checked. The
+//! comments on keys, here and in the folders of the subjects, are shown by editors through `tidegate schema`.
 
 mod fixed;
 
@@ -144,7 +144,7 @@ impl File {
         }
     }
 
-    /// The names of limits that requests are charged to.
+    /// Returns the names of limits that requests are charged to.
     fn listed_limits(&self) -> impl Iterator<Item = &Scalar<LimitName>> {
         let routes = self.routes.iter().flat_map(|routes| &routes.value);
         let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
@@ -152,7 +152,7 @@ impl File {
     }
 }
 
-/// Makes the plan, or says why there is none; a reload does not change what was fixed `before`.
+/// Makes the plan, or returns all errors. A reload must not change the parts that were fixed `before`.
 pub(crate) fn check(
     file: &File,
     source: &Source<'_>,
@@ -171,7 +171,7 @@ pub(crate) fn check(
     }
 }
 
-/// The parts of a plan, in the order in which they need each other.
+/// Makes the parts of a plan, in the order in which they need each other.
 fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let clients = file.clients();
     let written = file.limits.as_ref();
@@ -286,7 +286,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     })
 }
 
-/// The same for the same text, in 16 hexadecimal digits.
+/// Returns a hash of a text, in 16 hexadecimal digits.
 fn version(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     let start = digest.as_ref().first_chunk();
