@@ -1,4 +1,4 @@
-//! `action` and `count`: what becomes of refused requests, and which requests stay charged.
+//! `action` and `count`: the action on refused requests, and the requests that stay charged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,12 +45,12 @@ pub(crate) struct Counted {
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 
-/// What becomes of a refused request, where one word says it.
+/// An action on a refused request that is one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActionWord {
     Reject,
     Drop,
-    /// Nothing: the limit only counts.
+    /// None: the limit only counts.
     Observe,
 }
 
@@ -92,19 +92,19 @@ impl Value for Status {
     }
 }
 
-/// The longest that a request may wait: its connection stays open meanwhile.
+/// The longest wait of a request, whose connection stays open meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// What a limit does.
+/// The action of a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LimitAction {
-    /// What becomes of a request that it refuses.
+    /// The action on a request that the limit refuses.
     pub(crate) of_refused: Action,
-    /// Whether it refuses nobody, and only counts.
+    /// Whether the limit only counts, and refuses no request.
     pub(crate) observes: bool,
 }
 
-/// Returns the key that makes requests of a limit hold units, and its place: `count`, or a cost from the answer. None if there is none.
+/// Returns the key that makes requests hold units, and its place: `count`, or a cost from the answer. None if the limit has neither.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));
@@ -122,7 +122,7 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
     }
 }
 
-/// Where it stands which part of the answer says what a request costs, and the name of the key; none if no part does.
+/// Returns the place and the name of the key that takes the cost from the answer; none if there is no such key.
 fn told_by_answer(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
     let header = cost.response_header.as_ref();
     let header = header.map(|scalar| (scalar.place, "response_header"));
@@ -173,7 +173,7 @@ pub(crate) fn action(
     LimitAction::default()
 }
 
-/// The statuses of answers that stay charged, as ranges; none: all do.
+/// Reads the statuses of answers that stay charged, as ranges; none: all statuses.
 pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[(u16, u16)]>> {
     let written = &limit.count.as_ref()?.value.status;
     let mut statuses: Vec<(u16, u16)> = Vec::new();

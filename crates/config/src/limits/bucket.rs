@@ -46,7 +46,7 @@ pub(crate) struct WrittenLeakyBucket {
     pub(crate) nodelay: Option<Scalar<bool>>,
 }
 
-// Whether requests wait for their turn is no number.
+// `nodelay` is no number.
 impl Numbers for WrittenLeakyBucket {
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
         let (count, rate) = (check.read(&self.queue), check.read(&self.drain));
@@ -59,7 +59,7 @@ impl Numbers for WrittenLeakyBucket {
     }
 }
 
-/// Whether requests go on at once that a leaky bucket admits.
+/// Reads whether requests that a leaky bucket admits go on at once.
 pub(crate) fn has_nodelay(check: &mut Check<'_>, bucket: Option<&WrittenLeakyBucket>) -> bool {
     let scalar = bucket.and_then(|bucket| bucket.nodelay.as_ref());
     check.read_some(scalar).unwrap_or_default()

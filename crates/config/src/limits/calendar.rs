@@ -1,7 +1,7 @@
 //! Days and months of a time zone, as the starts of windows.
 //!
-//! A day begins at midnight, or, where clocks are put forward over midnight, at the first moment of the day. The starts of
-//! thirty years are made once per zone and kept for good: each is named by a configuration file, so they are few.
+//! A day begins at midnight, or, where clocks are put forward over midnight, at the first moment of the day. The starts of thirty years are
+//! made once per zone and never freed. Zones are few, because configuration files name them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,10 +12,10 @@ use jiff::{Span, ToSpan as _};
 use parking_lot::Mutex;
 use tidegate_core::{Calendar, Micros};
 
-/// The first and the last year of a calendar. Windows beyond it are as long as the last one.
+/// The first and the last year of a calendar. Later windows have the length of the last one.
 const YEARS: [i16; 2] = [2020, 2050];
 
-/// What a window of the calendar is.
+/// The length of a window of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Period {
     /// From midnight to midnight: 23 to 25 hours.
@@ -24,7 +24,7 @@ pub(crate) enum Period {
     Month,
 }
 
-/// The calendar of this zone; none for a zone that has no name.
+/// Returns the calendar of this zone; none for a zone that has no name.
 pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calendar> {
     static KNOWN: LazyLock<Mutex<BTreeMap<String, &'static Calendar>>> =
         LazyLock::new(Mutex::default);
@@ -43,7 +43,7 @@ pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calen
     Some(calendar)
 }
 
-/// When each of these days begins, in us.
+/// Returns the starts of windows, one per `step`, in us.
 fn starts(step: Span, zone: &TimeZone) -> Vec<Micros> {
     let [first, last] = YEARS;
     let days = Date::new(first, 1, 1)

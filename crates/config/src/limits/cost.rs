@@ -1,4 +1,4 @@
-//! `cost`: what a request is charged as, and whether that can ever fit.
+//! `cost`: the units that a request is charged, and whether the limit can ever admit them.
 
 use crate::yaml::{Place, Problem};
 use http::HeaderName;
@@ -36,7 +36,7 @@ pub(crate) struct WrittenCost {
     pub(crate) missing: Option<Scalar<Missing>>,
 }
 
-/// What a request costs at a limit with this quota.
+/// Reads the cost of a request at a limit with this quota.
 pub(crate) fn cost(
     check: &mut Check<'_>,
     limit: &WrittenLimit,
@@ -56,7 +56,7 @@ pub(crate) fn cost(
     Some(cost)
 }
 
-/// Returns a cost that a request or its answer says, and where the number stands that is charged at first.
+/// Reads a cost that a request or its answer contains. Returns it with the place of the number that is charged at first.
 fn told(
     check: &mut Check<'_>,
     written: &WrittenCost,
@@ -114,7 +114,7 @@ fn told(
     }
 }
 
-/// Refuses a cost that is the same for every request, and never fits.
+/// Refuses a cost that never fits, if it is the same for every request.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
     if let Some(cost) = cost.at_first()

@@ -1,4 +1,4 @@
-//! The limits: what they are counted per, how gateways share them, and who lists them (`limits`, `always`).
+//! The limits: the keys that they count, the way gateways share them, and the lists that name them (`limits`, `always`).
 
 pub(crate) mod action;
 mod bucket;
@@ -94,7 +94,7 @@ const RESERVED: Micros = 10_000_000;
 /// The limits by name; none where the limit itself was refused.
 pub(crate) type Rules = HashMap<String, Option<Rule>>;
 
-/// All limits in the order of the file, and each by its name.
+/// Reads all limits. Returns them in the order of the file, and by name.
 pub(crate) fn limits(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
@@ -167,7 +167,7 @@ pub(crate) fn limits(
     (limits, rules)
 }
 
-/// Warns of limits that nothing is charged to.
+/// Warns of limits that no request is charged to.
 pub(crate) fn unused_limits<'f>(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
@@ -183,7 +183,7 @@ pub(crate) fn unused_limits<'f>(
     }
 }
 
-/// What becomes of a key once the limit was exceeded.
+/// Reads the block of a key that has exceeded the limit.
 fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Block> {
     let span = check.read_some(limit.block.as_ref());
     let extend = check.read_some(limit.extend.as_ref()).unwrap_or_default();
@@ -205,7 +205,7 @@ fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Bloc
     })
 }
 
-/// Warns of what only matters with Redis.
+/// Warns of keys that have an effect with Redis only.
 fn without_effect(check: &mut Check<'_>, limit: &WrittenLimit) {
     if let Some(scalar) = &limit.on_failure {
         let problem = Problem::new(scalar.place, "`on_failure` has no effect here");
@@ -309,7 +309,7 @@ fn listed_claim(check: &mut Check<'_>, part: &Per, claims: &[Arc<str>], scalar: 
     });
 }
 
-/// A network is wider than the addresses that clients are anyway.
+/// Refuses a network that is not wider than the network of one client (`ipv6_prefix`).
 fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: Option<Place>) {
     let Per::Network(bits) = part else {
         return;
@@ -325,7 +325,7 @@ fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: 
     }
 }
 
-/// The rules of the limits that a list names, each of which must be there once.
+/// Returns the rules of the limits that a list names. Refuses a limit that is listed twice.
 pub(crate) fn rules_of(
     check: &mut Check<'_>,
     scalars: &[Scalar<LimitName>],

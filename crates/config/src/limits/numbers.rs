@@ -1,4 +1,4 @@
-//! What the configuration asks of an algorithm's numbers, and how it reports numbers that do not fit together.
+//! The numbers of an algorithm in the configuration, and the errors of numbers that do not fit together.
 
 use std::fmt::Debug;
 
@@ -11,14 +11,14 @@ use crate::value::number::Count;
 
 /// The numbers of an algorithm, as they are written.
 pub(crate) trait Numbers: Debug {
-    /// The quota; none if something in it was refused.
+    /// Reads the quota; none if a part of it was refused.
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota>;
 
-    /// Returns where the number stands that says how much it admits at once, and where its window does, if it has one.
+    /// Returns the place of the number that bounds units or requests, and of the window if there is one.
     fn places(&self) -> (Option<Place>, Option<Place>);
 }
 
-/// A quota, if its numbers fit together; else the number that does not is pointed at.
+/// Returns a quota whose numbers fit together. Otherwise reports the error at the number that does not fit.
 pub(crate) fn fit(
     check: &mut Check<'_>,
     quota: Result<Quota, QuotaError>,

@@ -1,4 +1,4 @@
-//! `plans`: other numbers for limits that are defined, and nothing but numbers.
+//! `plans`: other numbers for limits that are defined. A plan changes numbers only.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,7 @@ use crate::value::{Fault, Scalar, Value};
 /// The plans as they are written: quotas by plan, then by limit; and its members.
 pub(crate) type Plans = Named<Named<WrittenQuota>>;
 
-/// `unlimited` or a quota; of `members` a list.
+/// `unlimited` or a quota; for `members` a list.
 pub(crate) type WrittenQuota = SingleOr<Unlimited, BlockOr<PlanQuota, Scalar<ListedText>>>;
 
 /// The key of a plan that is no limit.
@@ -73,7 +73,7 @@ impl Value for Unlimited {
     }
 }
 
-/// Which plans there are, in the order of the file.
+/// Returns the plans, in the order of the file.
 pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> ClientPlans {
     let written = written.into_iter().flat_map(|plans| &plans.0);
     let names: Vec<String> = written
@@ -83,7 +83,7 @@ pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> Clie
     ClientPlans::new(names)
 }
 
-/// A name with its variables filled in. One that is refused is told where it is read.
+/// Returns a name with its variables filled in. The code that reads the name reports its errors.
 fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>> {
     expand(&name.raw, check.env).ok()
 }
@@ -119,7 +119,7 @@ pub(crate) fn plans(
     }
 }
 
-/// The members of all plans, none of which is in two.
+/// Reads the members of all plans. Refuses a member of two plans.
 pub(crate) fn members(
     check: &mut Check<'_>,
     written: Option<&Plans>,
@@ -150,7 +150,7 @@ pub(crate) fn members(
     PlanMembers::new(members)
 }
 
-/// The members that stand in a value, if it is a list.
+/// Returns the members in a value, if it is a list.
 fn listed(written: &WrittenQuota) -> Option<&[Scalar<ListedText>]> {
     match written {
         SingleOr::Block(Spanned {
@@ -161,7 +161,7 @@ fn listed(written: &WrittenQuota) -> Option<&[Scalar<ListedText>]> {
     }
 }
 
-/// Warns of plans that nobody has, and of a claim that can name none.
+/// Warns of plans that no client has, and of a `plan_claim` without plans.
 pub(crate) fn unused_plans(
     check: &mut Check<'_>,
     written: Option<&Plans>,
@@ -175,7 +175,7 @@ pub(crate) fn unused_plans(
         check.warn(problem.note("no plan is defined; define plans under `plans`"));
     }
     let keys = sources().filter_map(|source| source.api_key.as_ref());
-    // A key file may name any of them one day.
+    // A token or a key file may name any plan later.
     if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
         return;
     }
@@ -260,7 +260,7 @@ pub(crate) fn plan_quota(
     None
 }
 
-/// A plan's quota in which nothing but a number was changed; nothing if that is refused.
+/// Returns a plan's quota if it changes numbers only. Refuses another `nodelay` or `lease`.
 fn no_more(
     check: &mut Check<'_>,
     what: &str,

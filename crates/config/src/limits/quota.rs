@@ -33,7 +33,7 @@ macro_rules! keys {
     };
 }
 
-/// The one algorithm that stands there, and its numbers; `whose` they are and where that stands is for messages.
+/// Reads the quota of the only algorithm in `written`. Messages contain `whose` and `place`.
 pub(crate) fn quota(
     check: &mut Check<'_>,
     whose: &str,

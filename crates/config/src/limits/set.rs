@@ -36,13 +36,13 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     let name = rule.limit.name();
     let text = match text.trim() {
         "unlimited" => "unlimited".to_owned(),
-        // On a line of its own: a comment ends with it.
+        // On a line of its own, because a comment ends with its line.
         numbers => format!("{{{algorithm}: {{\n{numbers}\n}}}}"),
     };
     let source = Source::new(name, &text);
     let written: WrittenQuota =
         crate::yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
-    // The environment belongs to the configuration.
+    // Only the configuration has variables of the environment.
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);
     let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);

@@ -1,6 +1,6 @@
 //! Slips in the keys and numbers of one limit: the limit starts, and its effect is hardly intended.
 //!
-//! Among these are waits of requests: longer than clients wait, or too short for a unit to come back.
+//! They include waits of requests: longer than clients wait, or too short for a unit to come back.
 
 use std::time::Duration;
 

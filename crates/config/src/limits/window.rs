@@ -19,7 +19,7 @@ use crate::value::{Fault, Scalar, Value};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
+/// The largest limit of an exact log without a warning: it keeps 80 KB per client.
 const LONG_LOG: u64 = 10_000;
 
 /// The numbers of a fixed window.
@@ -83,7 +83,7 @@ pub(crate) struct Window {
     pub(crate) window: Scalar<Duration>,
 }
 
-// The numbers of a log. A comment for editors would make it another schema than that of a window.
+// The numbers of a log. With a comment for editors, its schema would not be the schema of a window.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenLog(Window);
@@ -109,7 +109,7 @@ impl Numbers for WrittenLog {
     }
 }
 
-// The numbers of a counter, as those of a log.
+// The numbers of a counter, without a comment for editors, as for a log.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenCounter(Window);
@@ -127,10 +127,10 @@ impl Numbers for WrittenCounter {
     }
 }
 
-/// How long a fixed window is.
+/// The length of a fixed window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowLength {
-    /// So long.
+    /// A duration.
     Even(Duration),
     /// A month, however long that is.
     Month,
@@ -167,7 +167,7 @@ impl Value for Zone {
     const ALLOWED: &'static str = "a name of the IANA database, such as UTC or Asia/Jakarta";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // Others, such as a path or an offset, would be a second way to write one.
+        // Other forms, such as a path or an offset, would be a second way to write a zone.
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
         let zone = TimeZone::get(text)
             .ok()

@@ -19,7 +19,7 @@ use crate::listeners::tls::{ListenerTls, listener_tls};
 use crate::shape::SingleOr;
 use crate::value::Scalar;
 
-/// Where requests come in.
+/// The value of `listen`.
 pub(crate) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketAddr, Listener>>>;
 
 /// A listener that has settings.
@@ -36,9 +36,9 @@ pub(crate) struct Listener {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ListenerPlan {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// What protects it.
+    /// Its certificates and settings of TLS.
     pub tls: Option<Arc<ServerTls>>,
 }
 
@@ -49,7 +49,7 @@ const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 /// An address that is taken, and where it stands.
 pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
 
-/// Where it listens, and the addresses that are taken.
+/// Reads the listeners, and takes their addresses.
 pub(crate) fn addresses(
     check: &mut Check<'_>,
     written: Option<&Listen>,
@@ -125,7 +125,7 @@ pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
 }
 
-/// Reads an address and takes it. Refuses one that is taken already.
+/// Reads an address and takes it. Refuses an address that is taken already.
 pub(crate) fn take(
     check: &mut Check<'_>,
     taken: &mut Vec<TakenAddress>,
@@ -148,8 +148,8 @@ pub(crate) fn take(
     Some(address)
 }
 
-/// An ingress or a load balancer speaks plain HTTP to a gateway on all addresses. `trusted_proxies: []` says that there
-/// is none.
+/// Warns of plain listeners on all addresses if `trusted_proxies` is not set: an ingress or a load balancer speaks plain HTTP to them.
+/// `trusted_proxies: []` means that there is none.
 pub(crate) fn untrusted_proxy(
     check: &mut Check<'_>,
     written: Option<&Listen>,
@@ -174,7 +174,7 @@ pub(crate) fn untrusted_proxy(
     }
 }
 
-/// Warns of client sources that read certificates which no listener asks for.
+/// Warns of client sources that read certificates if no listener requests any.
 pub(crate) fn unasked_certificates(
     check: &mut Check<'_>,
     clients: WrittenClients<'_>,

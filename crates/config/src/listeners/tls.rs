@@ -1,4 +1,4 @@
-//! `tls` of a listener: the certificates that are shown to clients, and those that clients show.
+//! `tls` of a listener: the certificates of the gateway, and the certificates of clients.
 
 use std::time::{Duration, SystemTime};
 
@@ -55,7 +55,7 @@ choice!(
     [("required", Self::Required), ("optional", Self::Optional)]
 );
 
-/// Before a certificate ends by so much, people should know.
+/// The time before the end of a certificate, from which on the gateway warns.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 pub(crate) fn listener_tls(

@@ -1,4 +1,4 @@
-//! `log.access`: which requests get a line in the access log, and how a line looks.
+//! `log.access`: the requests that get a line in the access log, and the format of a line.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) struct WrittenAccessFilter {
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 
-/// The formats with names. Which fields a line has is another key.
+/// The formats with names. Another key lists the fields of a line.
 const FORMATS: [(&str, AccessFormat); 4] = [
     ("text", AccessFormat::Text(Vec::new())),
     ("json", AccessFormat::Json(Vec::new())),

@@ -1,4 +1,4 @@
-//! What is logged (`log`).
+//! The process's log and the access log (`log`).
 
 pub(crate) mod access;
 
@@ -25,7 +25,7 @@ pub(crate) struct Log {
     pub(crate) level: Option<Scalar<Level>>,
 }
 
-/// How much is logged.
+/// The least important level that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level(pub(crate) &'static str);
 
@@ -36,10 +36,10 @@ choice!(
     ["error", "warn", "info", "debug", "trace", "off"].map(|word| (word, Level(word)))
 );
 
-/// What is logged.
+/// The settings of the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPlan {
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
     /// The access log; none: requests get no lines.
     pub access: Option<AccessLogSettings>,
