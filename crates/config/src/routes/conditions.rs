@@ -1,4 +1,4 @@
-//! `query`, `request_has`: what a request must say in its query and headers, so that the route takes it.
+//! `query`, `request_has`: the parameters and headers that a request must have, so that the route takes it.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -16,7 +16,7 @@ use crate::value::header::HeaderText;
 use crate::value::net::{ParameterName, ParameterText};
 use crate::value::{Scalar, Value};
 
-/// What a request must say for a route to take it.
+/// The parameters and headers that a request must have, so that a route takes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// Parameters of the query with their values, without escapes.
@@ -26,7 +26,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether each request that meets `others` meets these. None are met by all.
+    /// Whether each request that meets `others` meets these. All requests meet `None`.
     pub(crate) fn cover(&self, others: Option<&Self>) -> bool {
         let none = Self::default();
         let others = others.unwrap_or(&none);
@@ -34,7 +34,7 @@ impl Conditions {
             && self.headers.iter().all(|one| others.headers.contains(one))
     }
 
-    /// As a part of a route's name: what is looked at. The values are left out, because they may be secrets.
+    /// Adds the names of parameters and headers to a route's name. Their values are left out, because they may be secrets.
     pub(crate) fn describe(&self, name: &mut String) {
         let parameters: Vec<&str> = self.query.iter().map(|(name, _)| &**name).collect();
         if !parameters.is_empty() {
@@ -47,7 +47,7 @@ impl Conditions {
         }
     }
 
-    /// Says in a line which requests the route takes. Of headers the names alone: values may be secrets.
+    /// Writes a line with the conditions. Headers are listed without values, which may be secrets.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         let query = self
             .query
@@ -62,7 +62,7 @@ impl Conditions {
     }
 }
 
-/// The conditions of a route, if it has any.
+/// Reads the conditions of a route, if it has any.
 pub(crate) fn conditions(
     check: &mut Check<'_>,
     route: &Route,
@@ -115,7 +115,7 @@ fn no_escape(check: &mut Check<'_>, value: &str, place: Option<Place>) {
     }
 }
 
-/// A name that is not there before.
+/// Reads a name. Refuses a name that is there twice.
 fn once<T: Value, K: Eq + Hash>(
     check: &mut Check<'_>,
     scalar: &Scalar<T>,

@@ -1,7 +1,7 @@
 //! `cors`: which pages of other origins may read a route's answers.
 //!
-//! How the key is written, what its values are, how they are checked, and the plan that is made of them. Nothing passes that browsers
-//! would not take, or that allows every page by mistake.
+//! This file has the form of the key, its values, its checks, and the plan. The checks refuse values that browsers would not take, or that
+//! allow every page by mistake.
 
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
@@ -40,12 +40,12 @@ pub(crate) struct Cors {
     pub(crate) max_age: Option<Scalar<MaxAge>>,
 }
 
-/// Whose pages may read answers.
+/// The pages that may read answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CorsOrigin {
-    /// Everybody's.
+    /// Pages of any origin.
     Any,
-    /// Those of these origins.
+    /// Pages of these origins.
     Of(OriginPattern),
 }
 
@@ -71,7 +71,7 @@ impl Value for CorsOrigin {
     }
 }
 
-/// How long browsers may keep the answer to a preflight.
+/// The time for which browsers may keep the answer to a preflight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MaxAge(pub(crate) Duration);
 
@@ -95,26 +95,26 @@ impl Value for MaxAge {
     }
 }
 
-/// What browsers are told of a route. A header called `*` is any.
+/// The CORS rules of a route. A header called `*` is any.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CorsPlan {
-    /// Whose pages may read its answers.
+    /// The origins whose pages may read its answers.
     pub origins: Origins,
-    /// The methods of requests that they may send.
+    /// The methods of requests that pages may send.
     pub methods: Vec<Method>,
-    /// The headers of requests that they may set.
+    /// The headers of requests that pages may set.
     pub headers: Vec<HeaderName>,
-    /// The headers of answers that they may read, those that tell of limits among them.
+    /// The headers of answers that pages may read, limit headers included.
     pub expose: Vec<HeaderName>,
     /// Whether requests may carry cookies and the like.
     pub credentials: bool,
-    /// How long browsers may keep the answer to a preflight; none: as they like.
+    /// The time for which browsers may keep the answer to a preflight; none: the default of browsers.
     pub max_age: Option<Duration>,
 }
 
 impl CorsPlan {
-    /// Says in a line what it allows.
+    /// Writes a line with the origins, the methods, and whether credentials are allowed.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         let origins = match &self.origins {
             Origins::Any => "any origin".to_owned(),
@@ -146,14 +146,14 @@ impl CorsPlan {
 pub enum Origins {
     /// All of them.
     Any,
-    /// Those that one of these matches.
+    /// Origins that one of these patterns matches.
     Listed(Vec<OriginPattern>),
 }
 
-/// What pages may send to a route that takes any method, unless it says otherwise.
+/// The default methods of pages at a route that takes any method.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS headers of a route with the methods `served`. Pages may read the headers `told` in any case.
+/// Makes the CORS rules of a route with the methods `served`. Pages may always read the headers `told`.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
@@ -205,7 +205,7 @@ fn origins(
                 twice(check, scalar.place, &origin);
             }
             Some(CorsOrigin::Of(origin)) => listed.push(origin),
-            // It has been refused; the others are looked at all the same.
+            // It has been refused; the others are checked all the same.
             None => {}
         }
     }
@@ -223,7 +223,7 @@ fn origins(
     Some(Origins::Any)
 }
 
-/// Headers, each once; `*` is any, but not of requests that may carry credentials.
+/// Reads headers, each once. `*` is any, but is refused if requests may carry credentials.
 fn names(
     check: &mut Check<'_>,
     scalars: Option<&[Scalar<HeaderName>]>,
@@ -254,7 +254,7 @@ fn twice(check: &mut Check<'_>, place: Option<Place>, what: &impl Display) {
     check.refuse(Problem::new(place, format!("`{what}` is here twice")));
 }
 
-/// Returns the headers that pages may read in any case: `Retry-After`, the request ID, and limit headers.
+/// Returns the headers that pages may always read: `Retry-After`, the request ID, and limit headers.
 pub(crate) fn told(headers: RateLimitHeaders, has_request_id: bool) -> Vec<HeaderName> {
     let mut told = vec![RETRY_AFTER];
     if has_request_id {

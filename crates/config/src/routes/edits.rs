@@ -1,7 +1,7 @@
-//! What a route changes on the way: `request_headers`, `response_headers`, `strip_prefix`, `upstream_host`, `redirect`.
+//! The edits of a route: `request_headers`, `response_headers`, `strip_prefix`, `upstream_host`, `redirect`.
 //!
-//! How the keys are written, what their values are, how they are checked, and the plan that is made of them. Nothing that framing,
-//! identity or limits rest on can be changed.
+//! This file has the form of the keys, their values, their checks, and the plan. Headers that framing, identity or limits depend on cannot
+//! be changed.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -61,9 +61,9 @@ impl Value for HttpsPort {
 /// Headers that are set and removed.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderEdits {
-    /// Replaces all headers of the same name.
+    /// The headers that replace all headers of the same name.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// All headers of these names are removed.
+    /// The names of headers that are removed.
     pub remove: Vec<HeaderName>,
 }
 
@@ -79,24 +79,24 @@ impl HeaderEdits {
     }
 }
 
-/// What a route changes.
+/// The edits of a route.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RouteEdits {
-    /// In the headers that the upstream gets.
+    /// The edits of headers that the upstream gets.
     pub request_headers: HeaderEdits,
-    /// In the headers of answers.
+    /// The edits of headers of answers.
     pub response_headers: HeaderEdits,
-    /// How many segments of the path the upstream does not get.
+    /// The number of first path segments that the upstream does not get.
     pub stripped: usize,
     /// The host that the upstream gets.
     pub upstream_host: UpstreamHost,
-    /// Whether requests without TLS are sent there; none: they are served.
+    /// The port of https to which requests without TLS are redirected; none: they are served.
     pub redirect: Option<HttpsPort>,
 }
 
 impl RouteEdits {
-    /// Says in lines what is changed.
+    /// Writes the edits, one a line.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         match self.redirect {
             Some(HttpsPort(443)) => writeln!(text, "redirect: to https, without TLS")?,
@@ -123,7 +123,7 @@ impl RouteEdits {
     }
 }
 
-/// Says in lines which headers are changed. The names alone: values may be secrets.
+/// Writes the names of changed headers. Values are left out, because they may be secrets.
 fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
     let set = edits.set.iter().map(|(name, _)| name.as_str()).collect();
     let removed = edits.remove.iter().map(HeaderName::as_str).collect();
@@ -136,7 +136,7 @@ fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// Which way headers go.
+/// The direction of headers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToUpstream,
@@ -146,7 +146,7 @@ pub(crate) enum Way {
     },
 }
 
-/// What a route with this path changes.
+/// Reads the edits of a route with this path.
 pub(crate) fn edits(
     check: &mut Check<'_>,
     route: &Route,
@@ -208,7 +208,7 @@ fn replaced(
     }
 }
 
-/// How many segments a prefix has that every path of the route begins with.
+/// Returns the number of segments in a prefix. Refuses a prefix with which not every path of the route begins.
 fn stripped(
     check: &mut Check<'_>,
     scalar: Option<&Scalar<PathPattern>>,
@@ -284,7 +284,7 @@ fn header_name(
         _ if !seen.insert(name.clone()) => "it is here twice",
         _ => return Some(name),
     };
-    // What stands beside it may be a secret.
+    // The value beside the name may be a secret.
     let message = format!("the header `{name}` cannot be changed here");
     let problem = Problem::new(scalar.place, message).note(note);
     check.refuse(problem.without_line());

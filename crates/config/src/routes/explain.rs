@@ -1,4 +1,4 @@
-//! What a route does with a request, in lines, as `tidegate explain` prints it.
+//! Writes a route's handling of requests in lines, for `tidegate explain`.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -8,11 +8,11 @@ use tidegate_upstream::{ServerPlan, Speaks, UpstreamPlan};
 use crate::routes::{RoutePlan, UpstreamHost};
 
 impl RoutePlan {
-    /// Says in lines what the route does with a request.
+    /// Writes the route's handling of requests in lines.
     ///
     /// # Errors
     ///
-    /// None: a `String` takes all that is written.
+    /// None: writing to a `String` cannot fail.
     pub fn explain(&self, text: &mut String) -> fmt::Result {
         let case = match self.shape.path.ignores_case() {
             true => ", in letters of either case",
@@ -47,7 +47,7 @@ impl RoutePlan {
     }
 }
 
-/// Returns whether a server has TLS and a name. Many of such servers serve several names, and refuse others.
+/// Returns whether a server has TLS and a name. Many such servers serve several names, and refuse others.
 fn is_named(server: &ServerPlan) -> bool {
     matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }

@@ -1,4 +1,4 @@
-//! Whether each route is bounded by something that a caller cannot make up.
+//! Checks that each route has a limit whose key a caller cannot make up.
 
 use crate::yaml::{Place, Problem};
 use tidegate_identity::api_keys::UnknownKey;
@@ -36,7 +36,7 @@ pub(crate) fn guards(
     }
 }
 
-/// Warns where all that bounds a route is counted per values that nobody verifies.
+/// Warns of a route whose limits are all counted per values that are not verified.
 fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
     let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
@@ -55,7 +55,7 @@ fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     }
 }
 
-/// Warns of names that do not stand in the route's path.
+/// Warns of names in `per` that the route's path does not have.
 fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     let rules = route.policy.rules.iter();
     for per in rules.flat_map(|rule| rule.per.iter()) {
@@ -69,7 +69,7 @@ fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     }
 }
 
-/// Whether the rule bounds requests by address, and by nothing that would split the count.
+/// Whether the rule bounds requests by address. Other values in its key, except the route, would split the count.
 fn by_address(rule: &Rule) -> bool {
     !rule.limit.is_observed()
         && !rule.per.is_empty()

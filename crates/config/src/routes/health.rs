@@ -24,7 +24,7 @@ impl Value for HealthPath {
     }
 }
 
-/// The path of health checks. Warns of a route for the same path, which gets none of its requests.
+/// Reads the path of health checks. Warns of a route for the same path, which gets none of its requests.
 pub(crate) fn health(
     check: &mut Check<'_>,
     written: Option<&Scalar<HealthPath>>,

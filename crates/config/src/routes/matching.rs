@@ -1,4 +1,4 @@
-//! `name`, `host`, `path`, `methods`, `case_insensitive`, `encoded_slashes`: which requests a route takes.
+//! `name`, `host`, `path`, `methods`, `case_insensitive`, `encoded_slashes`: the requests that a route takes.
 
 use crate::yaml::{Place, Problem, Spanned, slip};
 use http::Method;
@@ -11,7 +11,7 @@ use crate::routes::conditions::Conditions;
 use crate::value::Scalar;
 use crate::value::word::name;
 
-/// Which requests a route takes.
+/// The requests that a route takes.
 #[derive(Clone, Debug)]
 pub struct RouteShape {
     /// The hosts it is for; none: any.
@@ -20,9 +20,9 @@ pub struct RouteShape {
     pub path: PathPattern,
     /// The methods it is for, with HEAD where GET is; none: any.
     pub methods: Option<Vec<Method>>,
-    /// What their queries and headers must say; none: anything.
+    /// The parameters and headers that they must have; none: any.
     pub conditions: Option<Box<Conditions>>,
-    /// What becomes of encoded slashes in its paths.
+    /// The handling of encoded slashes in its paths.
     pub encoded_slashes: EncodedSlashes,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn literal(
     }
 }
 
-/// Whoever answers GET answers HEAD.
+/// Adds HEAD to methods with GET, because a server that answers GET answers HEAD.
 pub(crate) fn with_head(mut methods: Vec<Method>) -> Vec<Method> {
     if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {
         methods.push(Method::HEAD);

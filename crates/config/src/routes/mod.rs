@@ -1,5 +1,5 @@
-//! The routes: which requests, where they go, what they are charged to (`routes`). A key of a route, or a group of keys, has a file
-//! of its own here. The file has how the key is written, its values, its checks, and what the gateway does by it.
+//! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has a file of its own here, with the
+//! form of the key, its values, its checks, and the settings that are made of it.
 
 mod conditions;
 pub(crate) mod cors;
@@ -128,37 +128,37 @@ pub(crate) struct Route {
     pub(crate) encoded_slashes: Option<Scalar<EncodedSlashes>>,
 }
 
-/// One route: which requests, where they go, what they are charged to.
+/// A route: its requests, its upstream and its limits.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RoutePlan {
-    /// Its name, unlike any other's.
+    /// Its name, which no other route has.
     pub name: String,
-    /// Which requests it takes.
+    /// The requests that it takes.
     pub shape: RouteShape,
-    /// Whether its upstream ignores the case of a path, as far as the file says so; its path then does.
+    /// Whether its upstream ignores the case of a path, if the file sets it. If so, its path ignores case, too.
     pub case_insensitive: Option<bool>,
-    /// Where its requests go; routes that name the same one share it.
+    /// Its upstream. Routes that name the same upstream share it.
     pub upstream: Arc<UpstreamPlan>,
-    /// How its requests are forwarded.
+    /// The settings of forwarding.
     pub forward: ForwardSettings,
-    /// Whose pages may read its answers; none: as the upstream says.
+    /// Its CORS rules; none: the headers of the upstream.
     pub cors: Option<CorsPlan>,
-    /// What its requests are charged to: what is always charged, then its own limits.
+    /// Its limits, access lists and answers. The limits under `always` come before its own.
     pub policy: Policy,
 }
 
-/// How requests of a route are forwarded.
+/// The settings of forwarding for a route.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ForwardSettings {
-    /// How long forwarding waits.
+    /// The timeouts of forwarding.
     pub timeouts: ForwardTimeouts,
-    /// When a request is sent once more; none: only if nothing of it was sent.
+    /// The settings of retries; none: a request is sent again only if no part of it was sent.
     pub retries: Option<RetryPlan>,
-    /// What is changed on the way.
+    /// The edits of requests and answers.
     pub edits: RouteEdits,
-    /// The most bytes of a request's body; none: as many as come.
+    /// The most bytes of a request's body; none: no bound.
     pub max_body: Option<u64>,
     /// The protocols that clients may switch to, in lower case.
     pub upgrades: Box<[Box<str>]>,
@@ -167,14 +167,14 @@ pub struct ForwardSettings {
 /// The routes as they are written.
 pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
 
-/// The label of a route: whether no other one may have its name, and where its name or path stands.
+/// The label of a route: whether its name must be unique, and the place of its name or path.
 #[derive(Clone, Copy)]
 struct Label {
     is_unique: bool,
     place: Option<Place>,
 }
 
-/// What routes have from the file, unless they say otherwise.
+/// The file's defaults for routes.
 pub(crate) struct RouteDefaults<'a> {
     pub(crate) clients: &'a Clients,
     pub(crate) known: &'a KnownClients,
@@ -184,11 +184,11 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) response_headers: &'a HeaderEdits,
     pub(crate) request_id_in_answers: bool,
-    /// Whether a request can count as one by TLS.
+    /// Whether a request can count as https.
     pub(crate) has_https: bool,
 }
 
-/// All routes, each of which some request can reach.
+/// Reads all routes. Refuses a route that no request can reach.
 pub(crate) fn routes(
     check: &mut Check<'_>,
     written: Option<&Routes>,
@@ -270,7 +270,7 @@ fn route_plan(
     };
     let of_file = defaults.access.lists.require;
     let lists = access_lists(check, written, defaults.known, of_file);
-    // What was refused is left out only now, after everything else was read.
+    // A refused host or path ends the route only here, after all other keys were read.
     let host = host.map_or(Some(None), |host| host.map(Some))?;
     let path = path?;
     let name = match given {
@@ -283,7 +283,7 @@ fn route_plan(
         ),
     };
     let label = Label {
-        // Other routes that are alike in all that their names say hide each other, and are refused as such.
+        // Routes whose generated names are equal hide each other, and are refused for that.
         is_unique: route.name.is_some() || conditions.is_some(),
         place: route
             .name
@@ -327,7 +327,7 @@ fn route_plan(
     Some((plan, label))
 }
 
-/// What a route's requests are charged to: what is always charged, and its own, each once.
+/// Returns the limits of a route's requests: the limits under `always`, then its own, each once.
 fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route) -> Vec<Rule> {
     let mut all = always.to_vec();
     all.extend(own.into_iter().filter(|rule| !has_limit(always, rule)));
@@ -341,7 +341,7 @@ fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route
     all
 }
 
-/// Refuses a second route of a name, for names are of logs, metrics and keys.
+/// Refuses a second route of a name, because logs, metrics and keys contain the name.
 fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &str, label: Label) {
     if let Some(first) = names.insert(name.to_owned(), label)
         && (label.is_unique || first.is_unique)
@@ -352,7 +352,7 @@ fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &st
     }
 }
 
-/// The name of a route that is given none: its methods, host and path, and what it looks at beside these.
+/// Makes the name of a route without one, from its methods, host, path, and the names in its conditions.
 fn describe(
     methods: Option<&[Method]>,
     host: Option<&impl ToString>,

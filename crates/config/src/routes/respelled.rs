@@ -1,7 +1,7 @@
 //! Routes whose limits another spelling of the path gets around, because a laxer route takes that spelling.
 //!
-//! Paths are told apart by the letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and
-//! `/api/login.` as `/api/login`. The gateway sends the first two to the route that takes the rest.
+//! Paths are compared letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and `/api/login.`
+//! as `/api/login`. The gateway sends the first two to the route that takes the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tidegate_tower::Rule;
 use crate::check::Check;
 use crate::routes::RoutePlan;
 
-/// A name that stands for any.
+/// A name that stands for any name.
 pub(crate) const ANY: &str = "0";
 
-/// Warns of each route that takes respelled paths of stricter ones, unless the file says how the upstream reads them.
+/// Warns of each route that takes respelled paths of stricter routes, unless `case_insensitive` of either route is set.
 pub(crate) fn respelled(
     check: &mut Check<'_>,
     routes: &[(RoutePlan, Option<Place>)],
@@ -34,7 +34,7 @@ pub(crate) fn respelled(
             Some(HostPattern::Exact(host)) => host.clone(),
             Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
         };
-        // Of neither has anybody said that it goes by the letter.
+        // `case_insensitive` is set for neither.
         let is_unsaid =
             |at: &usize| [route, &routes[*at].0].map(|it| it.case_insensitive) == [None; 2];
         if let Some(at) = taker(index, routes, route, (&host, &path)).filter(is_unsaid)
@@ -70,7 +70,7 @@ pub(crate) fn indexed(routes: &[(RoutePlan, Option<Place>)]) -> RouteIndex {
     index
 }
 
-/// A path that differs from a route's own in case alone, or in a dot at its end. None if the route has no name to respell.
+/// Returns a path that differs from the route's in case alone, or in a dot at its end. None if the route has no name to respell.
 fn other_spelling(path: &PathPattern) -> Option<String> {
     path.segments().flatten().next()?;
     let upper = example(path, str::to_ascii_uppercase);
@@ -81,13 +81,13 @@ fn other_spelling(path: &PathPattern) -> Option<String> {
     (!path.matches(&dotted)).then_some(dotted)
 }
 
-/// A path with the names of a pattern, each spelled by `spell`.
+/// Makes a path of a pattern, with each name spelled by `spell`.
 pub(crate) fn example(path: &PathPattern, spell: fn(&str) -> String) -> String {
     let names = path.segments().map(|name| name.map_or(ANY.into(), spell));
     names.flat_map(|name| ["/".to_owned(), name]).collect()
 }
 
-/// The first route that takes a request of another one under this host and path.
+/// Returns the first route that takes a request of `route` under this host and path.
 pub(crate) fn taker(
     index: &RouteIndex,
     routes: &[(RoutePlan, Option<Place>)],
@@ -109,7 +109,7 @@ pub(crate) fn taker(
     first
 }
 
-/// The first limit that a route enforces and another one lacks.
+/// Returns the first limit that a route enforces and `taker` lacks.
 pub(crate) fn missing_limit<'r>(taker: &RoutePlan, route: &'r RoutePlan) -> Option<&'r str> {
     let theirs = &taker.policy.rules;
     let is_missing = |rule: &&Rule| !rule.limit.is_observed() && !has_limit(theirs, rule);
@@ -117,7 +117,7 @@ pub(crate) fn missing_limit<'r>(taker: &RoutePlan, route: &'r RoutePlan) -> Opti
     missing.map(|rule| rule.limit.name())
 }
 
-/// Returns whether one of these rules has the limit of a rule.
+/// Returns whether any of these rules has the limit of `rule`.
 pub(crate) fn has_limit(rules: &[Rule], rule: &Rule) -> bool {
     rules
         .iter()

@@ -1,4 +1,4 @@
-//! `retries`: when a request is sent once more.
+//! `retries`: the requests that are sent again, and how often.
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ pub(crate) struct Retries {
 }
 
 bounded!(
-    /// How often a request is sent once more.
+    /// The number of times that a request is sent again.
     Attempts(u32),
     1..=5,
     "a number of retries",
     "a whole number from 1 to 5"
 );
 
-/// The most retries, in percent, if nothing else is said.
+/// The default of the most retries, in percent of the route's requests.
 const RETRY_BUDGET: u32 = 20;
 
-/// When a route's requests are sent once more. The route waits for `whole` with all attempts.
+/// Reads the retries of a route, which waits for `whole` with all attempts.
 pub(crate) fn retry_plan(
     check: &mut Check<'_>,
     written: &Spanned<Retries>,

@@ -6,7 +6,7 @@ use crate::check::Check;
 use crate::routes::RoutePlan;
 use crate::routes::respelled::missing_limit;
 
-/// Warns of the first of the `earlier` routes that takes requests of a route without one of its limits.
+/// Warns of the first of the `earlier` routes that takes requests of `route` and lacks a limit of it.
 pub(crate) fn taken(
     check: &mut Check<'_>,
     routes: &[(RoutePlan, Option<Place>)],
@@ -34,7 +34,7 @@ pub(crate) fn taken(
 
 /// Returns the methods of a later route that an earlier, wider one takes.
 ///
-/// A route for reads above a route without methods is common, and meant. So reads alone are no match.
+/// A route for reads above a route without methods is common, and intended. So a route that takes only reads does not count.
 fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let is_wider = wide.covers_hosts(narrow)

@@ -31,7 +31,7 @@ pub(crate) struct RouteTimeouts {
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
-/// How long a route waits, and how slow its clients may be.
+/// The timeouts of a route, and the least rate of its clients.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ForwardTimeouts {
@@ -39,7 +39,7 @@ pub struct ForwardTimeouts {
     pub upstream: Timeouts,
     /// For the next part of a request's body.
     pub client: Duration,
-    /// The least rate of request bodies and answers; none: any rate will do.
+    /// The least rate of request bodies and answers; none: no bound.
     pub slow: Option<LeastRate>,
     /// For the next byte in a tunnel, either way.
     pub tunnel: Duration,
@@ -47,7 +47,7 @@ pub struct ForwardTimeouts {
     pub drain: Option<Duration>,
 }
 
-/// How long a route waits; what it does not say is as `whole`.
+/// Reads the timeouts of a route. Missing keys are as in `whole`.
 pub(crate) fn forward_timeouts(
     check: &mut Check<'_>,
     route: &Route,

@@ -32,7 +32,7 @@ impl Value for Protocol {
     }
 }
 
-/// The protocols that a route's requests may switch to, if its servers can.
+/// Reads the protocols that requests may switch to. Refuses them if a server speaks HTTP/2.
 pub(crate) fn upgrades(
     check: &mut Check<'_>,
     written: Option<&[Scalar<Protocol>]>,
