@@ -1,4 +1,4 @@
-//! Where limits keep their state, and the secret that hides whose it is (`store`, `secret`).
+//! The store of limits, and the secret that hides the names of clients in it (`store`, `secret`).
 
 pub(crate) mod redis;
 pub(crate) mod redis_tls;
@@ -61,7 +61,7 @@ impl Value for SecretText {
     }
 }
 
-/// Where limits keep their state.
+/// The store of limits.
 #[derive(Debug)]
 pub enum StorePlan {
     /// In this process.
@@ -70,10 +70,10 @@ pub enum StorePlan {
     Redis(RedisOptions),
 }
 
-/// How limits are shared that do not say it themselves.
+/// The defaults for limits that do not set how gateways share them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreDefaults {
-    /// Whether limits are kept in memory, where nothing is shared.
+    /// Whether limits are in memory, and not shared.
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
@@ -81,7 +81,7 @@ pub(crate) struct StoreDefaults {
     pub(crate) sync_every: Duration,
 }
 
-/// The store, and how its limits are shared by default.
+/// Reads the store, and the defaults of its limits.
 pub(crate) fn store(
     check: &mut Check<'_>,
     written: Option<&SingleOr<StoreWord, Store>>,
@@ -137,7 +137,7 @@ pub(crate) fn secret(
     secret
 }
 
-/// The file in which overrides are kept without Redis.
+/// Returns the file that keeps overrides without Redis.
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,

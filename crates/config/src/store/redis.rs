@@ -1,4 +1,4 @@
-//! `redis`: where it is, and how it is used.
+//! `redis`: its URL and its settings.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Value for RedisUrl {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
-            // The next case would blame signs of the user that are no mistake.
+            // The next case would blame characters of the user that are no mistake.
             (Some((scheme, rest)), Some(reason))
                 if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
             {
@@ -72,7 +72,7 @@ impl Value for RedisUrl {
     }
 }
 
-/// The password in a URL, or empty.
+/// Returns the password in a URL, or an empty text.
 fn password(url: &str) -> &str {
     let login = url
         .split_once("://")
@@ -98,7 +98,7 @@ fn has_bare_sign(rest: &str) -> bool {
     })
 }
 
-/// How many gateways there are; none: as many as call in.
+/// The number of gateways; none: the gateways that report to Redis are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gateways(pub(crate) Option<u64>);
 
@@ -124,19 +124,19 @@ impl Value for Gateways {
 }
 
 name!(
-    /// What all keys in Redis start with; braces would choose a slot.
+    /// The prefix of all keys in Redis. Braces are refused, because they would choose a slot.
     pub(crate) KeyPrefix,
     "a key prefix",
     "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 );
 
-/// How often synced limits are exchanged: by default, and at most.
+/// The default time between exchanges of synced limits, and the longest.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
 
 const SLOWEST_SYNC: Duration = Duration::from_secs(60);
 
-/// Longer than this nobody waits for a limit.
+/// The longest timeout of a call to Redis, for which a request waits.
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<RedisOptions> {
@@ -175,7 +175,7 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
     })
 }
 
-/// Warns of a time between exchanges where no limit is exchanged.
+/// Warns of a time between exchanges if no limit is exchanged.
 pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limits: &[Arc<Limit>]) {
     let scalar = written.and_then(|redis| redis.sync_every.as_ref());
     if let Some(scalar) = scalar.filter(|_| !limits.iter().any(|it| it.mode() == Mode::Synced)) {
@@ -184,7 +184,7 @@ pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limit
     }
 }
 
-/// Warns that gateways which start without Redis do not know of each other.
+/// Warns that gateways which start without Redis do not count each other.
 pub(crate) fn uncounted_gateways(
     check: &mut Check<'_>,
     written: Option<&Redis>,

@@ -1,4 +1,4 @@
-//! `redis.tls`: the files of authorities, certificate and key, read while there is a place to point at.
+//! `redis.tls`: the files of authorities, certificate and key. They are read by the check, so that errors have a place.
 
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ impl RedisTls {
     }
 }
 
-/// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.
+/// Reads the authorities to trust and the certificate to show, if the URL has TLS. None if a part is refused.
 pub(crate) fn redis_tls(
     check: &mut Check<'_>,
     written: Option<&Spanned<RedisTls>>,

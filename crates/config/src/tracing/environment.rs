@@ -88,7 +88,7 @@ impl Environment<'_, '_> {
         })
     }
 
-    /// Returns how many requests are traced, in millionths.
+    /// Returns the share of requests that are traced, in millionths.
     pub(super) fn sample(&mut self) -> Option<u32> {
         let sampler = "OTEL_TRACES_SAMPLER";
         let (_, name) = self.first([sampler])?;
@@ -111,7 +111,7 @@ impl Environment<'_, '_> {
         share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
     }
 
-    /// Returns how long the collector may take for a batch.
+    /// Returns the longest time that the collector may take for a batch.
     pub(super) fn timeout(&mut self) -> Duration {
         let names = [
             "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",

@@ -1,4 +1,4 @@
-//! Which requests are traced, and where their spans go (`tracing`).
+//! The requests that are traced, and the collector of their spans (`tracing`).
 
 mod environment;
 
@@ -33,20 +33,20 @@ pub(crate) struct Tracing {
     pub(crate) headers: Option<Named<Scalar<HeaderText>>>,
 }
 
-/// Where a collector takes spans by OTLP over HTTP.
+/// The URL at which a collector takes spans by OTLP over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtlpUrl(pub(crate) Uri);
 
 impl OtlpUrl {
-    /// Where the standard has collectors take spans below their own URL.
+    /// The standard path of spans below a collector's own URL.
     const PATH: &str = "/v1/traces";
 
-    /// The URL of a collector, to which the path is added.
+    /// Reads the URL of a collector, and adds the path.
     pub(crate) fn of_collector(text: &str) -> Result<Self, Fault> {
         Self::exact(&format!("{}{}", text.trim_end_matches('/'), Self::PATH))
     }
 
-    /// The whole URL.
+    /// Reads the whole URL for spans.
     pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
         http_url(text, "the URL of a collector holds no user and password").map(Self)
     }
@@ -68,19 +68,19 @@ impl Value for OtlpUrl {
 }
 
 bounded!(
-    /// How many requests are traced per second.
+    /// A number of traced requests per second.
     TracesPerSecond(u32),
     1..=100_000,
     "a number of traces per second",
     "a whole number from 1 to 100000"
 );
 
-/// Of requests for which no trusted peer has decided, in millionths.
+/// The default share of traced requests, in millionths, where no trusted peer has decided.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;
 
-/// None: requests are not traced, and their trace contexts are left alone. What is not written is taken from the environment.
+/// Reads the settings of tracing. None: requests are not traced. Missing keys are taken from the environment.
 pub(crate) fn tracing(
     check: &mut Check<'_>,
     written: Option<&Spanned<Tracing>>,

@@ -1,4 +1,4 @@
-//! `eject` and `health`: when a server is left out.
+//! `eject` and `health`: the reasons to leave out a server.
 
 use std::time::Duration;
 
@@ -81,14 +81,14 @@ bounded!(
 );
 
 bounded!(
-    /// So many in a row.
+    /// A number of answers in a row.
     Times(u32),
     1..=1_000,
     "a number of times",
     "a whole number from 1 to 1000"
 );
 
-/// That no server is left out.
+/// The value `none` of `eject`, with which no server is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoEjection;
 
@@ -120,7 +120,7 @@ impl Value for FailureStatus {
     }
 }
 
-/// What a health check asks for.
+/// The path of a health check, with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckPath(pub(crate) PathAndQuery);
 
@@ -171,7 +171,7 @@ impl Value for CheckHost {
     }
 }
 
-/// How a health check is made if nothing else is said.
+/// The default time between health checks. The other defaults follow.
 const EVERY: Duration = Duration::from_secs(5);
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ pub(crate) fn eject(
     match written {
         None => Some(usual),
         Some(SingleOr::Single(scalar)) => {
-            // What is refused makes no plan anyway.
+            // If the value is refused, there is no plan anyway.
             let _ = check.read(scalar);
             None
         }
@@ -242,7 +242,7 @@ pub(crate) fn health_plan(
     })
 }
 
-/// Returns the request of a check. It is made by HTTP or by gRPC.
+/// Reads the request of a check, which is made by HTTP or by gRPC.
 fn request(
     check: &mut Check<'_>,
     written: &Spanned<Health>,

@@ -1,4 +1,4 @@
-//! Where routes lead: one server, or a group of them that has a name, and what is spoken to them (`upstreams`).
+//! The upstreams of routes: single servers, or named groups of servers, with their protocols (`upstreams`).
 
 pub(crate) mod balance;
 pub(crate) mod health;
@@ -71,7 +71,7 @@ pub(crate) struct WeightedServer {
 }
 
 bounded!(
-    /// A server's share beside that of others.
+    /// The share of a server, relative to other servers.
     Weight(u32),
     1..=1_000,
     "a weight",
@@ -79,32 +79,32 @@ bounded!(
 );
 
 bounded!(
-    /// How many requests may wait.
+    /// A number of requests that may wait.
     Waiting(usize),
     0..=1_000_000,
     "a number of requests",
     "a whole number from 0 to 1000000"
 );
 
-/// What routes lead to, in no order; whether one leads to each group is noted.
+/// The upstreams of routes, in no order. Each group records whether a route leads to it.
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
     /// Servers that routes name themselves, by URL.
     alone: HashMap<String, Arc<UpstreamPlan>>,
-    /// For servers that nothing else is said of; made when the first one is met.
+    /// The TLS settings of servers without settings of their own, made for the first such server.
     usual: Option<Arc<UpstreamTls>>,
     /// The addresses of this gateway, to which no upstream leads.
     own: Vec<OwnAddress>,
 }
 
 struct Group<'a> {
-    /// None if something in it was refused.
+    /// None if a part of it was refused.
     plan: Option<Arc<UpstreamPlan>>,
     name: &'a Scalar<LimitName>,
     is_used: bool,
 }
 
-/// A server as written, and where.
+/// A server as written, with its weight and place.
 type WrittenServer = (Server, u32, Option<Place>);
 
 pub(crate) fn upstreams<'f>(
@@ -147,7 +147,7 @@ fn group(
     upstream: &Upstream,
     upstreams: &mut Upstreams<'_>,
 ) -> Option<Vec<ServerPlan>> {
-    // All of them are read, for all that is wrong with them.
+    // All servers are read, to report all their errors.
     let written = upstream.servers.value.iter();
     let servers: Vec<_> = written
         .map(|server| written_server(check, server))
@@ -204,7 +204,7 @@ fn written_server(
     }
 }
 
-/// A server, which is spoken to by `tls` if its URL says so; if that is none yet, the usual one is made.
+/// Makes the plan of a server. If its URL has TLS, it uses `tls`, which is set to the default if it is none.
 fn server_plan(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
@@ -233,7 +233,7 @@ fn server_plan(
     Some(plan)
 }
 
-/// Where a route leads; none if that is nowhere, which is told.
+/// Returns the upstream of a route. Refuses a name that is not defined.
 pub(crate) fn target(
     check: &mut Check<'_>,
     scalar: &Scalar<Target>,
@@ -310,10 +310,10 @@ fn warn_of_balance(
     }
 }
 
-/// The most requests that wait for a connection, if there is a bound on these and nothing else is said.
+/// The default number of requests that may wait for a connection, if connections are bounded.
 const MAX_WAITING: usize = 100;
 
-/// A group with all that is said of it; everything is read, also if its servers were refused.
+/// Makes the plan of a group. All keys are read, even if its servers were refused.
 pub(crate) fn upstream_plan(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

@@ -76,7 +76,7 @@ pub(crate) fn elsewhere(
         .refuse(Problem::new(place, message).note(format!("{note}: write the address of the API")));
 }
 
-/// Whether a connection to a server comes in at an address of this gateway. The other addresses of the machine are not known.
+/// Whether a connection to a server comes in at an address of this gateway. Other addresses of the machine are not checked.
 fn leads(server: SocketAddr, own: SocketAddr) -> bool {
     let (to, at) = (server.ip(), own.ip());
     let is_here = to == at

@@ -12,7 +12,7 @@ use crate::check::Check;
 use crate::value::net::{can_be_dialled, no_host};
 use crate::value::{Fault, Value};
 
-/// What is spoken to a server, as its URL says.
+/// The protocol of a server, by the scheme of its URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerScheme {
     /// HTTP/1.1.
@@ -122,12 +122,12 @@ fn is_without_scheme(text: &str) -> bool {
     })
 }
 
-/// Where a route's requests go.
+/// The target of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// One server.
     Server(Server),
-    /// An entry of `upstreams`, if there is one of this name.
+    /// The name of an entry of `upstreams`, which may not exist.
     Named(String),
 }
 

@@ -1,4 +1,4 @@
-//! `tls` of an upstream: whom to trust, and who we are.
+//! `tls` of an upstream: the authorities to trust, and the gateway's own certificate.
 
 use crate::yaml::{Place, Problem, Spanned};
 use rustls::pki_types::ServerName;
@@ -44,7 +44,7 @@ impl Value for CertificateName {
     }
 }
 
-/// The remedy for a system without authorities, by which servers are trusted where no file is named.
+/// The remedy if no file of authorities is named, and the system has none.
 pub(crate) const NO_AUTHORITIES: &str = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
 
 pub(crate) fn upstream_tls(
