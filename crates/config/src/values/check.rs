@@ -18,9 +18,9 @@ pub(crate) struct Check<'a> {
     pub(crate) source: &'a Source<'a>,
     /// Looks up variables of the environment.
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
-    /// What is wrong so far.
+    /// The errors so far.
     pub(crate) problems: Vec<Problem>,
-    /// What looks wrong so far.
+    /// The warnings so far.
     pub(crate) warnings: Vec<Problem>,
     /// The files that the configuration names for reading, so far.
     pub(crate) files: BTreeSet<PathBuf>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Check<'_> {
 }
 
 impl<'a> Check<'a> {
-    /// A check of this file that has found nothing yet.
+    /// Starts a check of this file.
     pub(crate) const fn new(
         source: &'a Source<'a>,
         env: &'a dyn Fn(&str) -> Option<String>,
@@ -49,17 +49,17 @@ impl<'a> Check<'a> {
 }
 
 impl Check<'_> {
-    /// Adds something that is wrong.
+    /// Adds an error.
     pub(crate) fn refuse(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// Adds something that looks wrong.
+    /// Adds a warning.
     pub(crate) fn warn(&mut self, problem: Problem) {
         self.warnings.push(problem);
     }
 
-    /// Refuses a name that is not defined, and says which are; `none` is said if there are none.
+    /// Refuses a name that is not defined, and lists the defined names; `none` is the note if there are none.
     pub(crate) fn undefined<'n, T>(
         &mut self,
         what: &str,
@@ -69,7 +69,7 @@ impl Check<'_> {
     ) {
         let mut problem =
             Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
-        // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
+        // Lists take a while for thousands of names and errors, and further errors are not shown anyway.
         if self.problems.len() < MAX_PROBLEMS {
             let mut names: Vec<_> = names.collect();
             names.sort();
@@ -81,7 +81,7 @@ impl Check<'_> {
         self.refuse(problem);
     }
 
-    /// A value, its variables filled in; none if it is refused, which is then told.
+    /// Reads a value with its variables filled in. Reports an error and returns none if the value is refused.
     pub(crate) fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let text = self.fill(scalar)?;
         if text.len() > T::MAX_BYTES {
@@ -99,7 +99,7 @@ impl Check<'_> {
         }
     }
 
-    /// As [`read`](Self::read), for a value beside which secrets may stand: no line is shown.
+    /// Reads a value like [`read`](Self::read), if secrets may stand beside it: errors show no line.
     pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let before = self.problems.len();
         let value = self.read(scalar);
@@ -115,12 +115,12 @@ impl Check<'_> {
         value
     }
 
-    /// A value that may be left out; none also if it is refused.
+    /// Reads a value that may be left out. Returns none also if it is refused.
     pub(crate) fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
         scalar.and_then(|scalar| self.read(scalar))
     }
 
-    /// Returns the path of a file that is read, and notes it in `files`. It starts at the folder of the configuration.
+    /// Returns the path of a file that is read, and adds it to `files`. It starts at the folder of the configuration.
     pub(crate) fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
         let path = self.path(scalar)?;
         self.files.insert(path.clone());
@@ -136,7 +136,7 @@ impl Check<'_> {
         Some(folder.join(path))
     }
 
-    /// The text of a value with its variables filled in; none if one is refused, which is then told.
+    /// Returns the text of a value with its variables filled in. Reports an error and returns none if one is refused.
     pub(crate) fn fill<'l, T>(&mut self, scalar: &'l Scalar<T>) -> Option<Cow<'l, str>> {
         let unfilled = match expand(&scalar.raw, self.env) {
             Ok(text) => return Some(text),
@@ -156,7 +156,7 @@ impl Check<'_> {
         None
     }
 
-    /// Where a variable stands inside of a value; where the value does, if it spans lines.
+    /// Returns the place of a variable in a value. If the value spans lines, returns its own place.
     fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
         let place = place?;
         let line: String = self

@@ -1,4 +1,4 @@
-//! Reads the single values of a configuration, and collects what is wrong with them.
+//! Reads the single values of a configuration, and collects their errors.
 //!
 //! Start reading at [`Check`](check::Check) and [`Value`](value::Value). The forms of a duration or a path are here. The keys of a
 //! configuration are no part of this folder.

@@ -1,21 +1,21 @@
 //! `${NAME}` and `${NAME:-default}` in values, filled in from the environment.
 //!
-//! Values only, after YAML has been read. A variable cannot change the file's form, and quoted and bare values are treated alike.
-//! The YAML library's own way fills in bare ones only, or turns a missing variable into nothing. Only variables that the file names
-//! are looked up.
+//! Only values have variables, which are filled in after YAML has been read. So a variable cannot change the file's form, and quoted and
+//! bare values are treated alike. The YAML library would fill in bare values only, or turn a missing variable into an empty text. Only
+//! variables that the file names are looked up.
 
 use std::borrow::Cow;
 
-/// Why a value could not be filled in.
+/// The reason why a value could not be filled in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unfilled<'a> {
     /// From `${` on, as far as it goes.
     pub(crate) reference: &'a str,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub(crate) why: Why<'a>,
 }
 
-/// What is wrong with a reference to a variable.
+/// A mistake in a reference to a variable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Why<'a> {
     /// A variable that is not set, or empty, and has no default.
@@ -69,7 +69,7 @@ pub(crate) fn expand<'a>(
     Ok(Cow::Owned(filled + rest))
 }
 
-/// The name and the default of `${NAME:-default}`.
+/// Splits `${NAME:-default}` into the name and the default.
 fn split(reference: &str) -> Option<(&str, Option<&str>)> {
     let inner = reference.strip_prefix("${")?.strip_suffix('}')?;
     let (name, default) = match inner.split_once(":-") {

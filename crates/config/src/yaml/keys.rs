@@ -1,4 +1,4 @@
-//! The keys of a text with their places, whatever a type would allow.
+//! The keys of a text with their places, even if no type would allow them.
 
 use serde::de::{Deserialize, Deserializer};
 

@@ -53,7 +53,7 @@ pub(crate) fn unknown_key(
     }
 }
 
-/// A mistake that the library's error hides behind another.
+/// Returns the mistake that the library's error hides.
 fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     // A text that is secret is not quoted.
     let place = error.location().and_then(Place::of);
@@ -83,8 +83,7 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     })
 }
 
-/// Room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a
-/// short file a long one.
+/// Returns bounds with room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a short file a long one.
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -142,14 +141,14 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 }
                 found => Problem::new(place, format!("expected {expected}, found {found}")),
             };
-            // A value in the place of keys may be the secret that one of the keys has.
+            // A value in the place of keys may be a secret that lost its key.
             match expected == KEYS && matches!(found, SINGLE | LIST | "a list") {
                 true => problem.without_line(),
                 false => problem,
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
-        // Its place is that of the key before it; the line is not shown, for a list has no keys that tell which values are secret.
+        // The place is the place of the key before the list. The line is not shown, because entries without keys may be secrets.
         Error::SerdeInvalidType {
             unexpected,
             expected,
@@ -176,7 +175,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 .note("a value that begins with `!` must be quoted")
         }
         Error::Message { msg, .. } => not_yaml(msg, place, source),
-        // What is left is rare; the library's own words, of which the first line is enough.
+        // Other errors are rare. The first line of the library's text is enough.
         other => {
             let text = other.to_string();
             let text = text.lines().next().unwrap_or_default();
@@ -214,14 +213,14 @@ const SINGLE: &str = "a single value";
 
 const LIST: &str = "a list (`[a, b]`)";
 
-/// What stands at a place, by its first character.
+/// Returns the kind of value at a place, by its first character.
 fn found(source: &Source<'_>, place: Place) -> &'static str {
     let line = source.line(place.line);
     let mut rest = line.chars().skip(place.column - 1);
     match (rest.next(), rest.next()) {
         (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
         (Some('{'), _) => "keys with values",
-        // A key without a value is said to be where its colon is.
+        // The place of a key without a value is the place of its colon.
         (None | Some('#' | ' '), _) | (Some(':'), Some(' ') | None) => NOTHING,
         _ => {
             // A block map begins with its first key.
@@ -235,7 +234,7 @@ fn found(source: &Source<'_>, place: Place) -> &'static str {
     }
 }
 
-/// Where the key of a block map stood first: the same key in the same column above.
+/// Returns the place where the key of a block map stood first: the same key in the same column above.
 fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
     let indent = place.column - 1;
     let above = (1..place.line).rev().map(|line| (line, source.line(line)));

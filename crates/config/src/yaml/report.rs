@@ -1,4 +1,4 @@
-//! Problems of a file, and how they are shown: the place, the line, what is allowed.
+//! Problems of a file, and their messages: the place, the line, and the allowed values.
 
 mod outcome;
 mod secrets;
@@ -12,10 +12,10 @@ pub use outcome::{ConfigError, Warning};
 /// The most problems that one error shows; the rest follow when these are solved.
 pub(crate) const MAX_PROBLEMS: usize = 20;
 
-/// The most of a line that is shown, in characters.
+/// The most characters of a line that a message shows.
 const WIDEST: usize = 100;
 
-/// The most that a message quotes of the file, in characters.
+/// The most characters of the file that a message quotes.
 const MAX_QUOTE: usize = 200;
 
 /// The start of the note that guesses a name.
@@ -24,7 +24,7 @@ const GUESS: &str = "did you mean ";
 /// The longest message or note, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
 
-/// Where something stands: line and column from 1, and its length, all in characters.
+/// A place in a file: line and column from 1, and length, all in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// The line, from 1.
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where YAML's parser says that something is, if it knows.
+    /// Reads a place of the YAML parser; none if the parser has none.
     pub(crate) fn of(location: serde_saphyr::Location) -> Option<Self> {
         let number = |number: u64| usize::try_from(number).ok();
         Some(Self {
@@ -46,7 +46,7 @@ impl Place {
         })
     }
 
-    /// Where the text after `text` begins.
+    /// Returns the place after the end of `text`.
     pub(crate) fn end_of(text: &str) -> Option<Self> {
         let last = text.rsplit('\n').next()?;
         Some(Self {
@@ -57,10 +57,10 @@ impl Place {
     }
 }
 
-/// One thing that is wrong, or looks wrong.
+/// An error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where it is, if that is known.
+    /// Its place, if there is one.
     pub(crate) place: Option<Place>,
     message: String,
     notes: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A problem at this place, if it has one.
+    /// Makes a problem at this place, if there is one.
     pub(crate) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -78,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// Adds what is allowed, where else to look, or what to do.
+    /// Adds a note: the allowed values, another place, or a remedy.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(shortened(note.into()));
         self
@@ -91,7 +91,7 @@ impl Problem {
         without_users(&parts.join("; "))
     }
 
-    /// Does not show the line: it may hold a secret, by mistake.
+    /// Hides the line, which may hold a secret by mistake.
     pub(crate) fn without_line(self) -> Self {
         Self {
             hides_line: true,
@@ -101,7 +101,7 @@ impl Problem {
 
     /// Returns the problem of an unknown key where some are allowed. If it may stand for a key of secrets, its line is not shown.
     pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
-        // What is no word may be a value that lost its key, and with it a secret.
+        // A text that is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
         // A word beside a key of secrets may be its value.
         let meant = nearest(key, allowed.iter().copied());
@@ -137,7 +137,7 @@ impl Problem {
         })
     }
 
-    /// Adds where the first one of two is, if that is known.
+    /// Adds the place of the first of two, if there is one.
     pub(crate) fn first_at(self, source: &Source<'_>, first: Option<Place>) -> Self {
         match first {
             Some(_) => self.note(format!("the first is at {}", source.at(first))),
@@ -145,7 +145,7 @@ impl Problem {
         }
     }
 
-    /// Adds which names are allowed, and which of them was probably meant.
+    /// Adds the allowed names, and the name that was probably meant.
     pub(crate) fn choices(
         self,
         found: &str,
@@ -169,10 +169,10 @@ impl Problem {
     }
 }
 
-/// A configuration's text and what it is called.
+/// The text of a configuration, and its name.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// What messages call it: the file's path.
+    /// The name in messages: the file's path.
     pub(crate) name: &'a str,
     /// The whole text.
     pub(crate) text: &'a str,
@@ -180,12 +180,12 @@ pub(crate) struct Source<'a> {
     pub(crate) is_secret: bool,
     /// The lines of the text.
     pub(crate) lines: Vec<&'a str>,
-    /// Whether each line may be shown; made when the first one is to be shown.
+    /// Whether each line may be shown; computed when the first line is to be shown.
     shown: OnceCell<Vec<bool>>,
 }
 
 impl<'a> Source<'a> {
-    /// A text of this name.
+    /// Makes a source of this name and text.
     pub(crate) fn new(name: &'a str, text: &'a str) -> Self {
         Self {
             name,
@@ -196,7 +196,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A text of which no line is ever shown, only places.
+    /// Makes a source whose messages show places only, and no line.
     pub(crate) fn secret(name: &'a str, text: &'a str) -> Self {
         Self {
             is_secret: true,
@@ -204,7 +204,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A line by its number, from 1; empty if there is none.
+    /// Returns a line by its number, from 1; empty if there is none.
     pub(crate) fn line(&self, number: usize) -> &'a str {
         let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
         line.copied().unwrap_or_default()
@@ -218,7 +218,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All problems as one error, in the order of the file.
+    /// Returns all errors as one, in the order of the file.
     pub(crate) fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
         problems.sort_by_key(|problem| problem.place);
         let more = problems.len().saturating_sub(MAX_PROBLEMS);
@@ -236,7 +236,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All warnings, in the order of the file.
+    /// Returns all warnings, in the order of the file.
     pub(crate) fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
         problems.sort_by_key(|problem| problem.place);
         let tell = |problem| Warning(self.tell("warning", problem));
@@ -324,7 +324,7 @@ fn without_users(text: &str) -> String {
     words.collect()
 }
 
-/// A message whose quotes, between backticks, have at most [`MAX_QUOTE`] characters.
+/// Shortens the quotes of a message, between backticks, to [`MAX_QUOTE`] characters.
 fn shortened(message: String) -> String {
     if message.len() <= MAX_QUOTE {
         return message;
@@ -349,7 +349,7 @@ fn shortened(message: String) -> String {
     short
 }
 
-/// The name that was probably meant: a typing mistake or two away.
+/// Returns the name that was probably meant: a typing mistake or two away.
 fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let found = found.to_lowercase();
     let near = names
@@ -365,8 +365,8 @@ pub(crate) fn slip<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> 
     (nearest.0 == 1).then_some(nearest.1)
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour to make one word the other. Of long words only
-/// the first letters count, as the time grows with the product of the lengths.
+/// Returns the number of letters to add, remove, replace or swap with a neighbour, until one word is the other. Only the first letters of
+/// long words count, because the time grows with the product of the lengths.
 fn distance(a: &str, b: &str) -> usize {
     let start = |word: &str| word.chars().take(64).collect::<String>();
     strsim::osa_distance(&start(a), &start(b))

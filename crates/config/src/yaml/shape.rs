@@ -1,6 +1,6 @@
 //! Shapes that serde does not have: maps in the order of the file, and values that may be written in two ways.
 //!
-//! None of them buffers, as flattened and untagged types do, because a buffer forgets places.
+//! They do not buffer, as flattened and untagged types do, because a buffer loses places.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 ///
 /// # Errors
 ///
-/// What stands there is no map, or something in it is not what it should be.
+/// The value is no map, or an entry is invalid.
 pub(crate) fn entries<'de, K, T, D>(deserializer: D) -> Result<Vec<(K, T)>, D::Error>
 where
     K: Deserialize<'de>,
@@ -43,7 +43,7 @@ where
     deserializer.deserialize_map(Entries(PhantomData))
 }
 
-/// A map, or a list in its place. Its own place is that of whatever holds it.
+/// A map, or a list in its place. Its place is the place of its parent.
 #[derive(Debug)]
 pub(crate) enum BlockOr<B, E> {
     /// Keys with values.
@@ -94,7 +94,7 @@ impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
     }
 }
 
-/// A single value, or a list or map in its place. A number and the like is text, as it is written.
+/// A single value, or a list or map in its place. A number and the like becomes text.
 #[derive(Debug)]
 pub(crate) enum ScalarOr<B> {
     /// A single value.
@@ -114,8 +114,7 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
                 f.write_str("a value")
             }
 
-            // YAML gives bare numbers and the like a type of their own; whoever reads the value
-            // refuses them with better words.
+            // YAML has own types for bare numbers and the like. The reader of the value refuses them with better messages.
             fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
                 self.visit_string(value.to_string())
             }

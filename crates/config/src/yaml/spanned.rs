@@ -12,7 +12,7 @@ use crate::yaml::report::Place;
 pub(crate) struct Spanned<T> {
     /// The value.
     pub(crate) value: T,
-    /// Where it begins, if that is known.
+    /// The place where it begins, if there is one.
     pub(crate) place: Option<Place>,
 }
 

@@ -1,4 +1,4 @@
-//! Values of what the gateway answers.
+//! Values for the answers of the gateway.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -7,10 +7,10 @@ use serde_json::{Map, json};
 use crate::values::value::number::{object, pattern, whole, within};
 use crate::values::value::{Fault, Value};
 
-/// Which headers tell of limits, in a word.
+/// The limit headers, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadersWord {
-    /// `X-RateLimit-Limit` and those beside it.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     XRateLimit,
     /// No header.
     None,
@@ -30,7 +30,7 @@ impl Value for HeadersWord {
     }
 }
 
-/// The draft of the IETF that is known here.
+/// The supported draft of the IETF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IetfDraft;
 

@@ -19,7 +19,7 @@ name!(
 );
 
 name!(
-    /// The name of an API key, which is what its client is called. Not shown: it may be the key, by mistake.
+    /// The name of an API key and its client. Not shown: it may be the key, by mistake.
     pub(crate) KeyName,
     "a key's name",
     "1 to 128 characters, without blanks",
@@ -36,7 +36,7 @@ name!(
     const SHOWN: bool = false;
 );
 
-/// The hash of an API key. Whoever writes the key itself here should not read it in a log.
+/// The hash of an API key. Not shown: it may be the key itself, by mistake.
 #[derive(Debug)]
 pub(crate) struct KeyHash(pub [u8; 32]);
 

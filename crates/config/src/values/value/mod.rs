@@ -1,7 +1,7 @@
-//! The single values of the configuration: what each kind reads like, and how it is read.
+//! The single values of the configuration: the form of each kind, and how it is read.
 //!
-//! A [`Scalar`] is a value as written, with its place. What it stands for is known once its variables are filled in. So the check
-//! reads it, and can then tell all that is wrong at once. [`Value`] is one kind of value.
+//! A [`Scalar`] is a value as written, with its place. Its meaning depends on variables. So the check reads it, and can then report all
+//! errors at once. [`Value`] is one kind of value.
 
 pub(crate) mod answers;
 pub(crate) mod client;
@@ -26,9 +26,9 @@ use serde::de::Deserializer;
 pub(crate) trait Value: Sized {
     /// Its name in the schema.
     const NAME: &'static str;
-    /// What it is, to go on after "is not".
+    /// A noun with its article, which follows "is not" in messages.
     const WHAT: &'static str;
-    /// What it looks like.
+    /// The allowed form.
     const ALLOWED: &'static str;
     /// Whether a value may be shown when it is refused.
     const SHOWN: bool = true;
@@ -44,31 +44,30 @@ pub(crate) trait Value: Sized {
     /// The text is no such value.
     fn read(text: &str) -> Result<Self, Fault>;
 
-    /// What editors check: a JSON Schema of `type` and `pattern` and so on. A value that holds a
-    /// variable is always let through.
+    /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. It also allows every value with a variable.
     fn schema() -> serde_json::Map<String, serde_json::Value> {
         serde_json::Map::from_iter([("type".to_owned(), "string".into())])
     }
 
-    /// The words there are, if they are few.
+    /// Returns the allowed words, if they are few.
     fn words() -> impl Iterator<Item = &'static str> {
         std::iter::empty()
     }
 }
 
-/// Why a value is refused.
+/// The reason why a value is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It does not look like [`Value::ALLOWED`].
+    /// The form is not [`Value::ALLOWED`].
     Form,
-    /// It does, but; the text holds nothing of the value.
+    /// The form is right, but the value is refused. The text contains no part of the value.
     Because(&'static str),
-    /// It does, but; the text quotes the value, so it is told only if that was written as it is.
+    /// The form is right, but the value is refused. The text quotes it, and is shown only if the value contains no variable.
     Quoting(String),
 }
 
 impl Fault {
-    /// The problem with a value: as it was written, and whether variables were filled in since.
+    /// Returns the problem of a value as it was written. `is_filled` is set if variables were filled in.
     pub(crate) fn problem<T: Value>(self, scalar: &Scalar<T>, is_filled: bool) -> Problem {
         let message = match self {
             Self::Because(reason) => reason.to_owned(),
@@ -94,22 +93,22 @@ impl Fault {
 
 /// A value as written, with its place.
 pub(crate) struct Scalar<T> {
-    /// As it is written, before variables are filled in.
+    /// The text as written, before variables are filled in.
     pub(crate) raw: String,
-    /// Where it stands, if that is known.
+    /// Its place, if there is one.
     pub(crate) place: Option<Place>,
     kind: PhantomData<fn() -> T>,
 }
 
 impl<T> Scalar<T> {
-    /// A value that is written so, at this place.
+    /// Makes a value of this text and place.
     pub(crate) const fn new(raw: String, place: Option<Place>) -> Self {
         let kind = PhantomData;
         Self { raw, place, kind }
     }
 }
 
-// Not derived: what is written may be a secret.
+// Not derived: the text may be a secret.
 impl<T> fmt::Debug for Scalar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Scalar({:?})", self.place)

@@ -45,7 +45,7 @@ impl Value for HostPattern {
     }
 }
 
-/// Why a text with a host is refused: its form, or letters that requests never have in a host (RFC 5891).
+/// Returns why a text with a host is refused: its form, or letters that requests never have in a host (RFC 5891).
 pub(crate) fn no_host(text: &str) -> Fault {
     match text.is_ascii() {
         true => Fault::Form,
@@ -85,12 +85,12 @@ impl Value for ParameterText {
 /// The host that an upstream gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum UpstreamHost {
-    /// The client's.
+    /// The client's host.
     #[default]
     Keep,
-    /// That of the server's URL.
+    /// The host of the server's URL.
     Upstream,
-    /// This one.
+    /// This host.
     Fixed(HeaderValue),
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn host_value(text: &str) -> Result<HeaderValue, Fault> {
     HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Form)
 }
 
-/// Whether this is a host with a port that can be, or with none.
+/// Whether a host can be dialled: its port is valid, or it has none.
 pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
     // The port of `http://host:` is none, and of `http://host:99999` no number.
     let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
@@ -129,7 +129,7 @@ pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
     good_port && host_of(authority.as_str()).is_some()
 }
 
-/// A URL that the gateway itself calls by HTTP or HTTPS; `user` is the reason for which one with a user is refused.
+/// Reads a URL that the gateway itself calls by HTTP or HTTPS; `user` is the reason to refuse a URL with a user.
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ impl Value for Network {
     }
 }
 
-/// Reads a network, or an address as the network of it alone. A number with a leading zero may be octal: it is none.
+/// Reads a network, or an address as the network of it alone. Numbers with a leading zero are refused, because they may be octal.
 fn network(text: &str) -> Option<IpNet> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -184,7 +184,7 @@ fn network(text: &str) -> Option<IpNet> {
     }
 }
 
-/// Returns the reason for which a text is no network.
+/// Returns the reason why a text is no network.
 fn no_network(text: &str) -> Fault {
     let mut numbers = text.split(['.', '/']);
     let is_octal = |number: &str| number.len() > 1 && number.starts_with('0');
@@ -212,7 +212,7 @@ fn ipv4(network: IpNet) -> IpNet {
 }
 
 bounded!(
-    /// How many bits of an IPv6 address are one client.
+    /// The length in bits of an IPv6 prefix that is one client.
     PrefixLength(u8),
     1..=128,
     "a prefix length",

@@ -8,7 +8,7 @@ use tidegate_core::{HIGHEST_RATE, MAX_WINDOW, Rate};
 
 use crate::values::value::{Fault, Value};
 
-/// How many; zero and too many are for others to refuse, who know how many fit.
+/// A count. Its reader refuses zero, and counts above its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 
@@ -50,7 +50,7 @@ macro_rules! bounded {
 }
 
 bounded!(
-    /// How many connections may be open at once.
+    /// A number of connections that may be open at once.
     Connections(usize),
     1..=1_000_000,
     "a number of connections",
@@ -71,7 +71,7 @@ impl Value for bool {
     }
 }
 
-/// Windows and timeouts alike: what is 0 waits for nothing, what is longer than 31 days is a slip.
+/// For windows and timeouts: 0 would not wait at all, and more than 31 days is a slip.
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
@@ -128,8 +128,8 @@ impl Value for Rate {
     }
 }
 
-/// A number written in digits. A number that is too large for any use becomes the largest there is, and the caller refuses it by
-/// the bound that it knows. A number with a leading zero is none: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
+/// Reads a number in digits. A number above `u64` becomes the largest, which the bound of the caller refuses. A number with a leading zero
+/// is refused: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -153,7 +153,7 @@ fn millis(text: &str) -> Option<u64> {
     Some(digits(number)?.saturating_mul(unit(name)?))
 }
 
-/// A unit of time, in milliseconds.
+/// Returns a unit of time, in milliseconds.
 fn unit(name: &str) -> Option<u64> {
     match name {
         "ms" => Some(1),
@@ -165,19 +165,19 @@ fn unit(name: &str) -> Option<u64> {
     }
 }
 
-/// The schema of a whole number within these bounds.
+/// Returns the schema of a whole number within these bounds.
 pub(crate) fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
     let mut schema = object(json!({ "type": "integer", "minimum": least }));
     schema.extend(most.map(|most| ("maximum".to_owned(), most.into())));
     schema
 }
 
-/// The schema of a text that a regular expression matches.
+/// Returns the schema of a text that a regular expression matches.
 pub(crate) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 
-/// A schema as a map.
+/// Returns a schema as a map.
 pub(crate) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
     match schema {
         serde_json::Value::Object(map) => map,

@@ -5,11 +5,11 @@ use serde_json::{Map, json};
 use crate::values::value::Fault;
 use crate::values::value::number::{digits, object};
 
-/// A size in bytes; none: `none`.
+/// Reads a size in bytes; none: `none`.
 ///
 /// # Errors
 ///
-/// The text is no size, or one that is too large.
+/// The text is no size, or the size is too large.
 pub(crate) fn size(text: &str) -> Result<Option<u64>, Fault> {
     if text == "none" {
         return Ok(None);
@@ -29,7 +29,7 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, Fault> {
     size.map(Some).ok_or(too_large)
 }
 
-/// The schema of such a size.
+/// Returns the schema of such a size.
 pub(crate) fn size_schema() -> Map<String, serde_json::Value> {
     object(json!({
         "type": ["string", "integer"],

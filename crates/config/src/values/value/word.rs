@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::values::value::{Fault, Value};
 
-/// Declares a choice: a type, its name in the schema, what it is, and each word with what it stands for.
+/// Declares a choice: a type, its name in the schema, its description, and each word with its value.
 macro_rules! choice {
     ($type:ty, $name:literal, $what:literal, $words:expr) => {
         impl $crate::values::value::Value for $type {
@@ -49,7 +49,7 @@ macro_rules! name {
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 128;
 
-/// A name of characters that `is_good` lets through.
+/// Reads a name of characters that `is_good` lets through.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ name!(
     const KEY_PATTERN: Option<&'static str> = Some("^[A-Za-z0-9._-]{1,128}$");
 );
 
-/// A file, found from the configuration's own folder.
+/// The path of a file, which starts at the configuration's own folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePath(pub(crate) PathBuf);
 

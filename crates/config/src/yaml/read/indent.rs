@@ -10,11 +10,11 @@ const MAX_KEY: usize = 40;
 /// A line that is neither empty nor a comment.
 struct Line<'a> {
     number: usize,
-    /// How many characters are before its key; the dash of a list counts as one.
+    /// The number of characters before its key; the dash of a list counts as one.
     indent: usize,
-    /// How many spaces are before the dash, if it begins an entry of a list.
+    /// The number of spaces before the dash, if it begins an entry of a list.
     dash: Option<usize>,
-    /// From the key on.
+    /// The text from the key on.
     text: &'a str,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Its key, and the value behind it.
+    /// Returns its key, and the value behind it.
     fn key(&self) -> Option<(&'a str, &'a str)> {
         let (key, value) = self.text.split_once(':')?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
         is_key.then(|| (key, value.trim_end()))
     }
 
-    /// Its key, if nothing stands behind it on the same line.
+    /// Returns its key, if the line has no value.
     fn empty_key(&self) -> Option<&'a str> {
         self.key()
             .and_then(|(key, value)| value.is_empty().then_some(key))
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The lines below a line.
+/// Returns the lines below a line.
 fn below<'s, 'a>(
     source: &'s Source<'a>,
     number: usize,
@@ -70,7 +70,7 @@ fn below<'s, 'a>(
     (number + 1..=source.lines.len()).filter_map(|number| Line::of(source, number))
 }
 
-/// The key that a block map lacks, if it is below the map's keys with too few spaces before it.
+/// Returns the problem of a key that a block map lacks, if it is below the map's keys with too few spaces before it.
 ///
 /// `place` is the first key of the map.
 pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Option<Problem> {
@@ -101,7 +101,7 @@ pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Opt
     Some(Problem::new(found.place(field.len()), message).note(note))
 }
 
-/// What to do if a key has no value because the line below it is not indented.
+/// Returns the problem of a key without a value. If the line below it is not indented, adds a remedy.
 pub(super) fn empty_value(place: Place, source: &Source<'_>) -> Option<Problem> {
     let own = Line::of(source, place.line)?;
     let key = own.empty_key()?;
@@ -119,7 +119,7 @@ pub(super) fn empty_value(place: Place, source: &Source<'_>) -> Option<Problem> 
     )
 }
 
-/// What to do if an unknown key follows a key without a value.
+/// Returns a remedy if an unknown key follows a key without a value.
 pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Option<String> {
     let above = (1..place.line).rev();
     let above = above.filter_map(|number| Line::of(source, number)).next()?;
@@ -134,7 +134,7 @@ pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Optio
     })
 }
 
-/// What to do if a line is indented by more than the key above, which has a value already.
+/// Returns the problem of a line that is indented by more than the key above, which has a value already.
 pub(super) fn too_deep(place: Place, source: &Source<'_>) -> Option<Problem> {
     let own = Line::of(source, place.line)?;
     let (key, _) = own.key()?;
@@ -155,7 +155,7 @@ pub(super) fn too_deep(place: Place, source: &Source<'_>) -> Option<Problem> {
     )))
 }
 
-/// An address such as `[::1]:8080` without quotation marks, which YAML takes for a list.
+/// Returns the problem of an address such as `[::1]:8080` without quotation marks, which YAML takes for a list.
 pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem> {
     let line = source.line(place.line);
     let line = line.split_once(" #").map_or(line, |(line, _)| line);
@@ -175,7 +175,7 @@ pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem>
     Some(problem.note(format!("write \"{address}\"")))
 }
 
-/// How long an IPv6 address in brackets with a port is, if a text begins with one.
+/// Returns the length of an IPv6 address in brackets with a port, if a text begins with one.
 fn address_length(text: &str) -> Option<usize> {
     let text = text.strip_prefix('[')?;
     // A line may have many brackets: each is searched up to the next one.

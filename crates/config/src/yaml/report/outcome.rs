@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a configuration is refused: the whole text, ready to print.
+/// The error of a refused configuration: the whole text, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
@@ -18,7 +18,7 @@ impl ConfigError {
         Self { files, ..self }
     }
 
-    /// Returns the files that the configuration names for reading. A change of one may mend the error.
+    /// Returns the files that the configuration names for reading. A change to a file may mend the error.
     pub const fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }
@@ -29,7 +29,7 @@ impl ConfigError {
     }
 }
 
-/// A doubt about a configuration that would start: the whole text, ready to print.
+/// A warning about a configuration that would start: the whole text, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning(pub(super) String);
 

@@ -4,7 +4,7 @@
 
 use super::distance;
 
-/// Keys whose values may be secrets, and how many typing mistakes still count as that key.
+/// Keys whose values may be secrets, with the most typing mistakes that still count as the key.
 const SECRETS: [(&str, usize); 22] = [
     ("secret", 2),
     ("hash", 1),
@@ -55,7 +55,7 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text has a key of secrets among its words or their parts between `_`, also with a typing mistake, or a user before an `@`.
+/// Whether a text has a user before an `@`, or a key of secrets as a word or a part between `_`, also with typing mistakes.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
