@@ -19,7 +19,7 @@ pub struct Fixed {
     pub(crate) overrides_file: Option<PathBuf>,
 }
 
-/// Where limits keep their state.
+/// The parts of the store that no reload may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FixedStore {
     Memory,
@@ -40,8 +40,7 @@ pub(crate) struct FixedRedis {
 }
 
 impl Fixed {
-    /// Returns each key with its value as text, in the format of this version. The text of a secret, such as a URL, is only whether it is
-    /// set.
+    /// Returns each key with its value, in a format of this version. For a secret, such as a URL, the value is only whether it is set.
     pub fn texts(&self) -> [(&'static str, String); 5] {
         [
             ("`store`", format!("{:?}", self.store)),

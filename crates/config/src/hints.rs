@@ -1,4 +1,4 @@
-//! Notes on unknown keys that other proxies have, or that stand elsewhere here.
+//! Notes on unknown keys that belong to other proxies, or to another place in the file.
 
 /// A key, a key that is allowed in its place, and the note.
 const NOTES: [(&[&str], &str, &str); 16] = [

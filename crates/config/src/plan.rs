@@ -50,9 +50,9 @@ pub struct Plan {
     pub overrides_file: Option<PathBuf>,
     /// The key sets that are fetched, for tokens.
     pub jwks: Vec<JwksPlan>,
-    /// Where limits keep their state.
+    /// The store of limits.
     pub store: StorePlan,
-    /// Keys the hashes under which clients are kept.
+    /// The key of the hashes under which clients are kept.
     pub secret: Option<Secret>,
     /// The policy of requests without a route. Its limits are also charged for all other requests.
     pub unmatched: Policy,

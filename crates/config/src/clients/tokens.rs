@@ -150,7 +150,7 @@ impl fmt::Debug for JwksPlan {
     }
 }
 
-/// The default of the most that clocks may differ.
+/// The default of `leeway`: the largest difference between clocks.
 const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The default time between fetches of a key set.

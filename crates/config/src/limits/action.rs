@@ -45,7 +45,7 @@ pub(crate) struct Counted {
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 
-/// An action on a refused request that is one word.
+/// A value of `action` that is one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActionWord {
     Reject,

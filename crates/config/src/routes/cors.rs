@@ -146,7 +146,7 @@ impl CorsPlan {
 pub enum Origins {
     /// All of them.
     Any,
-    /// Origins that one of these patterns matches.
+    /// Origins that match a pattern of this list.
     Listed(Vec<OriginPattern>),
 }
 

@@ -1,5 +1,5 @@
-//! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has a file of its own here, with the
-//! form of the key, its values, its checks, and the settings that are made of it.
+//! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has a file of its own here. The file
+//! has the form of the key, its values, its checks, and the settings that are made of it.
 
 mod conditions;
 pub(crate) mod cors;
@@ -283,7 +283,7 @@ fn route_plan(
         ),
     };
     let label = Label {
-        // Routes whose generated names are equal hide each other, and are refused for that.
+        // Other routes are named by methods, host and path: equal ones hide each other, and are refused for that.
         is_unique: route.name.is_some() || conditions.is_some(),
         place: route
             .name

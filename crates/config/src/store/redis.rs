@@ -131,7 +131,7 @@ name!(
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 );
 
-/// The default time between exchanges of synced limits, and the longest.
+/// The default time between exchanges of synced limits. The next constant is the longest.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
 
 const SLOWEST_SYNC: Duration = Duration::from_secs(60);

@@ -61,7 +61,7 @@ impl Environment<'_, '_> {
         disabled.is_some_and(|(_, it)| it.eq_ignore_ascii_case("true"))
     }
 
-    /// Returns where the collector is.
+    /// Returns the URL of the collector.
     pub(super) fn collector(&mut self) -> Option<OtlpUrl> {
         let exporter = self.first(["OTEL_TRACES_EXPORTER"]);
         if exporter.is_some_and(|(_, name)| name == "none") {

@@ -80,7 +80,7 @@ const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;
 
-/// Reads the settings of tracing. None: requests are not traced. Missing keys are taken from the environment.
+/// Reads the settings. None: requests are not traced, and trace contexts are left alone. Missing keys come from the environment.
 pub(crate) fn tracing(
     check: &mut Check<'_>,
     written: Option<&Spanned<Tracing>>,

@@ -71,7 +71,7 @@ impl Value for bool {
     }
 }
 
-/// For windows and timeouts: 0 would not wait at all, and more than 31 days is a slip.
+/// Durations are windows and timeouts: 0 would not wait at all, and more than 31 days is a slip.
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";

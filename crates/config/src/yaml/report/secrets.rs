@@ -55,7 +55,7 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text has a user before an `@`, or a key of secrets as a word or a part between `_`, also with typing mistakes.
+/// Whether a text has a user before an `@`, or a key of secrets, also mistyped. Words and their parts between `_` are compared.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
