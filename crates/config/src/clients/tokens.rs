@@ -162,7 +162,7 @@ const SECRET: usize = 32;
 /// The claim that names the subject of a token (RFC 7519, 4.1.2).
 const SUBJECT: &str = "sub";
 
-/// Reads the claims that limits may be counted per, each once.
+/// Reads the claims that limits may be counted per. Refuses a claim that is listed twice.
 pub(crate) fn claims(check: &mut Check<'_>, jwt: &Jwt) -> Arc<[Arc<str>]> {
     let mut claims: Vec<Arc<str>> = Vec::new();
     for scalar in jwt.claims.iter().flatten() {

@@ -91,7 +91,7 @@ pub struct RouteEdits {
     pub stripped: usize,
     /// The host that the upstream gets.
     pub upstream_host: UpstreamHost,
-    /// The port of https to which requests without TLS are redirected; none: they are served.
+    /// The port of HTTPS to which requests without TLS are redirected; none: they are served.
     pub redirect: Option<HttpsPort>,
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn secret(
     secret
 }
 
-/// Returns the file that keeps overrides without Redis.
+/// Returns the path of the file that keeps overrides without Redis.
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,
