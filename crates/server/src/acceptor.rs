@@ -1,4 +1,4 @@
-//! The connections of one listener: each is accepted if it fits the limits, and served from its first byte to its last.
+//! Accepts the connections of one listener within the limits, and serves each from its first byte to its last.
 
 use std::io;
 use std::net::IpAddr;
@@ -26,9 +26,9 @@ use crate::refusal;
 use crate::service::Service;
 use crate::settings::ListenerName;
 
-/// How many handshakes one address may have open: more than a browser has, or a company behind one address.
+/// The most handshakes that one address may have open: more than a browser has, or a company behind one address.
 const MAX_HANDSHAKES: usize = 256;
-/// How long to wait when the system has no file descriptor left for another connection.
+/// The pause before the next accept when the system has no file descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 /// Accepts and serves the connections of one listener.
@@ -38,7 +38,7 @@ pub(crate) struct Acceptor<S> {
 }
 
 impl<S: Service> Acceptor<S> {
-    /// Accepts connections until a stop is asked for.
+    /// Accepts connections until a stop is requested.
     pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener) {
         let common = &*self.common;
         let mut drain = common.stop.clone();
@@ -66,7 +66,7 @@ impl<S: Service> Acceptor<S> {
                 Ok(permit) => permit,
                 Err(reason) => {
                     common.metrics.refused(reason);
-                    // A client that speaks TLS would not understand.
+                    // A client that speaks TLS would not understand the answer.
                     let service = common.service.load();
                     if let Some(None) = service.settings().protection(self.listener) {
                         refusal::send(socket, &common.refusal);
@@ -74,7 +74,7 @@ impl<S: Service> Acceptor<S> {
                     continue;
                 }
             };
-            // Answers are small and written whole: waiting to fill a packet only delays them.
+            // Answers are small and written whole: a wait to fill a packet would only delay them.
             let _ = socket.set_nodelay(true);
             let peer = Peer::connected(peer);
             // Handshakes are made in the new task, too, so that none delays the next connection.
@@ -82,14 +82,14 @@ impl<S: Service> Acceptor<S> {
         }
     }
 
-    /// A permit for a connection from this address, if it may have one. A denied address has none where TLS is spoken.
+    /// Returns a permit for a connection from this address, if it may have one. A denied address gets none where TLS is spoken.
     fn permit(&self, ip: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         if self.common.overload.pressure() != Pressure::None {
             return Err(ConnectionRefusal::Memory);
         }
         let service = self.common.service.load();
         let settings = service.settings();
-        // Without TLS the client is told why, by the answer to its request.
+        // Without TLS the client gets the reason in the answer to its request.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
         {
             return Err(ConnectionRefusal::Denied);
@@ -113,10 +113,10 @@ impl<S: Service> Acceptor<S> {
         })
     }
 
-    /// A permit for one handshake. Each costs a signature, or waits for its client.
+    /// Returns a permit for one handshake. Each handshake costs a signature, or waits for its client.
     fn begin_handshake(&self, service: &S, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
         let ip = peer.address.ip();
-        // The connection's own address was looked at when it was accepted.
+        // The connection's own address was checked when the connection was accepted.
         if peer.is_named && is_denied(service, ip) {
             return Err(HandshakeError::Denied);
         }
@@ -132,18 +132,18 @@ impl<S: Service> Acceptor<S> {
     async fn serve(self: Arc<Self>, socket: TcpStream, peer: Peer, permit: Arc<ConnectionPermit>) {
         // The requests of the connection end with it, or before.
         let _permit = permit.clone();
-        // Timeouts and TLS are those of the beginning; each request asks anew for the service.
+        // Timeouts and TLS stay as at the beginning of the connection; each request loads the current service.
         let common = &*self.common;
         let service = common.service.load_full();
         let settings = service.settings();
         let Some(tls) = settings.protection(self.listener) else {
-            // The listener was closed since, so nothing says how to speak here.
+            // The listener was closed since: no TLS setting is left for this connection.
             return;
         };
         let timeouts = settings.timeouts;
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), permit);
-        // The first bytes say who the peer is and what is spoken. They have a deadline.
+        // The first bytes carry the peer and the protocol. They have a deadline.
         let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
         let begin = |peer| self.begin_handshake(&service, peer);
         let untrusted = &common.metrics.untrusted_proxies;
@@ -154,7 +154,7 @@ impl<S: Service> Acceptor<S> {
         let ended = tokio::select! {
             biased;
             ended = timeout(timeouts.header, handshake) => ended,
-            // A connection that has asked nothing yet is as good as idle.
+            // A connection without a request yet is as good as idle.
             () = last_call(stop_asked(&mut drain)) => return,
             () = last_call(memory_short(&mut pressure)) => {
                 common.metrics.idle_closed.inc();

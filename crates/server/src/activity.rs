@@ -1,4 +1,4 @@
-//! What a connection is doing, and until when it may go on doing it.
+//! The state of a connection, and the deadlines that follow from it.
 
 mod progress;
 
@@ -16,8 +16,8 @@ use crate::heads::Heads;
 
 pub(crate) use progress::Wait;
 
-/// After this time without a request an HTTP/1 connection keeps nothing but its socket. Most clients send their next request
-/// sooner; to begin anew costs about as much as a request.
+/// After this time without a request an HTTP/1 connection keeps only its socket. Most clients send their next request sooner; a new start
+/// costs about as much as a request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
@@ -30,31 +30,31 @@ pub(crate) struct Activity {
     pub(crate) heads: Heads,
     /// The control frames that its answers allow; of HTTP/2.
     pub(crate) allowance: Allowance,
-    /// A write waits for the client to take something.
+    /// A write waits until the client takes bytes.
     pub(crate) write_stalls: Flag,
     /// The connection ends because the client takes its answers too slowly.
     pub(crate) is_cut: Flag,
-    /// The gateway has closed its side: nothing that still comes is a request.
+    /// The gateway has closed its side: bytes that still come are no request.
     pub(crate) is_closed: Flag,
-    /// The connection is a tunnel, in which each side closes when it wants to.
+    /// The connection is a tunnel, in which each side may close at any time.
     pub(crate) is_tunnel: Flag,
     /// The next answer is the last one.
     pub(crate) drains: Flag,
-    /// The client has had its time to learn that the connection ends. It is waited for no longer, except for requests under way.
+    /// The client has had its time to learn that the connection ends. The server waits only for requests under way.
     pub(crate) is_last_call_over: Flag,
-    // In HTTP/1 all that comes between requests is a head; in HTTP/2 other frames come as well.
+    // In HTTP/1 all bytes between requests are a head; in HTTP/2 other frames come as well.
     is_http2: Flag,
     opened: Instant,
     // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
-    // Of HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
+    // In HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
     in_body: AtomicU64,
     // The least rate of the answer, or of all answers together, as bytes per second and milliseconds.
     least_rate: AtomicU64,
     least_after: AtomicU64,
-    // Whether a look at the socket is due, and the bytes that the client had acknowledged at the last one.
+    // Whether a look at the socket is due, and the bytes that the client had acknowledged at the last look.
     asks: Flag,
     acknowledged: AtomicU64,
     header: Duration,
@@ -73,19 +73,19 @@ const BODY_STATE: u64 = 3;
 const NO_RATE: u64 = 0;
 const NO_ANSWER: u64 = u64::MAX;
 
-/// What the watchdog does next.
+/// The next step of the watchdog.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Look again then.
+    /// Look again at this time.
     Until(Instant),
-    /// There is nothing to be done for the connection, and has not been for [`REST`]: it may rest.
+    /// The connection may rest: it has had nothing to do for [`REST`].
     Rest,
     /// End the connection: it has been silent, or slow, for too long.
     Expired,
 }
 
 impl Activity {
-    /// A connection that was just accepted: its first head has begun, with all that comes before it.
+    /// Returns the state of a new connection. Its first head has begun, with all bytes that come before the head.
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             heads: Heads::default(),
@@ -117,7 +117,7 @@ impl Activity {
         self.head_since.store(0, Ordering::Relaxed);
     }
 
-    /// Bytes came from the client.
+    /// Notes that bytes came from the client.
     pub(crate) fn read(&self) {
         if !self.is_http2.is_set()
             && !self.is_busy()
@@ -127,7 +127,7 @@ impl Activity {
         }
     }
 
-    /// A request's head is complete. The request lasts until the guard is dropped, its body, if it has one, until [`InBody`] is
+    /// Notes that a request's head is complete. The request lasts until the guard is dropped, its body (if any) until [`InBody`] is
     /// dropped.
     pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> RequestGuard {
         // In HTTP/1, where it matters, the body before this one is over.
@@ -140,7 +140,7 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    /// For how long there has been no request.
+    /// Returns the time since the last request.
     pub(crate) fn quiet_for(&self) -> Duration {
         if self.is_busy() {
             return Duration::ZERO;
@@ -186,18 +186,18 @@ impl Activity {
         match may_rest && is_idle && self.is_done() {
             true if rests_at <= now => Watch::Rest,
             true => Watch::Until(self.opened + until.min(rests_at)),
-            // A head may begin at any time, and its deadline is the shorter one as a rule.
+            // A head may begin at any time, and its deadline is usually the shorter one.
             false => Watch::Until(self.opened + until.min(soon)),
         }
     }
 
-    /// When the connection has been idle for too long, if nothing comes before.
+    /// Returns when the connection will have been idle for too long, if no byte comes before.
     pub(crate) fn idle_until(&self) -> Instant {
         let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
         self.opened + since + self.idle
     }
 
-    /// Whether there is a request, or the rest of the body of one that was answered.
+    /// Whether a request is under way, or the body of an answered request is still being read.
     fn is_busy(&self) -> bool {
         let in_body = !self.is_http2.is_set() && self.body_state() == BODY_IS_READ;
         in_body || self.has_requests()
@@ -207,8 +207,8 @@ impl Activity {
         self.in_body.load(Ordering::Relaxed) & BODY_STATE
     }
 
-    /// The least rate at which the client must take the answer that comes next. In HTTP/2 it holds for the connection, and the lowest
-    /// of all its answers counts. Each answer is held to its own rate beside it.
+    /// Sets the least rate at which the client must take the next answer. In HTTP/2 it holds for the connection: the lowest rate of all its
+    /// answers counts. Each answer also has its own rate.
     pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
@@ -222,7 +222,7 @@ impl Activity {
         }
     }
 
-    /// The least rate of the answer; a tunnel has none.
+    /// Returns the least rate of the answer; a tunnel has none.
     pub(crate) fn least_rate(&self) -> Option<LeastRate> {
         let rate = self.least_rate.load(Ordering::Relaxed);
         let rate = NonZeroU64::new(rate).filter(|rate| rate.get() != NO_ANSWER)?;
@@ -230,14 +230,14 @@ impl Activity {
         (!self.is_tunnel.is_set()).then_some(LeastRate { rate, after })
     }
 
-    /// From now on nothing is under way.
+    /// Notes that no request or body is under way from now on.
     fn note_idle(&self) {
         let now = self.elapsed();
         self.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the next byte is the first of a head, all that was answered is sent, and more may come. If this were true in the
-    /// middle of anything, the rest of it would be read as a request.
+    /// Whether the next byte is the first of a head, all answers are sent, and more may come. If this were true in the middle of a message,
+    /// the rest of it would be read as a request.
     fn is_done(&self) -> bool {
         let not = [
             &self.is_closed,
@@ -248,7 +248,7 @@ impl Activity {
         self.body_state() == NO_BODY && !not.iter().any(|not| not.is_set())
     }
 
-    // Never 0, which stands for "no head".
+    // Never 0: 0 means "no head".
     fn elapsed(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
@@ -263,17 +263,17 @@ pub struct RequestGuard(Arc<Activity>);
 #[derive(Debug)]
 pub(crate) struct InBody {
     activity: Arc<Activity>,
-    // As long as the connection says the same, this is its last body.
+    // If the connection still has this value, this is its last body.
     state: u64,
 }
 
 impl InBody {
-    /// All of it was read.
+    /// Notes that the whole body was read.
     pub(crate) fn ended(self) {
         self.becomes(NO_BODY);
     }
 
-    /// Does nothing where it is known already, or another request has come since.
+    /// Changes the state, unless it was changed before or another request has come since.
     fn becomes(&self, after: u64) {
         let after = self.state & !BODY_STATE | after;
         let in_body = &self.activity.in_body;
@@ -292,7 +292,7 @@ impl Drop for InBody {
 }
 
 impl RequestGuard {
-    /// The state of the request's body, for the reader of the body. To be asked for before the next request comes.
+    /// Returns the state of the request's body, for the reader of the body. Call it before the next request comes.
     pub(crate) fn body(&self) -> InBody {
         InBody {
             activity: self.0.clone(),
@@ -305,7 +305,7 @@ impl RequestGuard {
         self.0.is_cut.is_set()
     }
 
-    /// The connection becomes a tunnel.
+    /// Makes the connection a tunnel.
     pub fn tunnels(&self) {
         self.0.is_tunnel.set();
     }

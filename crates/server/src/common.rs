@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The parts that all connections of a server share.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub(crate) struct Common<S> {
     pub(crate) service: Arc<ArcSwap<S>>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) overload: Arc<Overload>,
-    /// The bytes that a connection without TLS gets that is not accepted.
+    /// The bytes for a connection without TLS that is not accepted.
     pub(crate) refusal: Vec<u8>,
     /// Becomes true when requests in flight are the last.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Addresses from which nothing is read for a moment.
+    /// Addresses whose connections are not read for a moment.
     pub(crate) offenders: Offenders,
     pub(crate) connections: Arc<ConnectionLimit>,
     pub(crate) handshakes: Arc<ConnectionLimit>,

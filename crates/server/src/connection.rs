@@ -1,4 +1,4 @@
-//! A connection whose protocol is known: requests come, answers go, and in between it rests.
+//! A connection whose protocol is detected. It serves requests, and rests in between.
 //!
 //! - `http1`, `http2`: the two protocols
 //! - `unparsed`: heads that hyper refused
@@ -24,7 +24,7 @@ use crate::overload::Pressure;
 use crate::service::{Dropped, Service};
 use crate::settings::Timeouts;
 
-/// What the requests of a connection have in common.
+/// The parts that the requests of a connection share.
 pub(crate) struct Connection<S> {
     pub(crate) facts: Arc<Facts>,
     pub(crate) common: Arc<Common<S>>,
@@ -33,14 +33,14 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends. How it ends concerns its client alone; how its requests ended is in the access
-    /// log.
+    /// Serves requests until the connection ends. The end of the connection concerns its client alone; the access log records the ends of
+    /// requests.
     pub(crate) async fn serve(self: Arc<Self>, mut io: ClientIo, is_http2: bool) {
         if is_http2 {
             return Box::pin(self.http2(io)).await;
         }
         io.watch_http1(self.activity.clone());
-        // Boxed: a connection that rests keeps nothing of it.
+        // Boxed, so that a connection that rests keeps none of it.
         while let Some(resting) = Box::pin(self.clone().http1(io)).await {
             io = resting;
             if !self.rests(&io).await {
@@ -86,8 +86,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Begins a request: at once, before anything else passes on the connection, and also if its client has left. An unread rest of
-    /// its body is left to `unread`.
+    /// Begins a request: at once, before other bytes pass on the connection, and also if its client has left. The request leaves an unread
+    /// rest of its body to `unread`.
     fn call(
         &self,
         request: Request<Incoming>,
@@ -106,11 +106,11 @@ impl<S: Service> Connection<S> {
         service.call(request, connection, guard)
     }
 
-    /// What a request that meets this service knows of the connection. A reload may change which peers are trusted.
+    /// Returns the facts about the connection for a request to this service. A reload may change which peers are trusted.
     fn info(&self, service: &S) -> ConnectionInfo {
         let peer = self.facts.peer;
-        // Where proxies send a PROXY protocol header, only the address that it names is judged. A connection whose header names no
-        // client may carry anybody's bytes, so the proxy's own address vouches for nothing.
+        // Where proxies send a PROXY protocol header, only the address in it counts. If the header names no client, the connection may
+        // carry bytes of any sender: the proxy's own address is no reason to trust them.
         let speaks_for_itself = !service.settings().proxy_protocol || peer.is_named;
         ConnectionInfo {
             connection: self.facts.clone(),

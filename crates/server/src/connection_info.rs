@@ -1,4 +1,4 @@
-//! What a service knows of a request's connection.
+//! The facts about a request's connection that a service receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ pub struct ConnectionInfo {
     pub(crate) is_trusted: bool,
 }
 
-/// What is the same for all requests of a connection.
+/// The facts that are the same for all requests of a connection.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) peer: Peer,
@@ -35,12 +35,12 @@ impl ConnectionInfo {
         self.connection.peer
     }
 
-    /// The IP address of the peer, as text.
+    /// Returns the IP address of the peer, as text.
     pub fn hop(&self) -> &HeaderValue {
         &self.connection.hop
     }
 
-    /// Whether the headers of the peer are believed, by the configuration that the request met.
+    /// Whether the peer's headers are trusted, by the configuration of the request.
     pub const fn is_trusted(&self) -> bool {
         self.is_trusted
     }
@@ -56,18 +56,18 @@ impl ConnectionInfo {
         self.connection.is_tls
     }
 
-    /// The certificate that the client showed, and the handshake verified.
+    /// Returns the certificate that the client presented and the handshake verified.
     pub fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
         self.connection.certificate.as_ref()
     }
 
-    /// Whether the client showed a certificate that has ended since.
+    /// Whether the client presented a certificate that has expired since.
     pub fn certificate_ended(&self) -> bool {
         let end = self.certificate().and_then(|certificate| certificate.ends);
         end.is_some_and(|end| SystemTime::now() > end)
     }
 
-    /// Becomes true when the server drains.
+    /// Returns a receiver that becomes true when the server drains.
     pub fn drain(&self) -> &watch::Receiver<bool> {
         &self.connection.drain
     }

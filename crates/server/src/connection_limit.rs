@@ -1,4 +1,4 @@
-//! How many connections are open at once, in total and of one address, and when all are closed.
+//! The number of open connections, in total and by address, and a notification when all are closed.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
-    // Only of addresses that are bounded. An address without a permit has no entry.
+    // Only bounded addresses. An address without a permit has no entry.
     by_ip: Mutex<HashMap<IpAddr, usize>>,
     all_closed: Notify,
 }
@@ -25,26 +25,26 @@ pub(crate) struct ConnectionPermit {
     ip: Option<IpAddr>,
 }
 
-/// How many connections may be open.
+/// The most connections that may be open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// In total.
     pub(crate) total: usize,
-    /// Of this address; none: no bound.
+    /// The bound of this address; `None`: no bound.
     pub(crate) of_ip: Option<(IpAddr, usize)>,
 }
 
-/// Which bound was reached.
+/// The bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitReached {
-    /// That of all connections.
+    /// The bound of all connections.
     Total,
-    /// That of the address.
+    /// The bound of the address.
     Address,
 }
 
 impl ConnectionLimit {
-    /// A permit, if no bound is reached.
+    /// Returns a permit, if no bound is reached.
     pub(crate) fn take(self: &Arc<Self>, bounds: Bounds) -> Result<ConnectionPermit, LimitReached> {
         let more = |open: usize| (open < bounds.total).then_some(open + 1);
         let open = self
@@ -70,7 +70,7 @@ impl ConnectionLimit {
         Ok(permit)
     }
 
-    /// How many are open now.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Acquire)
     }
@@ -79,7 +79,7 @@ impl ConnectionLimit {
     pub(crate) async fn all_closed(&self) {
         loop {
             let mut notified = std::pin::pin!(self.all_closed.notified());
-            // Before the count is read, so that the last one is not missed.
+            // Before the count is read, so that the last close is not missed.
             notified.as_mut().enable();
             if self.open() == 0 {
                 return;
@@ -105,7 +105,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// What counts as one address: a client of IPv6 has a whole /64.
+/// Returns the unit that counts as one address: in IPv6 a client has a whole /64.
 pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),

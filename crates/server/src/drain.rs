@@ -1,4 +1,4 @@
-//! When connections end from the server's side: a stop was asked for, or memory is short.
+//! The reasons why the server ends connections: a stop was requested, or memory is short.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::sleep;
 
 use crate::overload::Pressure;
 
-/// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client learns of the stop only with an
-/// answer, and a request that is on its way when the connection closes is lost.
+/// The time for which an HTTP/1 connection must have been quiet before a stop closes it. Its client learns of the stop only from an answer,
+/// and a request that is on its way when the connection closes is lost.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// Ready when a stop was asked for. The end of the sender asks for a stop as well.
+/// Ready when a stop was requested. The drop of the sender requests a stop as well.
 pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
     let _ = drain.wait_for(|stop| *stop).await;
 }
@@ -24,7 +24,7 @@ pub(crate) async fn last_call(end: impl Future<Output = ()>) {
 
 /// Ready when the process is short of memory.
 pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
-    // The sender lives as long as the server.
+    // The sender exists until the server ends.
     let short = |pressure: &Pressure| *pressure != Pressure::None;
     let _ = pressure.wait_for(short).await;
 }

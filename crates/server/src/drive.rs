@@ -1,4 +1,4 @@
-//! Polls a connection beside what may end it from the server's side: its watchdog, and a stop.
+//! Polls a connection beside the server's reasons to end it: its watchdog, and a stop.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,7 +19,7 @@ pub(crate) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
     pub(crate) drain: watch::Receiver<bool>,
     pub(crate) quiet_for: Duration,
-    /// Whether it is to end without a stop, because others need what it holds; asked now and then.
+    /// Whether the connection is to end without a stop, because others need its resources; checked now and then.
     pub(crate) sheds: S,
     pub(crate) shut_down: F,
 }
@@ -59,9 +59,9 @@ where
             if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
                 return Poll::Ready(Driven::Over(ended));
             }
-            // A request polls its connection several times, while the watchdog and the stop are hardly ever ready. They are polled
-            // only when they are ready, or do not know the task's waker yet; and outside of the task's budget, as a poll without
-            // budget would not register the waker.
+            // A request polls its connection several times, while the watchdog and the stop are hardly ever ready. They are polled only if
+            // they are ready, or lack the task's waker. They are polled outside of the task's budget, because a poll without budget would
+            // not register the waker.
             let is_new = !told
                 .as_ref()
                 .is_some_and(|told| told.will_wake(context.waker()));

@@ -1,4 +1,4 @@
-//! How a connection begins: a PROXY protocol header, the TLS handshake, and the first bytes, which tell HTTP/2 from HTTP/1.
+//! The beginning of a connection: a PROXY protocol header, the TLS handshake, and the first bytes, which show HTTP/2 or HTTP/1.
 //!
 //! All of it is part of the first request's head, and must come before that head's deadline.
 
@@ -16,7 +16,7 @@ use crate::client_stream::ClientStream;
 use crate::connection_limit::ConnectionPermit;
 use crate::untrusted::{ProxyHeader, UntrustedProxies};
 
-/// What an HTTP/2 client sends first if it knows that the server speaks HTTP/2 (RFC 9113, 3.4).
+/// The first bytes of an HTTP/2 client with prior knowledge that the server speaks HTTP/2 (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection on which the first request may come.
@@ -24,7 +24,7 @@ pub(crate) struct Handshake {
     pub(crate) peer: Peer,
     pub(crate) stream: ClientIo,
     pub(crate) is_http2: bool,
-    /// The client's certificate; none: it showed none.
+    /// The client's certificate; `None`: it presented none.
     pub(crate) certificate: Option<ClientCertificate>,
 }
 
@@ -45,8 +45,8 @@ impl From<io::Error> for HandshakeError {
 }
 
 impl Handshake {
-    /// Reads as few bytes as it takes. If `expects_header`, a PROXY protocol header from this peer is believed. Otherwise the peer is
-    /// added to `untrusted` if it sends one. The TLS handshake needs a permit of `begin`.
+    /// Reads only the bytes that are needed. If `expects_header`, a PROXY protocol header from this peer is trusted. Otherwise a peer that
+    /// sends one is added to `untrusted`. The TLS handshake needs a permit of `begin`.
     pub(crate) async fn read(
         mut stream: ClientStream,
         mut peer: Peer,
@@ -117,7 +117,7 @@ async fn source(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Option<Soc
     }
 }
 
-/// Reads until the first bytes tell HTTP/2 from HTTP/1. Returns them, and whether it is HTTP/2.
+/// Reads until the first bytes show HTTP/2 or HTTP/1. Returns the bytes, and whether it is HTTP/2.
 async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool)> {
     let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {

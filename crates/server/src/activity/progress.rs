@@ -11,7 +11,7 @@ use super::Activity;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) since: Instant,
-    /// The bytes that the client had acknowledged at the last look at the socket before.
+    /// The bytes that the client had acknowledged at the previous look at the socket.
     pub(crate) acknowledged: u64,
 }
 
@@ -44,7 +44,7 @@ impl Activity {
         }
     }
 
-    /// Returns the number of requests under way, for one of them.
+    /// Returns the number of requests under way. The caller is a request, so it is at least 1.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed).max(1) as u64
     }

@@ -1,4 +1,4 @@
-//! HTTP/1: one request at a time. A connection without a request for a while is given back to rest.
+//! HTTP/1: one request at a time. A connection that has had no request for a while is given back to rest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,12 @@ use crate::drain::LAST_CALL;
 use crate::drive::{Driven, End, drive};
 use crate::service::{Dropped, ResponseBody as _, Service};
 
-/// The most that is buffered of a head, in bytes: the longest head that the gateway takes, with its method, separators and some
-/// white space.
+/// The most bytes of a head that are buffered: the longest head that the gateway takes, with its method, separators and some white space.
 const MAX_BUFFER: usize = 48 * 1024;
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends, or has nothing to do for a while: then it is given back. Most connections have
-    /// nothing to do at most times, and hyper keeps 16 KiB of buffers for each.
+    /// Serves requests until the connection ends, or has had nothing to do for a while: then returns it. Most connections are idle at most
+    /// times, and hyper keeps 16 KiB of buffers for each.
     pub(super) async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -41,7 +40,7 @@ impl<S: Service> Connection<S> {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 if version == Version::HTTP_10 && is_last(&response) {
-                    // Of this version hyper takes an answer for the last one, and adds no `keep-alive`.
+                    // hyper takes an answer of this version for the last one, and adds no `keep-alive`.
                     *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)
@@ -77,7 +76,7 @@ impl<S: Service> Connection<S> {
                 let mut io = parts.io.into_inner();
                 io.rest();
                 if !parts.read_buf.is_empty() {
-                    // The next head has begun, behind a request that is over by now.
+                    // The next head has begun, behind a request that is over.
                     self.activity.read();
                     io.put_back(parts.read_buf);
                 }
@@ -87,8 +86,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether the connection of an HTTP/1.0 client ends with this answer: the answer says so, or nothing else shows where its body
-/// ends.
+/// Whether the connection of an HTTP/1.0 client ends with this answer: by its header, or because only the close marks the end of its body.
 fn is_last<B: Body>(response: &Response<B>) -> bool {
     let body = response.body();
     let has_end = body.is_end_stream() || body.size_hint().exact().is_some();

@@ -20,16 +20,16 @@ use crate::drive::{Driven, End, drive};
 use crate::service::{Dropped, ResponseBody as _, Service};
 use crate::stream::{self, MAX_UNSENT, Offered, Streams};
 
-/// How many requests one connection may have open.
+/// The most requests that one connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// The headers of one request, uncompressed, in bytes, each counted as 32 more. It is half of what HTTP/1 may send, as a connection
-/// has a hundred requests.
+/// The most header bytes of one request, uncompressed, with 32 more per header. It is half of the HTTP/1 bound, because a connection has up
+/// to a hundred requests.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
-/// After so many requests that the client resets before they are looked at, or makes the gateway reset, the connection ends. A
-/// client that does more of either attacks.
+/// The connection ends after this number of requests that the client resets before they are processed, or makes the gateway reset. A client
+/// that does more of either attacks.
 const MAX_TAKEN_BACK: usize = 20;
 const MAX_MADE_RESETS: usize = 1_024;
-/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
+/// The most bytes of one request's body, and of all bodies of a connection, that may wait for their upstreams.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
@@ -70,7 +70,7 @@ impl<S: Service> Connection<S> {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(MAX_UNSENT);
         let connection = builder.serve_connection(TokioIo::new(io), service);
-        // The client learns which of its requests are served, so none that comes later is lost.
+        // The client learns which of its requests are served, so no later request is lost.
         let end = End {
             drain: self.facts.drain.clone(),
             quiet_for: Duration::ZERO,
@@ -94,7 +94,7 @@ impl<S: Service> Connection<S> {
             && self.activity.heads.none_refused()
             && is_clients_fault(&error)
         {
-            // The cause was not a head, and is charged as one.
+            // The cause was not a head, but is charged as one.
             refused = 1;
         }
         self.count_cut();

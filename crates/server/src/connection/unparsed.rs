@@ -1,5 +1,5 @@
-//! Heads that hyper refuses. The answer of hyper would be a bare status, uncounted. Here such a head is charged to the peer's
-//! address, counted, logged, and answered with a problem.
+//! Heads that hyper refuses. hyper would answer with a bare status and count nothing. Here such a head is charged to the peer's address,
+//! counted, logged, and answered with a problem.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::service::{RefusedHead, Service, UnparsedHead};
 const LONGEST_LINE: usize = 8 * 1024;
 
 impl<S: Service> Connection<S> {
-    /// Ends an HTTP/1 connection whose last head was refused with `error`; `read` is what came of that head.
+    /// Ends an HTTP/1 connection whose last head was refused with `error`; `read` holds the bytes of that head.
     pub(super) async fn refuse_head(&self, mut io: ClientIo, error: &hyper::Error, read: &[u8]) {
         let head = match error.is_parse_too_large() {
             true if has_long_line(read) => UnparsedHead::TargetTooLong,
@@ -39,7 +39,7 @@ impl<S: Service> Connection<S> {
             }
             io.shutdown().await
         };
-        // It concerns its client alone whether the answer arrived.
+        // A lost answer concerns its client alone.
         drop(timeout(self.timeouts.idle, ending).await);
     }
 
@@ -87,7 +87,7 @@ fn has_long_line(read: &[u8]) -> bool {
     end.unwrap_or(read.len()) > LONGEST_LINE
 }
 
-/// Whether HTTP/2 ended because of what the client sent.
+/// Whether HTTP/2 ended because of the bytes that the client sent.
 pub(super) fn is_clients_fault(error: &hyper::Error) -> bool {
     let error = sources(error).find_map(|error| error.downcast_ref::<h2::Error>());
     error.is_some_and(|error| error.is_library() && error.reason().is_some())
