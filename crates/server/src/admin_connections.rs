@@ -1,9 +1,8 @@
-//! The connections of the admin port: few, short-lived, and none of them keeps the next one waiting.
+//! The connections of the admin port: few and short-lived. None of them keeps the next one waiting.
 //!
-//! When there are as many as there may be, of one address or in all, the one that has been idle for longest gives way. A
-//! probe gets a connection even where other clients hold many idle ones. A stream counts in all, but not as one of its address:
-//! pages behind one address would close each other's streams for ever. Whoever opens streams bounds their number. A stream gives
-//! way where no idle connection can.
+//! At the bound of an address or of all addresses, a new connection closes the one that has been idle for longest. So a probe gets a
+//! connection even where other clients hold many idle ones. A stream counts in the total, but not for its address: pages behind one address
+//! would close each other's streams for ever. The opener of streams bounds their number. A stream is closed if no connection is idle.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,16 +17,16 @@ use tidegate_net::descriptors;
 const MOST: usize = 64;
 const MOST_OF_IP: usize = 16;
 
-/// What stands for "an answer is being made" in place of a time.
+/// Value in place of a time: an answer is being made.
 const BUSY: u64 = u64::MAX;
-/// Added to the time since when a connection has had a stream: a stream is later than each time since when one is idle.
+/// Added to the time at which a stream began: so a stream is later than any time at which a connection became idle.
 const STREAM: u64 = 1 << 63;
 
 /// All connections that are open.
 #[derive(Debug, Default)]
 pub struct AdminConnections {
     open: Mutex<Vec<Open>>,
-    // Counts what happens, which orders it.
+    // Counts events, to order them.
     clock: AtomicU64,
 }
 
@@ -35,7 +34,7 @@ pub struct AdminConnections {
 struct Open {
     id: u64,
     ip: IpAddr,
-    // Since when it is idle, `STREAM` and since when it has one, or `BUSY`.
+    // The time since when it is idle, `STREAM` plus the time since when it has a stream, or `BUSY`.
     idle_since: Arc<AtomicU64>,
     task: AbortHandle,
 }
@@ -47,16 +46,16 @@ impl Open {
     }
 }
 
-/// The answer of a connection is a stream for as long as this is there. Then the connection is idle.
+/// Marks the answer of a connection as a stream until it is dropped. Then the connection is idle.
 #[derive(Debug)]
 pub struct AdminStream {
     connections: Arc<AdminConnections>,
     idle_since: Arc<AtomicU64>,
-    // What it put into `idle_since`. No other stream has this value.
+    // The value that it put into `idle_since`. No other stream has this value.
     since: u64,
 }
 
-/// A connection, in its own eyes; it is open until this is dropped.
+/// The handle that the server of a connection holds; the connection is open until it is dropped.
 #[derive(Debug)]
 pub struct AdminConnection {
     connections: Arc<AdminConnections>,
@@ -69,7 +68,7 @@ impl AdminConnections {
     pub fn open(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(AdminConnection) -> AbortHandle) {
         let ip = ip.to_canonical();
         let id = self.tick();
-        // Held until the new one is in the list: it may end before that, and then waits here.
+        // Held until the new connection is in the list: it may end before that, and then waits here.
         let mut open = self.open.lock();
         let is_of_ip = |one: &Open| one.ip == ip && !one.has_stream();
         let of_ip = open.iter().filter(|one| is_of_ip(one)).count();
@@ -103,13 +102,13 @@ impl AdminConnections {
 }
 
 impl AdminConnection {
-    /// A request has come: the connection does not give way until it is [`idle`](Self::idle) again.
+    /// Notes a request: the connection stays open until it is [`idle`](Self::idle) again.
     pub fn busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// The answer is made. A client that does not take it holds the connection for no longer than others need it. Of a connection
-    /// with a stream this changes nothing.
+    /// Notes that the answer is made. From now on the connection may be closed, even if the client has not taken the answer. A connection
+    /// with a stream does not change.
     pub fn idle(&self) {
         let now = self.connections.tick();
         let is_busy = |since: u64| (since == BUSY).then_some(now);
@@ -117,7 +116,7 @@ impl AdminConnection {
         let _ = state.fetch_update(order, order, is_busy);
     }
 
-    /// The answer is a stream.
+    /// Marks the answer as a stream.
     pub fn stream(&self) -> AdminStream {
         let since = STREAM | self.connections.tick();
         self.idle_since.store(since, Ordering::Relaxed);
@@ -132,7 +131,7 @@ impl AdminConnection {
 impl Drop for AdminStream {
     fn drop(&mut self) {
         let now = self.connections.tick();
-        // Unless another request or a later stream has come by now.
+        // Unless another request or a later stream has come meanwhile.
         let (order, state) = (Ordering::Relaxed, &self.idle_since);
         let _ = state.compare_exchange(self.since, now, order, order);
     }

@@ -1,7 +1,7 @@
-//! Work that waits until a connection has sent what it has.
+//! Work that waits until a connection has sent all bytes that are ready.
 //!
-//! hyper drops the body of an answer before it sends the last part, and sends that before its poll returns. A task that is spawned where the
-//! body is dropped may call another thread at once, and takes a core from the client. So the task is spawned after the poll.
+//! hyper drops the body of an answer before it sends the last part, and sends that part before its poll returns. A task that is spawned at
+//! the drop may wake another thread at once, and take a core from the client. So the task is spawned after the poll.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
-    /// What waits for the poll that runs on this thread; none outside of one.
+    /// The work that waits for the poll that runs on this thread; `None` outside of a poll.
     static WAITING: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
@@ -30,7 +30,7 @@ pub fn spawn_after_poll(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Polls a connection, and then spawns what came up meanwhile.
+/// Polls a connection, and then spawns the work that was added meanwhile.
 pub(crate) fn polled<T>(poll: impl FnOnce() -> T) -> T {
     let _poll = Poll {
         outer: WAITING.replace(Some(Vec::new())),

@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use crate::activity::Activity;
 
-/// Charges so many heads. Ready with true if the connection is to end.
+/// Charges a number of heads. Ready with true if the connection is to end.
 pub(crate) type Charge = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 pin_project! {
@@ -24,7 +24,7 @@ pin_project! {
 }
 
 impl<C, F> Charging<C, F> {
-    /// The connection, to be told to shut down. From now on nothing is charged.
+    /// Returns the connection for its shutdown. From now on no head is charged.
     pub(crate) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
         let this = self.project();
         this.activity.heads.leaves.set();
@@ -53,7 +53,7 @@ where
                     Poll::Ready(false) => *this.charging = None,
                 }
             }
-            // While a write waits, some of what was read may not have been looked at.
+            // While a write waits, hyper may not have processed all bytes that were read.
             if this.activity.write_stalls.is_set() {
                 return Poll::Pending;
             }

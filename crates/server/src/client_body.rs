@@ -15,18 +15,18 @@ use tokio::time::timeout;
 
 use crate::activity::InBody;
 
-/// How much of an unread body is read after the answer, in bytes, and for how long the stream stays open.
+/// The most bytes of an unread body that are read after the answer, and the longest time for which the stream stays open.
 const MOST_UNREAD: usize = 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A request's body.
 #[derive(Debug)]
 pub struct ClientBody {
-    // None when it was dropped.
+    // `None` when the body was dropped.
     pub(crate) incoming: Option<Incoming>,
-    // Notes the end; none when it was seen.
+    // Notes the end of the body; `None` once the end was seen.
     pub(crate) in_body: Option<InBody>,
-    // An unread rest is left here.
+    // Takes an unread rest.
     pub(crate) unread: Option<Arc<Unread>>,
 }
 
@@ -106,7 +106,7 @@ impl Unread {
         }
     }
 
-    /// The answer is sent. Returns the rest of the body if it is not read.
+    /// Notes that the answer is sent. Returns the rest of the body if it is not read.
     pub(crate) fn answered(&self) -> Option<Incoming> {
         match std::mem::replace(&mut *self.0.lock(), State::Answered) {
             State::Left(rest) => Some(rest),
@@ -123,7 +123,7 @@ pub(crate) async fn discard(mut body: Incoming) {
             let length = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(length) {
                 Some(less) => left = less,
-                // The client has more to send than fits. It gets the time to see the answer.
+                // The client has more to send than the bound. It gets the time to see the answer.
                 None => std::future::pending::<()>().await,
             }
         }

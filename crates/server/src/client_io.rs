@@ -22,16 +22,16 @@ use crate::frames::FrameReader;
 use crate::request_lines::RequestLines;
 pub(crate) use transport::Transport;
 
-/// Where requests come from and answers go to.
+/// The source of requests and the sink of answers.
 #[derive(Debug)]
 pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
-    // To be read before all others.
+    // Read before all other bytes.
     first: Bytes,
 }
 
-/// What is noted of the bytes that pass.
+/// The watch on the bytes that pass.
 #[derive(Debug)]
 enum Watch {
     Nothing,
@@ -39,25 +39,25 @@ enum Watch {
     Http2(Http2Watch),
 }
 
-/// Tells answers to requests from what hyper says by itself.
+/// Separates answers to requests from bytes that hyper sends on its own.
 #[derive(Debug)]
 struct Http1Watch {
     activity: Arc<Activity>,
-    // How many requests there had been when the last of their answers was sent.
+    // The number of requests that had begun when the last answer was sent.
     answered: usize,
     withholds: bool,
     lines: RequestLines,
 }
 
 impl Http1Watch {
-    /// Whether what is written now answers no request. All answers are sent, and none has begun since.
+    /// Whether the bytes that are written now answer no request: all answers are sent, and no request has begun since.
     fn withholds(&mut self) -> bool {
         let is_answer = self.activity.has_requests() || self.activity.is_tunnel.is_set();
         self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
         self.withholds
     }
 
-    /// Returns other bytes if a head begins in these whose target has to be escaped. Bytes of bodies and tunnels are not changed.
+    /// Returns other bytes if a head begins in these and its target must be escaped. Bytes of bodies and tunnels are not changed.
     fn escaped(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self.activity.awaits_head() {
             true => self.lines.read(bytes, self.activity.heads.begun()),
@@ -65,7 +65,7 @@ impl Http1Watch {
         }
     }
 
-    /// All that was written is sent.
+    /// Notes that all written bytes are sent.
     fn flushed(&mut self) {
         if !self.activity.has_requests() {
             self.answered = self.activity.heads.begun();
@@ -91,8 +91,8 @@ impl ClientIo {
         }
     }
 
-    /// HTTP/1 is spoken. hyper answers a head that it cannot read with a bare status and closes. Its answer is recognised, as it
-    /// follows no request, and withheld, and the connection is not closed: its owner gives a better answer.
+    /// Notes that HTTP/1 is spoken. hyper answers an unreadable head with a bare status and closes. This answer follows no request, so it
+    /// is recognised and withheld, and the connection stays open: its owner sends a better answer.
     pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
@@ -102,7 +102,7 @@ impl ClientIo {
         });
     }
 
-    /// HTTP/2 is spoken: the heads that come are counted, and control frames bounded.
+    /// Notes that HTTP/2 is spoken: the heads that come are counted, and control frames bounded.
     pub(crate) fn watch_http2(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http2(Http2Watch {
             frames: FrameReader::default(),
@@ -111,7 +111,7 @@ impl ClientIo {
         });
     }
 
-    /// Lets everything pass from now on; whether an answer was withheld.
+    /// Lets all bytes pass from now on. Returns whether an answer was withheld.
     pub(crate) fn write_again(&mut self) -> bool {
         let watch = std::mem::replace(&mut self.watch, Watch::Nothing);
         matches!(watch, Watch::Http1(http1) if http1.withholds)
@@ -124,8 +124,8 @@ impl ClientIo {
         }
     }
 
-    /// Writes to an HTTP/2 client that has left succeed. After a failed write hyper would end at once, and forget the heads that it
-    /// has read; now it ends when it reads the end.
+    /// Reports success for a write to an HTTP/2 client that has left. After a failed write hyper would end at once and lose the heads that
+    /// it has read. Now hyper ends when it reads the end.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
             (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {
@@ -136,7 +136,7 @@ impl ClientIo {
         }
     }
 
-    /// Notes whether all that was written is sent.
+    /// Notes whether all written bytes are sent.
     fn flushed(&mut self, all: bool) {
         match &mut self.watch {
             Watch::Nothing => {}
@@ -148,9 +148,9 @@ impl ClientIo {
 
     /// Ends the reading of a silent client, once its last call is over.
     ///
-    /// Over HTTP/2 the library waits for the client to acknowledge a PING before it ends. It gets the acknowledgement here. So it
-    /// accepts no more requests, completes those it has, and closes. In the middle of a frame or a head, the client has reached its
-    /// end if it waits for no answer.
+    /// Over HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement. So
+    /// the library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, the client has
+    /// reached its end if it waits for no answer.
     fn end_reading(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let activity = match &self.watch {
             Watch::Nothing => return Poll::Pending,
@@ -209,12 +209,12 @@ impl ClientIo {
         is_unread || !self.first.is_empty()
     }
 
-    /// The connection rests: what only writes need is dropped.
+    /// Prepares the connection for its rest: drops the parts that only writes need.
     pub(crate) fn rest(&mut self) {
         self.transport.rest();
     }
 
-    /// Puts bytes back that were read last. They are read again.
+    /// Puts back the bytes that were read last. They are read again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
         put_before(&mut self.first, read);
     }

@@ -1,5 +1,5 @@
-//! The client's socket as hyper sees it. The first bytes are those that the detection of the protocol has read. A client that is still
-//! sending after its answer gets the time to read the answer.
+//! The client's socket as hyper sees it. First come the bytes that the detection of the protocol has read. A client that is still sending
+//! after its answer gets the time to read the answer.
 //!
 //! A client that takes its answer too slowly is cut off. The system reports room in a socket in large steps, of up to a third of a
 //! grown buffer. So bytes that the client has acknowledged count as taken. They are read from the system only while a write waits.
@@ -25,7 +25,7 @@ use crate::drain::LAST_CALL;
 /// The time in which a client may still send after its last answer. It begins again while the client takes the answer. While the server
 /// drains, a silent client has [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
-/// The most bytes that are read and dropped meanwhile. The upload of a client that goes on comes to a halt then.
+/// The most bytes that are read and dropped meanwhile. After that the upload of the client stalls.
 const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 /// A client's connection.
@@ -36,7 +36,7 @@ pub(crate) struct ClientStream {
     activity: Arc<Activity>,
     // Counts the connection until the socket is closed.
     _permit: Arc<ConnectionPermit>,
-    // A write that waits for the client to take something.
+    // A write that waits until the client takes bytes.
     stalled: Option<Wait>,
     timer: Timer,
     pace: Pace,
@@ -49,7 +49,7 @@ pub(crate) struct ClientStream {
 #[derive(Debug)]
 struct Lingering {
     ends: Instant,
-    // When something came last.
+    // When bytes came last.
     heard: Instant,
     // The bytes that may still be dropped.
     left: usize,
@@ -92,12 +92,12 @@ impl ClientStream {
         }
     }
 
-    /// The connection rests: what only writes need is dropped.
+    /// Prepares the connection for its rest: drops the parts that only writes need.
     pub(crate) fn rest(&mut self) {
         self.timer = Timer::default();
     }
 
-    /// Puts bytes back that were read last. They are read again.
+    /// Puts back the bytes that were read last. They are read again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
         put_before(&mut self.first, read);
     }
@@ -151,7 +151,7 @@ impl ClientStream {
         }
     }
 
-    /// Reads the state of the socket, and notes how many bytes the client has acknowledged.
+    /// Reads the state of the socket, and notes the number of bytes that the client has acknowledged.
     fn look(&self) -> Option<Sent> {
         let sent = tcp::sent(&self.socket)?;
         self.activity.sent(sent);
@@ -166,8 +166,8 @@ impl ClientStream {
             .is_some_and(|sent| sent.is_waiting && sent.acknowledged >= before + least)
     }
 
-    /// Reads and drops what still comes, until the client closes too or [`LINGER`] is over. A socket that is closed with bytes
-    /// unread resets the connection, and the reset may overtake the answer. The client of a refused upload would not learn why.
+    /// Reads and drops further bytes, until the client closes too or [`LINGER`] is over. A close with bytes unread resets the connection,
+    /// and the reset may overtake the answer. The client of a refused upload would not learn the reason.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {
@@ -276,7 +276,7 @@ impl AsyncWrite for ClientStream {
             self.closed = true;
         }
         if self.activity.is_tunnel.is_set() {
-            // What still comes is for the other side.
+            // Further bytes are for the other side.
             return Poll::Ready(Ok(()));
         }
         self.poll_linger(context).map(Ok)

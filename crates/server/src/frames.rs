@@ -26,8 +26,8 @@ const SHUTDOWN_ACK: [u8; 17] = [
 const MOST_CONTROL: u64 = 64 * 1024;
 /// The allowance for each request, in bytes of control frames: priorities, a reset, and the window of a short answer.
 const PER_REQUEST: u64 = 1024;
-/// The allowance for each part of an answer after the first, and for its bytes. Some clients open two windows and send a ping for each
-/// part that they read; a client with small windows sends more.
+/// The allowance for each part of an answer after the first, and for its bytes. Some clients open two windows and send a ping for each part
+/// that they read; a client with small windows sends more.
 const PER_PART: u64 = 64;
 const BYTES_OF_PART: u64 = 8;
 /// The allowance for time, in bytes per second: 60 pings.
@@ -55,10 +55,10 @@ pub(crate) struct FrameReader {
     last: u32,
     in_head: bool,
     ends_head: bool,
-    // A PING has come that is an acknowledgement, and whose payload begins next.
+    // A PING acknowledgement has come, and its payload comes next.
     in_ack: bool,
     has_shutdown_ack: bool,
-    // A HEADERS frame has come whose CONTINUATION frames have not.
+    // A HEADERS frame has come, but not all of its CONTINUATION frames.
     in_block: bool,
     // Bytes of control frames that no allowance has paid for, and when time last paid.
     control: u64,
@@ -84,7 +84,7 @@ impl Default for FrameReader {
 }
 
 impl FrameReader {
-    /// Reads on, and gives how many heads ended.
+    /// Reads further bytes, and returns the number of heads that ended in them.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) -> usize {
         let mut heads = 0;
         while !bytes.is_empty() {
@@ -124,7 +124,7 @@ impl FrameReader {
         self.has_shutdown_ack = false;
     }
 
-    /// The acknowledgement of the PING of a shutdown, once, unless the client has sent it.
+    /// Returns the acknowledgement of the PING of a shutdown, once, unless the client has sent it.
     pub(crate) const fn shutdown_ack(&mut self) -> Option<&'static [u8]> {
         match std::mem::replace(&mut self.has_shutdown_ack, true) {
             true => None,
@@ -147,7 +147,7 @@ impl FrameReader {
         self.control > MOST_CONTROL
     }
 
-    /// A GOAWAY frame that ends the connection for its control frames.
+    /// Returns a GOAWAY frame that ends the connection for its control frames.
     pub(crate) fn goaway(&self) -> Vec<u8> {
         const GOAWAY: u8 = 7;
         const REASON: &[u8] = b"too_many_control_frames";

@@ -1,8 +1,7 @@
 //! Serves client connections: accepts and bounds them, reads their beginning, serves HTTP/1 and HTTP/2, and drains them.
 //!
-//! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests).
-//! [`Service`] says how a request is answered, [`Settings`] what holds for connections. This crate knows no limits, no upstreams
-//! and no configuration file.
+//! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests). [`Service`]
+//! answers requests; [`Settings`] apply to all connections. This crate has no limits, no upstreams and no configuration file.
 
 mod acceptor;
 mod activity;

@@ -1,4 +1,4 @@
-//! What a server counts. Its owner registers the counters under names.
+//! The counters of a server. Its owner registers them under names.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum ConnectionRefusal {
 }
 
 impl ConnectionRefusal {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::Total,
         Self::Address,
@@ -36,7 +36,7 @@ impl ConnectionRefusal {
         Self::Denied,
     ];
 
-    /// The word for metrics: the configuration key that says so, if one does.
+    /// Returns the word for metrics: the configuration key behind the reason, if there is one.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Total => "max_connections",
@@ -49,7 +49,7 @@ impl ConnectionRefusal {
     }
 }
 
-/// The handles of a server.
+/// The handles of a server's metrics.
 #[derive(Debug)]
 pub struct ServerMetrics {
     /// Connections that were not accepted, in the order of [`ConnectionRefusal::ALL`].

@@ -1,6 +1,6 @@
-//! Addresses that have used up a limit with heads that are not HTTP: for a moment nothing is read from them.
+//! Addresses that have used up a limit with heads that are not HTTP: their connections are not read for a moment.
 //!
-//! Usually there is none. Then a check costs one load.
+//! Usually the list is empty. Then a check costs one load.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,12 +14,12 @@ use crate::connection_limit::network;
 
 /// The most addresses that are kept. Heads of others are read and charged.
 const MOST: usize = 10_000;
-/// How long one is kept at most. A reset of its limit, or another configuration, takes effect as soon.
+/// The longest time for which an address is kept. So a reset of its limit, or another configuration, takes effect within this time.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The least time between two reports of a connection that was closed for its control frames.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// Addresses, each with the time until which nothing is read from it.
+/// Addresses, each with the time until which its connections are not read.
 #[derive(Debug, Default)]
 pub(crate) struct Offenders {
     count: AtomicUsize,
@@ -28,7 +28,7 @@ pub(crate) struct Offenders {
 }
 
 impl Offenders {
-    /// Adds an address that a limit refuses for so long.
+    /// Adds an address that a limit refuses for `refused_for`.
     pub(crate) fn add(&self, ip: IpAddr, refused_for: Duration) {
         let now = Instant::now();
         let mut until = self.until.lock();
@@ -51,7 +51,7 @@ impl Offenders {
         is_due
     }
 
-    /// Whether connections of an address are to be closed before anything is read from them.
+    /// Whether to close connections of an address before any byte is read from them.
     pub(crate) fn contain(&self, ip: IpAddr) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;

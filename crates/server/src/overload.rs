@@ -1,8 +1,7 @@
-//! Overload: how short of memory the process is, and so what is shed, what costs least first.
+//! Overload: how short of memory the process is, and which load it sheds. The cheapest load goes first.
 //!
-//! Near the bound new connections are refused and idle ones closed. At the bound requests are refused before anything is done for
-//! them; those under way go on. Each state is left somewhat below where it is entered, so that what is shed does not change at
-//! every check.
+//! Near the bound, new connections are refused and idle ones closed. At the bound, requests are refused before any work is done for them;
+//! requests under way go on. Each state is left somewhat below the bound where it is entered, so that it does not change at every check.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,22 +9,22 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-/// How often memory is checked.
+/// The pause between two checks of memory.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Shares of the bound, in percent, at which a state is entered, and how far below them it is left.
+/// Shares of the bound, in percent, at which a state is entered, and the distance below at which it is left.
 const NEAR: u64 = 90;
 const FULL: u64 = 100;
 const LEFT_BELOW: u64 = 5;
 
-/// Large enough that an allocator gets it from the system, or from what it holds back, and not from its small change.
+/// The size of a block, in bytes, that an allocator takes from the system or its reserve, and not from its free small blocks.
 const LARGE: usize = 8 << 20;
 
-/// How short of memory the process is.
+/// The shortage of memory of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Pressure {
-    /// Nothing is shed.
+    /// No load is shed.
     #[default]
     None,
     /// New connections are refused, and idle ones closed.
@@ -44,7 +43,7 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// How short of memory the process is now.
+    /// Returns the current shortage of memory.
     pub fn pressure(&self) -> Pressure {
         match self.pressure.load(Ordering::Relaxed) {
             0 => Pressure::None,
@@ -53,17 +52,17 @@ impl Overload {
         }
     }
 
-    /// The pressure, for those that wait for a change.
+    /// Returns the pressure, for tasks that wait for a change.
     pub fn watch(&self) -> watch::Receiver<Pressure> {
         self.sender.subscribe()
     }
 
-    /// How many bytes the process took at the last check; 0 where the system does not say.
+    /// Returns the bytes that the process had at the last check; 0 if the system does not provide the number.
     pub fn resident(&self) -> u64 {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// The process takes `resident` of `max` bytes.
+    /// Notes that the process takes `resident` of `max` bytes.
     fn checked(&self, resident: u64, max: Option<u64>) {
         self.resident.store(resident, Ordering::Relaxed);
         let before = self.pressure();
@@ -119,7 +118,7 @@ impl Pressure {
     }
 }
 
-/// Checks the memory of the process against `max`, for as long as the future is polled.
+/// Checks the memory of the process against `max`, until the future is dropped.
 pub async fn watch_memory(overload: &Overload, max: impl Fn() -> Option<u64>) {
     let mut every = tokio::time::interval(LOOK);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -141,7 +140,7 @@ pub async fn watch_memory(overload: &Overload, max: impl Fn() -> Option<u64>) {
     }
 }
 
-/// What the process takes, in bytes; only Linux says so.
+/// Returns the resident memory of the process, in bytes; only Linux provides it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -151,8 +150,8 @@ fn resident() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Lets the allocator return memory that has been free for a while. The allocator, mimalloc, does so when a large block is freed
-/// and at no time of its own. So a gateway that has become quiet would keep all memory that it ever needed.
+/// Makes the allocator, mimalloc, return memory that has been free for a while. mimalloc does so only when a large block is freed.
+/// Otherwise a gateway that has become quiet would keep all memory that it ever needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }

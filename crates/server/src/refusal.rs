@@ -6,7 +6,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::response::Parts;
 use tokio::net::TcpStream;
 
-/// The bytes of an answer after which the connection closes.
+/// Returns the bytes of an answer after which the connection closes.
 pub(crate) fn encode(head: &Parts, body: &[u8]) -> Vec<u8> {
     let own = [CONTENT_LENGTH, CONNECTION];
     let mut answer = format!(
@@ -24,12 +24,12 @@ pub(crate) fn encode(head: &Parts, body: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Writes an answer and closes, without waiting: a connection that is refused must not cost what others lack.
+/// Writes an answer and closes, without waiting: a refused connection must not take resources that others lack.
 pub(crate) fn send(socket: TcpStream, answer: &[u8]) {
     let Ok(mut socket) = socket.into_std() else {
         return;
     };
-    // Nothing was written yet, so all of it has room.
+    // It is the first write, so the socket has room for all of it.
     let _ = socket.write(answer);
     // Usually the request has come. If it were left unread, the close would be a reset, which may overtake the answer.
     let _ = socket.read(&mut [0; 4096]);

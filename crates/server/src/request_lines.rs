@@ -27,13 +27,12 @@ enum Part {
     Target,
     Path,
     Query,
-    /// Anything that has no escapes: the version, or a line of another form.
+    /// A part without escapes: the version, or a line of another form.
     Rest,
 }
 
 impl RequestLines {
-    /// Reads bytes that came while no request was under way, after this number of heads. Returns other bytes if they are to be read
-    /// instead.
+    /// Reads bytes that came while no request was under way, after this number of heads. Returns the bytes to read instead, if they differ.
     pub(crate) fn read(&mut self, bytes: &[u8], heads: usize) -> Option<Vec<u8>> {
         if self.ended == Some(heads) {
             return None;
@@ -67,7 +66,7 @@ impl RequestLines {
     /// Follows the line by one byte.
     fn pass(&mut self, byte: u8) {
         self.part = match (self.part, byte) {
-            // Methods with other characters are not in use, or are refused. The rest of a header line has them nearly always.
+            // Methods with other characters are not in use, or are refused. The rest of a header line nearly always has such characters.
             (Part::Start | Part::Method, b'A'..=b'Z') => Part::Method,
             (Part::Method, b'-') => Part::Method,
             (Part::Method, b' ') => Part::Target,

@@ -1,7 +1,7 @@
 //! The server: its listeners, and the end of all connections.
 //!
-//! The caller binds sockets, so that a port in use is found before anything starts, and says when to stop. Listeners may be added
-//! and closed at any time.
+//! The caller binds sockets, so that a port in use is found before the start, and requests the stop. Listeners may be added and closed at
+//! any time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub struct Listener {
     pub socket: TcpListener,
 }
 
-/// What a server is made of.
+/// The parts of a server.
 #[derive(Debug)]
 pub struct ServerParts<S> {
-    /// The service, with its settings. Each request meets the one that is there when it begins.
+    /// The service, with its settings. A request gets the service in force when it begins.
     pub service: Arc<ArcSwap<S>>,
-    /// What is counted.
+    /// The counters.
     pub metrics: Arc<ServerMetrics>,
-    /// How short of memory the process is.
+    /// The memory shortage of the process.
     pub overload: Arc<Overload>,
     /// The answer to a connection without TLS that is not accepted.
     pub refusal: Response<Bytes>,
@@ -57,7 +57,7 @@ pub struct Server<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// A server that has no listener yet.
+    /// Returns a server that has no listener yet.
     pub fn new(parts: ServerParts<S>) -> Self {
         let (head, body) = parts.refusal.into_parts();
         let common = Common {
@@ -88,7 +88,7 @@ impl<S: Service> Server<S> {
         self.accepting.lock().push((name, accepting));
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.common.connections.open()
     }

@@ -1,4 +1,4 @@
-//! What a server serves: how a request is answered, and how a head is that the protocol refused.
+//! The service of a server: answers requests, and heads that the protocol refused.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,19 +19,19 @@ use crate::settings::Settings;
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Answers requests. A server asks for the current service with each request.
+/// Answers requests. A server loads the current service for each request.
 pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// The body of answers.
     type Body: ResponseBody;
 
-    /// What holds for connections.
+    /// Returns the settings that apply to connections.
     fn settings(&self) -> &Settings;
 
-    /// Whether `ip` is a trusted proxy: it speaks for many clients, and its headers are believed.
+    /// Whether `ip` is a trusted proxy: it speaks for many clients, and its headers are trusted.
     fn is_proxy(&self, ip: IpAddr) -> bool;
 
-    /// Whether clients at `ip` are refused, whatever they send. A connection with TLS is then closed before its handshake; requests
-    /// without TLS are left to [`call`](Self::call).
+    /// Whether clients at `ip` are denied, whatever they send. A connection with TLS is then closed before its handshake. Requests without
+    /// TLS are left to [`call`](Self::call).
     fn denies(&self, _ip: IpAddr) -> bool {
         false
     }
@@ -62,15 +62,15 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
 /// The body of an answer.
 pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-    /// The least rate at which the client must take it; none: any. `own` is that of answers of the gateway's own.
+    /// Returns the least rate at which the client must take the body; `None`: any. `own` is the rate for answers of the gateway itself.
     fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate>;
 
-    /// It is cut off, because the client takes it too slowly.
+    /// Cuts the body off, because the client takes it too slowly.
     fn cut(&mut self);
 }
 
-/// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer, and resets
-/// an HTTP/2 stream with the code of the source. No client takes that code for an invitation to try again.
+/// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer, and resets an HTTP/2
+/// stream with the code of the source. No client takes that code as a reason to retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was dropped")]
 pub struct Dropped(#[source] h2::Error);
@@ -90,14 +90,14 @@ pub enum UnparsedHead {
     HeadTooLarge,
     /// Its target is too long.
     TargetTooLong,
-    /// It is no request of HTTP/2, or one that is not served there.
+    /// It is no request of HTTP/2, or the server does not serve it over HTTP/2.
     Http2,
     /// It is a flood of HTTP/2 control frames in place of requests.
     ControlFrames,
 }
 
 impl UnparsedHead {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::Malformed,
         Self::HeadTooLarge,
@@ -106,7 +106,7 @@ impl UnparsedHead {
         Self::ControlFrames,
     ];
 
-    /// The word for metrics.
+    /// Returns the word for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -118,11 +118,11 @@ impl UnparsedHead {
     }
 }
 
-/// What follows a head that was refused.
+/// The answer to a head that was refused, and the pause for its address.
 #[derive(Debug)]
 pub struct RefusedHead<B> {
     /// The answer, with a short body; none: the connection ends without one.
     pub response: Option<Response<B>>,
-    /// For how long nothing is to be read from this address; none: it may go on.
+    /// The time for which this address is not read; `None`: it may go on.
     pub used_up: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! What holds for client connections. A configuration is turned into it; a reload swaps it together with the service.
+//! The settings of client connections. They are made from a configuration; a reload swaps them together with the service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use std::time::Duration;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::ServerTls;
 
-/// What holds for all client connections.
+/// The settings that apply to all client connections.
 #[derive(Debug)]
 pub struct Settings {
     /// The listeners that are open, each with its TLS.
     pub listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
-    /// How many connections may be open at once.
+    /// The most connections that may be open at once.
     pub max_connections: usize,
-    /// How many of these one IPv4 address may have, or one /64 of IPv6, unless it is a trusted proxy; none: all.
+    /// The most of these for one IPv4 address or one /64 of IPv6, unless it is a trusted proxy; `None`: no bound.
     pub max_connections_per_ip: Option<usize>,
     /// Whether trusted proxies begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
-    /// How long clients may take.
+    /// The time limits for clients.
     pub timeouts: Timeouts,
     /// The longest drain: the time for requests in flight to end at a stop; none: no bound.
     pub drain: Option<Duration>,
 }
 
-/// How long a client may take. A connection keeps the timeouts that it began with.
+/// The time limits for a client. A connection keeps the timeouts that it began with.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For the head of a request, and for what comes before the first one.
+    /// For the head of a request, and for the bytes before the first one.
     pub header: Duration,
     /// Between two requests.
     pub idle: Duration,
@@ -35,8 +35,8 @@ pub struct Timeouts {
     pub slow: Option<LeastRate>,
 }
 
-/// Identifies a listener in all configurations: its address as written, and its number among those with the same address. Several
-/// listeners may ask for any free port.
+/// Identifies a listener in all configurations: its address as written, and its number among those with the same address. Several listeners
+/// may request any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
     /// The address as written.
@@ -45,7 +45,7 @@ pub struct ListenerName {
 }
 
 impl ListenerName {
-    /// The names of the listeners at these addresses, in their order.
+    /// Returns the names of the listeners at these addresses, in their order.
     pub fn all(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<Self> {
         let mut names: Vec<Self> = Vec::new();
         for address in addresses {
@@ -57,7 +57,7 @@ impl ListenerName {
 }
 
 impl Settings {
-    /// The TLS of a listener, if it has TLS; none if the listener is closed.
+    /// Returns the TLS of a listener, if it has TLS; `None` if the listener is closed.
     pub fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
         let mut listeners = self.listeners.iter();
         let found = listeners.find(|(other, _)| *other == name);

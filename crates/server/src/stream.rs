@@ -1,10 +1,10 @@
 //! The requests of an HTTP/2 connection, each a task of its own.
 //!
-//! A client of HTTP/2 can stop one answer and go on with the others, so the connection's writes do not show which answer waits. It
-//! shows in that hyper does not ask for the next part of an answer after one was offered.
+//! An HTTP/2 client can stop one answer and go on with the others, so the connection's writes do not show which answer waits. An answer
+//! waits if hyper does not poll for its next part after one was offered.
 //!
-//! On a slow line an answer also waits for its turn, behind bytes that were queued before. While the client acknowledges them, each
-//! request has an equal share in its progress. An answer that has not moved when its turn has come is stopped by its client.
+//! On a slow line an answer also waits for its turn, behind bytes that were queued before. While the client acknowledges them, each request
+//! has an equal share in its progress. If an answer has not moved when its turn has come, its client has stopped it.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -22,10 +22,10 @@ use crate::activity::{Activity, Wait};
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
-/// The largest part of an answer that is offered at once, in bytes: what fits one frame. As soon as the client takes a byte of a
-/// part, hyper takes it whole, so progress is seen in steps of one part.
+/// The largest part of an answer that is offered at once, in bytes: one frame holds it. When the client takes a byte of a part, hyper takes
+/// the whole part, so progress is seen in steps of one part.
 const PART: usize = 16 * 1024;
-/// The least of the parts that a slow client is offered, in bytes, and how many it is offered before larger ones.
+/// The smallest part that a slow client is offered, in bytes, and the number of small parts before larger ones.
 const LEAST_PART: u64 = 256;
 const SMALL_PARTS: u32 = 64;
 
@@ -39,24 +39,24 @@ tokio::task_local! {
     static SENDING: Sending;
 }
 
-/// Whether a client is waited for to take a part of its answer.
+/// Whether the server waits for a client to take a part of its answer.
 #[derive(Default)]
 struct Sending {
     offered: Cell<bool>,
-    // The wait for it, if it did not take the part at once.
+    // The wait for the part, if the client did not take it at once.
     wait: Cell<Option<Wait>>,
-    // The bytes of the connection that the client has acknowledged when the part's turn has come.
+    // The acknowledged bytes of the connection at which the part's turn has come.
     turn: Cell<u64>,
     // The least rate of the answer, and how far the client is behind.
     least: Cell<Option<LeastRate>>,
     pace: Cell<Pace>,
-    // Whether it was waited for until its progress was judged.
+    // Whether the server waited for the client until its progress was judged.
     is_slow: Cell<bool>,
     cut: Cell<bool>,
     unread: Cell<Option<Arc<Unread>>>,
 }
 
-/// The rest of the request's body is left in `unread`; for a task of [`Streams`].
+/// Leaves the rest of the request's body in `unread`; for a task of [`Streams`].
 pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
@@ -87,7 +87,7 @@ where
 
 pin_project! {
     struct Stream<F> {
-        // None when the answer is sent.
+        // `None` when the answer is sent.
         #[pin]
         stream: Option<F>,
         activity: Arc<Activity>,
@@ -157,21 +157,21 @@ fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) 
     })
 }
 
-/// An answer that notes what is offered and what is taken.
+/// An answer that notes which bytes are offered and taken.
 #[derive(Debug)]
 pub(crate) struct Offered<B: ResponseBody> {
     answer: B,
     activity: Arc<Activity>,
-    // Of the answer's last part.
+    // The rest of the answer's last part.
     rest: Bytes,
     offered: usize,
     least: Option<LeastRate>,
-    // How many parts are to be small.
+    // The number of parts that are to be small.
     small: u32,
 }
 
 impl<B: ResponseBody> Offered<B> {
-    /// To be sent by a task of [`Streams`], and taken at this rate.
+    /// Wraps an answer that a task of [`Streams`] sends, and that the client must take at this rate.
     pub(crate) const fn new(answer: B, least: Option<LeastRate>, activity: Arc<Activity>) -> Self {
         Self {
             answer,
@@ -179,12 +179,12 @@ impl<B: ResponseBody> Offered<B> {
             activity,
             rest: Bytes::new(),
             offered: 0,
-            // Where the window is small from the start, that is seen at the first part.
+            // A window that is small from the start is seen at the first part.
             small: 1,
         }
     }
 
-    /// The client has taken what it was offered, if it was offered anything.
+    /// Notes that the client has taken the offered part, if there was one.
     fn taken(&mut self, sending: &Sending) {
         if sending.offered.replace(false) {
             self.activity.allowance.add_part(self.offered);
@@ -202,7 +202,7 @@ impl<B: ResponseBody> Offered<B> {
         sending.pace.set(pace);
     }
 
-    /// How much is offered at once: so much that the least rate is enough to take it in half of the time there is.
+    /// Returns the bytes to offer at once: at the least rate, the client takes them in half of the allowed time.
     fn part(&mut self) -> usize {
         let Some(least) = self.least.filter(|_| self.small > 0) else {
             return PART;

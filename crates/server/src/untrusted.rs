@@ -1,8 +1,8 @@
-//! Peers that send the headers of proxies and are no trusted proxies, and trusted proxies that send none. They are kept by network, for
-//! the operator who forgot one.
+//! Peers that send the headers of proxies and are no trusted proxies, and trusted proxies that send none. They are kept by network, for an
+//! operator who forgot to configure one.
 //!
-//! Clients may send such headers, too. So the memory is bounded, and networks of clients do not take the places of private
-//! networks, in which most proxies are.
+//! Clients may send such headers, too. So the memory is bounded, and networks of clients do not take the places of private networks, in
+//! which most proxies are.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub enum ProxyHeader {
 }
 
 impl ProxyHeader {
-    /// All of them, in the order of their numbers.
+    /// All headers, in the order of their numbers.
     pub const ALL: [Self; 4] = [
         Self::XForwardedFor,
         Self::Forwarded,
@@ -39,7 +39,7 @@ impl ProxyHeader {
         Self::Missing,
     ];
 
-    /// The word for metrics, and for `from` in the configuration.
+    /// Returns the word for metrics, and for `from` in the configuration.
     pub const fn label(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x_forwarded_for",
@@ -66,7 +66,7 @@ pub struct UntrustedProxy {
 }
 
 impl UntrustedProxy {
-    /// The length of the network's prefix, in bits.
+    /// Returns the length of the network's prefix, in bits.
     pub const fn prefix(&self) -> u8 {
         match self.network {
             IpAddr::V4(_) => 24,
@@ -152,7 +152,7 @@ impl UntrustedProxies {
     }
 }
 
-/// The network of an address: /24 of IPv4, /64 of IPv6.
+/// Returns the network of an address: /24 of IPv4, /64 of IPv6.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
@@ -160,7 +160,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is none of the internet. The shared addresses of carriers (RFC 6598) are used inside of clouds.
+/// Whether an address is outside the internet. The shared addresses of carriers (RFC 6598) are used inside of clouds.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

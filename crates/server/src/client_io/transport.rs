@@ -18,7 +18,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// The socket below.
+    /// Returns the socket below.
     pub(super) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => &stream.socket,
@@ -26,7 +26,7 @@ impl Transport {
         }
     }
 
-    /// The connection rests: what only writes need is dropped.
+    /// Prepares the connection for its rest: drops the parts that only writes need.
     pub(super) fn rest(&mut self) {
         match self {
             Self::Plain(stream) => stream.rest(),
