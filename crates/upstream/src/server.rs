@@ -1,4 +1,4 @@
-//! One server of an upstream: what is spoken to it, and the connections to it that are kept for the next request.
+//! One server of an upstream: its protocol, and its connections that are kept for the next request.
 
 mod check;
 pub(crate) mod connection;
@@ -29,17 +29,17 @@ use tidegate_net::tcp;
 use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
 
-/// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
+/// The most bytes that are buffered of an upstream's head, and of a body that its client does not take.
 const MAX_BUFFER: u32 = 64 * 1024;
 
-/// How much of one answer of HTTP/2 may wait here for its client, in bytes. The connection has room for that of all its
-/// requests, so that a client who is slow keeps nobody else waiting.
+/// The most bytes of one HTTP/2 answer that may wait here for its client. The connection has room for this size times its requests, so that
+/// a slow client does not block other clients.
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
-/// Streams that were reset and are remembered, for a second each. What the server sends there before it has read of the reset is
-/// ignored. Without this, hyper would count what comes for them as an error of the server. Such an error must end no connection:
-/// clients choose what is reset.
+/// The most reset streams that are remembered, for a second each. hyper ignores frames that the server sends there before it has read the
+/// reset. Otherwise hyper would count such frames as an error of the server. Such an error must end no connection: clients choose which
+/// streams are reset.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
 
 /// The longest idle time of a connection whose server closes its connections after each answer.
@@ -48,7 +48,7 @@ const EARLY: Duration = Duration::from_secs(1);
 /// The time for which such a server is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How much of a reason why a handshake failed is logged, in bytes.
+/// The most bytes that are logged of the reason why a handshake failed.
 const MAX_REASON: usize = 1_024;
 
 /// A server, at one address.
@@ -58,25 +58,25 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) health: Health,
     pub(crate) places: ConnectionLimit,
-    /// What the selector owes it.
+    /// The credit of the server in the weighted round robin.
     pub(crate) credit: AtomicI64,
-    /// The hash of its address.
+    /// The hash of the server's address.
     pub(crate) seed: u64,
-    /// Its name in cookies, if the upstream sets them.
+    /// The server's name in cookies, if the upstream sets them.
     pub(crate) mark: Option<ServerMark>,
-    // The same at the port of health checks, if these have a port of their own.
+    // The same server at the port of health checks, if these have a port of their own.
     probe: Option<Arc<Self>>,
     pub(crate) idle: IdleConnections,
     // The time for which an idle connection is kept.
     kept: Duration,
-    // When it closed a connection that it had just answered on.
+    // When the server closed a connection on which it had just answered.
     closed_early: Mutex<Option<Instant>>,
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held while a connection is made that others may share.
     opening: tokio::sync::Mutex<()>,
-    // As far as is known; whoever speaks TLS tells in its handshake.
+    // A guess until the first handshake: a TLS server shows its protocol there.
     shares: AtomicBool,
-    // The TLS error that was logged last; none: handshakes succeed.
+    // The TLS error that was logged last; `None`: handshakes succeed.
     tls_error: Mutex<Option<String>>,
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Wanted {
     offer: Offer,
-    /// Not these, which refused the request.
+    /// Connections that refused the request.
     pub(crate) avoided: Vec<Arc<Shared>>,
     made_after: Option<Instant>,
 }
 
 impl Wanted {
-    /// Any connection of this protocol.
+    /// Accepts any connection of this protocol.
     pub(crate) const fn any(offer: Offer) -> Self {
         Self {
             offer,
@@ -112,7 +112,7 @@ impl Wanted {
 }
 
 impl Server {
-    /// The server of `plan` at one of its addresses, used as its upstream says.
+    /// Returns the server of `plan` at one of its addresses, with the settings of its upstream.
     pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
         let port = upstream.health.as_ref().and_then(|health| health.port);
         let port = port.filter(|port| *port != address.port());
@@ -142,7 +142,7 @@ impl Server {
         }
     }
 
-    /// Whether TLS protects what is sent to it.
+    /// Whether TLS protects the connection to the server.
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self.plan.speaks, Speaks::Tls(_))
     }
@@ -154,13 +154,13 @@ impl Server {
         }
     }
 
-    /// Whether it seems to close its connections after each answer.
+    /// Whether the server seems to close its connections after each answer.
     pub(crate) fn closes_early(&self) -> bool {
         let closed = *self.closed_early.lock();
         closed.is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    /// A connection that was kept, or a fresh one, and whether it is fresh. A fresh one may take `timeout`.
+    /// Returns a kept or a fresh connection, and whether it is fresh. A fresh one may take `timeout`.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         timeout: Duration,
@@ -172,7 +172,7 @@ impl Server {
         let offer = wanted.offer;
         let connecting = async {
             let shares = offer == Offer::Any && self.shares.load(Ordering::Relaxed);
-            // Those who come together wait for the first, whose connection has room for all.
+            // Concurrent requests wait for the first, whose connection has room for all.
             let _opening = match shares {
                 true => Some(self.opening.lock().await),
                 false => None,
@@ -189,7 +189,7 @@ impl Server {
                     }
                 }
             }
-            // Boxed: most requests find a connection, and need not make room for making one.
+            // Boxed: most requests find a connection, and need not make room for the handshake of a new one.
             let connected = Box::pin(self.connect(offer)).await;
             connected.map(|lease| (lease, true))
         };
@@ -222,7 +222,7 @@ impl Server {
         Some(Lease::new(Way::Shared(stream?)))
     }
 
-    /// A connection whose server's SETTINGS have not come yet.
+    /// Returns a connection whose server's SETTINGS have not come yet.
     fn new_shared(&self, wanted: &Wanted) -> Option<Arc<Shared>> {
         let mut shared = self.shared.lock();
         shared.retain(|connection| connection.is_of_use(self.kept));
@@ -234,7 +234,7 @@ impl Server {
         let host = self.plan.authority.host().trim_matches(['[', ']']);
         let descriptor = match UpstreamDescriptor::take() {
             Ok(descriptor) => descriptor,
-            // One that is only kept gives way to one that is needed, whichever upstream it leads to.
+            // An idle connection is closed for the new one, whichever upstream it leads to.
             Err(error) if !IdleConnections::close_oldest() => return Err(error.into()),
             Err(_) => UpstreamDescriptor::take()?,
         };
@@ -275,7 +275,7 @@ impl Server {
         let unanswered = Unanswered::new();
         let stream = Watched::new(stream, unanswered.clone());
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        // Its errors reach whoever sent a request on it.
+        // Its errors reach the request on the connection.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
         let connection = Connection {
             sender,
@@ -313,15 +313,14 @@ impl Server {
         Ok(Lease::new(Way::Shared(stream)))
     }
 
-    /// Tells the log if it was TLS that a request failed of. Some servers look at our certificate only when the handshake is over
-    /// for us.
+    /// Logs the error if TLS was its cause. Some servers check the gateway's certificate only after the gateway has finished the handshake.
     pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
             self.log_tls_error(Some(&reason));
         }
     }
 
-    /// Logs why there is no TLS with this server, once per reason, and when there is again.
+    /// Logs why TLS with this server fails, once per reason, and when it succeeds again.
     fn log_tls_error(&self, found: Option<&String>) {
         let mut tls_error = self.tls_error.lock();
         if tls_error.as_ref() == found {

@@ -1,4 +1,4 @@
-//! The settings of an upstream: its servers, which of them takes a request, and when one takes none.
+//! The settings of an upstream: its servers, the choice among them, and the times when a server takes no request.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,39 +16,39 @@ use tidegate_net::tls::UpstreamTls;
 pub struct UpstreamPlan {
     /// Its name in the file, or the URL of its one server.
     pub name: Arc<str>,
-    /// At least one.
+    /// Its servers, at least one.
     pub servers: Vec<ServerPlan>,
-    /// Who of them takes the next request.
+    /// The rule that chooses the server of the next request.
     pub balance: Balance,
-    /// The server that a request prefers; none: any.
+    /// The server that a request prefers; `None`: any.
     pub sticky: Option<Sticky>,
-    /// How often the names of servers are resolved.
+    /// The pause between two resolutions of the servers' names.
     pub resolve_every: Duration,
-    /// When a server that fails is left out; none: never.
+    /// When a server that fails is left out; `None`: never.
     pub eject: Option<EjectPlan>,
-    /// How servers are asked whether they are well; none: not.
+    /// The health checks of servers; `None`: no checks.
     pub health: Option<HealthPlan>,
-    /// How long a server that comes back takes to get its full share; none: it gets that at once.
+    /// The time in which a server that comes back gets its full share; `None`: it gets that at once.
     pub slow_start: Option<Duration>,
-    /// The most connections in use to one server; none: as many as it takes.
+    /// The most connections in use to one server; `None`: no bound.
     pub max_connections: Option<usize>,
     /// The part of these that one client address may hold.
     pub max_connections_per_ip: Share,
-    /// The most requests that wait for one of these.
+    /// The most requests that wait for one of these connections.
     pub max_waiting: usize,
     /// The time for which an idle connection is kept.
     pub idle: Duration,
 }
 
 impl UpstreamPlan {
-    /// How often names are resolved if nothing is said: the system's resolver does not tell for how long an answer holds.
+    /// The default of `resolve_every`: the system's resolver does not return the lifetime of an answer.
     pub const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
-    /// The default of `idle`. This is shorter than the usual keep-alive of servers, which may close a connection at the very moment
-    /// that a request is sent on it.
+    /// The default of `idle`. This is shorter than the usual keep-alive of servers, which may close a connection at the very moment that a
+    /// request is sent on it.
     pub const IDLE: Duration = Duration::from_secs(30);
 
-    /// One server that no entry under `upstreams` describes.
+    /// Returns an upstream of one server that no entry under `upstreams` describes.
     pub fn alone(server: ServerPlan) -> Self {
         Self {
             name: server.to_string().into(),
@@ -102,19 +102,19 @@ impl Default for Share {
     }
 }
 
-/// A server of an upstream: one address, or all those of a name.
+/// A server of an upstream: one address, or all addresses of a name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerPlan {
-    /// Where it is.
+    /// Its host and port.
     pub authority: Authority,
-    /// What is spoken to it.
+    /// The protocol of its connections.
     pub speaks: Speaks,
-    /// How many requests it takes beside the others' own numbers, from 1 to 1000.
+    /// Its share of requests relative to the weights of the others, from 1 to 1000.
     pub weight: u32,
 }
 
 impl ServerPlan {
-    /// Its host, without brackets, and its port.
+    /// Returns its host, without brackets, and its port.
     pub fn endpoint(&self) -> (&str, u16) {
         let host = self.authority.host().trim_matches(['[', ']']);
         let usual_port = match self.speaks {
@@ -124,14 +124,14 @@ impl ServerPlan {
         (host, self.authority.port_u16().unwrap_or(usual_port))
     }
 
-    /// Its address, unless its host is a name.
+    /// Returns its address, unless its host is a name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let (host, port) = self.endpoint();
         Some(SocketAddr::new(host.parse().ok()?, port))
     }
 }
 
-/// What is spoken to a server.
+/// The protocol of the connections to a server.
 #[derive(Debug, Clone)]
 pub enum Speaks {
     /// HTTP/1.1.
@@ -146,7 +146,7 @@ impl PartialEq for Speaks {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Http1, Self::Http1) | (Self::Http2, Self::Http2) => true,
-            // What is in certificates that were read anew cannot be told.
+            // The contents of certificates that were read again cannot be compared.
             (Self::Tls(one), Self::Tls(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
@@ -164,24 +164,24 @@ impl fmt::Display for ServerPlan {
     }
 }
 
-/// Who takes the next request.
+/// The rule that chooses the server of the next request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Balance {
     /// Each in turn, by weight.
     #[default]
     RoundRobin,
-    /// Whoever has the fewest open requests for its weight.
+    /// The server with the fewest open requests for its weight.
     LeastRequests,
 }
 
 /// When a server that fails is left out, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EjectPlan {
-    /// So many failures without a success in between.
+    /// The number of failures without a success in between.
     pub after: u32,
     /// The statuses that count as failures, as ranges with both ends included.
     pub statuses: Vec<(u16, u16)>,
-    /// The first time; each further time in a row twice as long as the one before.
+    /// The length of the first ejection; each further one in a row is twice as long as the one before.
     pub lasts: Duration,
     /// The most servers that may be out, in percent of all; never all of them.
     pub at_most: u32,
@@ -200,7 +200,7 @@ impl Default for EjectPlan {
     fn default() -> Self {
         Self {
             after: 5,
-            // Other errors are of the request as often as of the server.
+            // Other errors are as often a fault of the request as of the server.
             statuses: vec![(502, 504)],
             lasts: Duration::from_secs(10),
             at_most: 50,
@@ -208,7 +208,7 @@ impl Default for EjectPlan {
     }
 }
 
-/// How a server is asked whether it is well.
+/// The health check of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthPlan {
     /// The request of a check.
@@ -217,13 +217,13 @@ pub struct HealthPlan {
     pub port: Option<u16>,
     /// The host of the request; none: the host of the server.
     pub host: Option<HeaderValue>,
-    /// How often.
+    /// The pause between two checks.
     pub every: Duration,
-    /// How long the answer may take, with the connection.
+    /// The longest time for the answer, with the connection.
     pub timeout: Duration,
-    /// So many good answers in a row bring a server back.
+    /// The number of good answers in a row that bring a server back.
     pub healthy_after: u32,
-    /// So many bad answers in a row take it out.
+    /// The number of bad answers in a row that take a server out.
     pub unhealthy_after: u32,
 }
 
@@ -247,9 +247,9 @@ pub enum HealthRequest {
 /// When a request is sent to another server although one may have begun with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPlan {
-    /// How often, at most.
+    /// The most retries of one request.
     pub attempts: u32,
-    /// How long each attempt but the last may wait for an answer; none: as long as there is time.
+    /// The time that each attempt but the last may wait for an answer; `None`: all remaining time.
     pub timeout: Option<Duration>,
     /// The most retries, in percent of the route's requests.
     pub budget: u32,

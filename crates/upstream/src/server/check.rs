@@ -17,8 +17,8 @@ use crate::body::RequestBody;
 use crate::settings::{HealthPlan, HealthRequest};
 
 impl Server {
-    /// Checks whether the server is well: on a connection of its own, unless requests share one. An error is the cause. Returns
-    /// `None` if this machine has no room for a connection, for that is no fault of the server.
+    /// Checks whether the server is well: on a connection of its own, unless requests share one. An error is the cause. Returns `None` if
+    /// this machine has no room for a connection, because that is no fault of the server.
     pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<Result<(), Box<str>>> {
         let server = self.probe.as_ref().unwrap_or(self);
         let mut is_short = false;

@@ -25,16 +25,16 @@ use crate::interim::Unanswered;
 use crate::stream_limit::StreamLimit;
 use tidegate_net::descriptors::{UpstreamDescriptor, is_our_shortage};
 
-/// Requests that are given up on one HTTP/2 connection before no other request is sent there. Servers take many resets for
-/// an attack and end the connection with all of its requests: Envoy after 500, Node.js after 1,000.
+/// The most requests that are given up on one HTTP/2 connection before it gets no other request. Servers take many resets for an attack and
+/// end the connection with all of its requests: Envoy after 500, Node.js after 1,000.
 const MAX_RESETS: usize = 200;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// Nobody answers, or not in HTTP.
+    /// No server answers, or the answer is not HTTP.
     Unreachable(io::Error),
-    /// The server is not believed, does not believe us, or speaks no TLS; the log was told why.
+    /// The server or the gateway does not trust the other, or the server speaks no TLS; the log has the reason.
     Untrusted,
 }
 
@@ -81,7 +81,7 @@ impl Drop for Connection {
 pub(crate) struct Shared {
     sender: http2::SendRequest<RequestBody>,
     driver: AbortHandle,
-    /// How many requests the server takes at once.
+    /// The bound on the requests that the server takes at once.
     pub(crate) limit: Arc<StreamLimit>,
     open: AtomicUsize,
     resets: AtomicUsize,
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Drives a connection.
+    /// Returns a connection, and drives it in a task.
     pub(crate) fn new<S>(
         sender: http2::SendRequest<RequestBody>,
         mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
@@ -134,7 +134,7 @@ impl Shared {
         !closed && (open || self.used.lock().elapsed() < kept)
     }
 
-    /// A place for one more request, if there is one.
+    /// Returns a place for one more request, if there is one.
     pub(crate) fn stream(self: &Arc<Self>) -> Option<Stream> {
         let most = self.limit.most();
         let one_more = |open| (open < most).then_some(open + 1);
@@ -148,7 +148,7 @@ impl Shared {
         Some(Stream::new(self, idle))
     }
 
-    /// The place of whoever made the connection.
+    /// Returns the place of the request for which the connection was made.
     pub(crate) fn first_stream(self: &Arc<Self>) -> Stream {
         self.open.fetch_add(1, Ordering::Relaxed);
         Stream::new(self, Duration::ZERO)
@@ -165,7 +165,7 @@ impl Drop for Shared {
 #[derive(Debug)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
-    // How long the connection had no request before.
+    // The time for which the connection had no request before.
     idle: Duration,
     // Whether the answer was received whole; else the stream is reset.
     ended: bool,
@@ -226,7 +226,7 @@ impl Lease {
         matches!(self.way, Way::Shared(_))
     }
 
-    /// The connection, if others are on it.
+    /// Returns the connection, if other requests share it.
     pub(crate) const fn shared_connection(&self) -> Option<&Arc<Shared>> {
         match &self.way {
             Way::Shared(stream) => Some(&stream.shared),
@@ -234,7 +234,7 @@ impl Lease {
         }
     }
 
-    /// How long the connection had no request before this one.
+    /// Returns the time for which the connection had no request before this one.
     pub(crate) const fn idle(&self) -> Duration {
         match &self.way {
             Way::Own(_, _, idle) => *idle,
@@ -269,17 +269,17 @@ impl Lease {
         }
     }
 
-    /// Keeps the connection for the next request; this one had this body.
+    /// Keeps the connection for the next request; this request had this body.
     pub fn give_back(self, body: Option<Arc<BodyState>>) {
         match self.way {
             Way::Own(connection, server, _) => server.idle.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
         }
-        // Whoever waits for a place finds the connection there.
+        // A request that waits for a place then finds the connection.
         drop(self.place);
     }
 
-    /// Something is wrong with the connection: no other request is sent here. Those that are open go on.
+    /// Stops sending requests on the connection, because it may be broken. Open requests go on.
     pub(crate) fn retire(self) {
         if let Way::Shared(Stream { shared, .. }) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);
@@ -287,7 +287,7 @@ impl Lease {
     }
 }
 
-/// Names the server itself as the host that is asked for.
+/// Names the server itself as the requested host.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
     if let Ok(host) = HeaderValue::from_str(server.plan.authority.as_str()) {
@@ -295,14 +295,14 @@ pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     }
 }
 
-/// In HTTP/2 the target names scheme and host, and every body has frames.
+/// Converts a request to HTTP/2: the target names scheme and host, and every body has frames.
 fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<RequestBody> {
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
     headers.remove(CONNECTION);
     let Some(host) = headers.remove(HOST) else {
-        // It was so before.
+        // It was HTTP/2 before.
         return request;
     };
     let mut parts = Parts::default();
@@ -320,7 +320,7 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     request
 }
 
-/// Undoes what was made for a connection of HTTP/2 that took nothing.
+/// Converts a request back from HTTP/2, after its connection took none of it.
 fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
     if request.version() != Version::HTTP_2 {
         return request;

@@ -9,13 +9,13 @@ use super::connection::Connection;
 use crate::body::BodyState;
 use tidegate_net::descriptors::UpstreamDescriptor;
 
-/// How many idle connections are kept per server.
+/// The most idle connections that are kept per server.
 const MOST_IDLE: usize = 1_024;
 
-/// All lists of this process, so that one that is short of descriptors finds the oldest connection of any of them.
+/// All lists of this process: at a shortage of descriptors, the oldest connection of all lists is closed.
 static LISTS: Mutex<Vec<Weak<List>>> = Mutex::new(Vec::new());
 
-/// Those that were kept first lie first.
+/// Connections in the order in which they were kept, the oldest first.
 type List = Mutex<Vec<Idle>>;
 
 /// The idle connections of one server.
@@ -29,12 +29,12 @@ pub(crate) struct IdleConnections {
 struct Idle {
     connection: Connection,
     since: Instant,
-    // Of the last request, which may still be on its way although its answer is complete.
+    // The body of the last request, which may still be on its way although its answer is complete.
     body: Option<Arc<BodyState>>,
 }
 
 impl Idle {
-    /// Whether the body of its last request is still being sent.
+    /// Whether the body of the last request is still being sent.
     fn is_sending(&self, kept: Duration) -> bool {
         let moves = |body: &Arc<BodyState>| body.progress().elapsed() < kept;
         let sender = &self.connection.sender;
@@ -43,7 +43,7 @@ impl Idle {
 }
 
 impl IdleConnections {
-    /// An empty list, whose connections are kept for this long.
+    /// Returns an empty list, whose connections are kept for this long.
     pub(crate) fn new(kept: Duration) -> Self {
         let list = Arc::new(List::default());
         let mut lists = LISTS.lock();
@@ -52,7 +52,7 @@ impl IdleConnections {
         Self { list, kept }
     }
 
-    /// Keeps a connection for the next request, unless it is closed or others need what it holds. The last request had this
+    /// Keeps a connection for the next request, unless it is closed, or the process is short of descriptors. The last request had this
     /// body.
     pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
         if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
@@ -69,7 +69,7 @@ impl IdleConnections {
         }
     }
 
-    /// A connection that was kept, if there is one, and how long it was idle.
+    /// Takes a kept connection, if there is one. Returns it with the time for which it was idle.
     pub(crate) fn take(&self) -> Option<(Connection, Duration)> {
         let mut idle = self.list.lock();
         let now = Instant::now();
@@ -78,7 +78,7 @@ impl IdleConnections {
         let sending = idle.drain(..old).filter(|idle| idle.is_sending(self.kept));
         let sending: Vec<Idle> = sending.collect();
         idle.extend(sending.into_iter().map(|kept| Idle { since: now, ..kept }));
-        // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
+        // Takes the newest connection that is ready. A connection stays if hyper has not finished its last request.
         for last in (0..idle.len()).rev() {
             let sender = &idle[last].connection.sender;
             if sender.is_ready() {
@@ -99,7 +99,7 @@ impl IdleConnections {
         close_first(&self.list);
     }
 
-    /// Closes the connection that has been idle for longest, to whichever server; whether there was one.
+    /// Closes the connection that has been idle for longest, to any server. Returns whether there was one.
     pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
         let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);

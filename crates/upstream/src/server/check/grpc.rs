@@ -10,7 +10,7 @@ pub(super) const PATH: &str = "/grpc.health.v1.Health/Check";
 /// The longest answer that is read, in bytes.
 const LONGEST: usize = 4_096;
 
-/// The length of what precedes a message: whether it is compressed, and its length.
+/// The length of the prefix of a message, in bytes: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
 /// The status `SERVING` of a service.
