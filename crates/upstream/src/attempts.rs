@@ -1,25 +1,25 @@
-//! What is noted of a request's way to servers, for logs and traces.
+//! The record of a request's attempts at servers, for logs and traces.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-/// The most attempts that are noted of one request; further ones are only counted.
+/// The most attempts of one request that are recorded; further ones are only counted.
 const MOST_NOTED: usize = 8;
 
-/// One attempt to have a server answer.
+/// One attempt to get an answer from a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     /// The server's address.
     pub server: SocketAddr,
     /// When it began.
     pub started: Instant,
-    /// How long it took until the head of the answer, or until there was none.
+    /// The time until the head of the answer, or until the attempt failed.
     pub took: Duration,
     /// The status of the answer.
     pub status: Option<StatusCode>,
-    /// Why there was no answer, as a word.
+    /// The reason why there was no answer, as a word.
     pub error: Option<&'static str>,
 }
 
@@ -33,7 +33,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Notes one more.
+    /// Adds an attempt.
     pub(crate) fn add(&mut self, attempt: Attempt) {
         self.count = self.count.saturating_add(1);
         if let Some(earlier) = self.last.replace(attempt)
@@ -43,17 +43,17 @@ impl Attempts {
         }
     }
 
-    /// How many there were.
+    /// Returns the number of attempts.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The last one.
+    /// Returns the last attempt.
     pub const fn last(&self) -> Option<&Attempt> {
         self.last.as_ref()
     }
 
-    /// Those that are noted, in order.
+    /// Returns the recorded attempts, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.earlier.iter().chain(&self.last)
     }

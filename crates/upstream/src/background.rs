@@ -1,4 +1,4 @@
-//! Looks after the servers of an upstream: who they are, who fails and who is well again.
+//! Looks after the servers of an upstream: their addresses, their failures and their recovery.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,18 +17,18 @@ use super::selection::Selector;
 use super::server::Server;
 use super::settings::{EjectPlan, UpstreamPlan};
 
-/// The servers of an upstream, and what is known of them.
+/// The servers of an upstream, and their state.
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) plan: Arc<UpstreamPlan>,
     pub(crate) selector: Arc<Selector>,
-    /// None: servers have no bound on connections.
+    /// `None`: servers have no bound on connections.
     pub(crate) places: Option<Arc<Places>>,
     pub(crate) metrics: UpstreamMetrics,
     pub(crate) discovery: Arc<Discovery>,
     // Requests that all servers have served.
     served: AtomicU64,
-    // Held while it is decided whether one may go.
+    // Held while an ejection is decided.
     ejecting: Mutex<()>,
     ejected: Notify,
     stale: Notify,
@@ -58,13 +58,13 @@ impl Background {
         background
     }
 
-    /// The servers; if none is known yet, their names are resolved first, which may take `timeout`.
+    /// Returns the servers. If none has an address yet, resolves their names first, for at most `timeout`.
     pub(crate) async fn servers(&self, timeout: Duration) -> Arc<Vec<Arc<Server>>> {
         let servers = self.discovery.current();
         if !servers.is_empty() {
             return servers;
         }
-        // The background does it as well, and tells.
+        // The background resolves the names as well, and logs the addresses.
         let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.plan)).await;
         self.discovery.current()
     }
@@ -137,14 +137,14 @@ impl Background {
         true
     }
 
-    /// Servers may be elsewhere by now.
+    /// Requests a new resolution of names: the servers may have other addresses by now.
     pub(crate) fn look_again(&self) {
         if self.discovery.have_names() {
             self.stale.notify_one();
         }
     }
 
-    /// Does all that takes time, for as long as it is polled.
+    /// Does all work that takes time, until the future is dropped.
     pub(crate) async fn keep(self: Arc<Self>) {
         tokio::join!(
             self.resolve_names(),

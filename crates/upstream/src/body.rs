@@ -1,4 +1,4 @@
-//! A request's body, as it is sent to a server, and what became of it so far.
+//! A request's body as it is sent to a server, and its state so far.
 
 pub(crate) mod first_part;
 pub(crate) mod memory;
@@ -20,7 +20,7 @@ use replay::ReplayedBody;
 /// The error of a body that ends too early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body that somebody streams.
+/// A body that a client streams, of any type.
 pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
 
 /// Returns the size of a body behind bytes that were received before.
@@ -33,26 +33,26 @@ pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     hint
 }
 
-/// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
+/// The state of a request's body so far. It is shared by the body, which hyper owns, and by the task that waits for the answer.
 #[derive(Debug)]
 pub struct BodyState {
     state: AtomicU8,
     started: Instant,
     // In ms since `started`.
     progress: AtomicU64,
-    // Handed on so far.
+    // Bytes handed on so far.
     bytes: AtomicU64,
     // The upstream answers, and may answer each part of the body.
     talking: AtomicBool,
 }
 
-/// What a body is doing, or why it broke off.
+/// The activity of a body, or the reason why it broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BodyPhase {
     /// The upstream has what the client sent.
     Forwarded,
-    /// Nothing more has come from the client yet.
+    /// No further bytes have come from the client yet.
     AwaitingClient,
     /// It grew beyond the largest that is allowed.
     TooLarge,
@@ -60,12 +60,12 @@ pub enum BodyPhase {
     Stalled,
     /// The client sends more slowly than it must.
     TooSlow,
-    /// What the client sent is no body, or the client is gone.
+    /// The client sent no valid body, or is gone.
     Broken,
 }
 
 impl BodyState {
-    /// The state of a body of which nothing was sent yet.
+    /// Returns the state of a body before its first part is sent.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU8::new(BodyPhase::Forwarded as u8),
@@ -76,7 +76,7 @@ impl BodyState {
         })
     }
 
-    /// What the body is doing.
+    /// Returns the current phase.
     pub fn phase(&self) -> BodyPhase {
         match self.state.load(Ordering::Relaxed) {
             0 => BodyPhase::Forwarded,
@@ -88,7 +88,7 @@ impl BodyState {
         }
     }
 
-    /// When the last part of the body was handed on.
+    /// Returns the time at which the last part of the body was handed on.
     pub fn progress(&self) -> Instant {
         self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
     }
@@ -98,7 +98,7 @@ impl BodyState {
         self.talking.load(Ordering::Relaxed)
     }
 
-    /// Whether the body was cut off because its client sent it too slowly, or nothing.
+    /// Whether the body was cut off because its client sent it too slowly, or stopped.
     pub fn is_cut(&self) -> bool {
         matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
     }
@@ -109,23 +109,23 @@ impl BodyState {
         !matches!(phase, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
     }
 
-    /// The upstream answers a call in which both sides may send at any time. Until it has ended its answer, nobody can tell who
-    /// waits for whom.
+    /// Notes that the upstream answers a call in which both sides may send at any time. Until the answer ends, the gateway cannot see which
+    /// side waits for the other.
     pub fn set_talking(&self, talks: bool) {
         self.talking.store(talks, Ordering::Relaxed);
     }
 
-    /// The body does this now.
+    /// Sets the current phase.
     pub fn enter(&self, state: BodyPhase) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// How many bytes of the body were handed on.
+    /// Returns the number of bytes of the body that were handed on.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A part of the body, of so many bytes, was handed on.
+    /// Notes that a part of the body, of this size, was handed on.
     pub fn progressed(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -137,12 +137,12 @@ impl BodyState {
 /// A request's body.
 #[derive(Default)]
 pub enum RequestBody {
-    /// There is none.
+    /// No body.
     #[default]
     Empty,
-    /// What the client streams.
+    /// The body that the client streams.
     Streaming(StreamingBody),
-    /// What the client streams, of which the part that was sent is kept.
+    /// The body that the client streams, with a copy of the part that was sent.
     Replayed(ReplayedBody),
 }
 

@@ -1,4 +1,4 @@
-//! How many requests a server has, and the bound on them.
+//! The number of requests at a server, and its bound.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ pub(crate) struct ConnectionLimit {
     most: Option<usize>,
 }
 
-/// One request's place. Dropping it frees it.
+/// One request's place. A drop frees it.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     taken: Arc<AtomicUsize>,
@@ -27,13 +27,13 @@ pub(crate) trait PlaceQueue: Debug + Send + Sync {
 }
 
 impl ConnectionLimit {
-    /// At most this many places; none: without a bound.
+    /// Returns this many places; `None`: no bound.
     pub(crate) fn new(most: Option<usize>) -> Self {
         let taken = Arc::default();
         Self { taken, most }
     }
 
-    /// How many are taken.
+    /// Returns the number of taken places.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -44,8 +44,8 @@ impl ConnectionLimit {
             .map_or(usize::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Takes a place. Where there is a bound, it is for a client at this address, and the lock of the queue is held from the look at
-    /// [`free`](Self::free) until here.
+    /// Takes a place. Where there is a bound, the place is for a client at this address. The caller then holds the lock of the queue from
+    /// its call of [`free`](Self::free) until here.
     pub(crate) fn take(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let taken = self.taken.clone();

@@ -1,4 +1,4 @@
-//! The servers behind the names of an upstream: one for each address, found anew from time to time.
+//! The servers behind the names of an upstream: one for each address. Names are resolved again from time to time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,24 +13,24 @@ use tokio::time::timeout;
 use super::server::Server;
 use super::settings::{ServerPlan, UpstreamPlan};
 
-/// How long a name may take to be resolved.
+/// The longest time for which a name is resolved.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How soon a name is resolved again at the earliest.
+/// The shortest time between two resolutions of a name.
 const SOONEST: Duration = Duration::from_secs(1);
 
 /// The servers of an upstream.
 #[derive(Debug)]
 pub(crate) struct Discovery {
-    // As they are configured.
+    // The servers as configured.
     plans: Vec<Arc<ServerPlan>>,
     current: ArcSwap<Vec<Arc<Server>>>,
-    // Held while names are resolved; when that was done last.
+    // Held while names are resolved; holds the time at which that was last done.
     resolving: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Discovery {
-    /// Those of a plan; servers with names have no address yet.
+    /// Returns the servers of a plan; servers with names have no address yet.
     pub(crate) fn new(plan: &UpstreamPlan) -> Self {
         let plans: Vec<_> = plan.servers.iter().cloned().map(Arc::new).collect();
         let known = plans.iter().filter_map(|server| {
@@ -44,18 +44,18 @@ impl Discovery {
         }
     }
 
-    /// Those that are known.
+    /// Returns the servers whose addresses are resolved.
     pub(crate) fn current(&self) -> Arc<Vec<Arc<Server>>> {
         self.current.load_full()
     }
 
-    /// Whether any has a name.
+    /// Whether any server has a name.
     pub(crate) fn have_names(&self) -> bool {
         self.plans.iter().any(|server| server.address().is_none())
     }
 
-    /// Finds the addresses of all names, unless somebody has done so within the last second; whether that changed
-    /// anything. A name that cannot be resolved keeps the addresses that it had.
+    /// Resolves all names, unless that was done within the last second. Returns whether an address changed. A name that cannot be resolved
+    /// keeps the addresses that it had.
     pub(crate) async fn resolve(&self, plan: &UpstreamPlan) -> bool {
         let mut last = self.resolving.lock().await;
         if last.is_some_and(|last| last.elapsed() < SOONEST) {
@@ -77,7 +77,7 @@ impl Discovery {
     }
 }
 
-/// The servers at these addresses: those that are known stay as they are, and so do all of a name without an answer.
+/// Returns the servers at these addresses. Known servers stay as they are, and so do all servers of a name without an answer.
 fn regroup(
     before: &[Arc<Server>],
     found: Vec<(&Arc<ServerPlan>, Option<Vec<SocketAddr>>)>,
@@ -105,7 +105,7 @@ fn regroup(
     after
 }
 
-/// All addresses of a server; none if its name cannot be resolved.
+/// Returns all addresses of a server; `None` if its name cannot be resolved.
 async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
     if let Some(address) = server.address() {
         return Some(vec![address]);

@@ -1,6 +1,6 @@
-//! Whether a server takes requests: what its own answers say, and what checks say of it.
+//! The health of a server: whether it takes requests, by its own answers and by checks.
 //!
-//! Time is passed in.
+//! Callers pass the time.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,26 +21,26 @@ const HALF: u32 = 32;
 /// Factor by which a server must fail more often than another server to be ejected.
 const MORE: u32 = 3;
 
-/// How a server is.
+/// The health of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    // In a row, of requests during which the server served no other one.
+    // Failures in a row, of requests during which the server served no other one.
     failures: AtomicU32,
     // The last 64 requests, the newest in the lowest bit. A failure is 1.
     recent: AtomicU64,
     served: AtomicU64,
     ejected: AtomicBool,
     unhealthy: AtomicBool,
-    // Requests fail in a row, and it is not ejected.
+    // Requests fail in a row, and the server is not ejected.
     failing: AtomicBool,
     past: Mutex<Past>,
 }
 
 #[derive(Debug, Default)]
 struct Past {
-    /// How long the last ejection lasts, and when it ends.
+    /// The length of the last ejection, and its end.
     ejection: Option<(Duration, Instant)>,
-    /// Checks in a row that said otherwise than what is believed.
+    /// Checks in a row whose result contradicts the current state.
     against: u32,
     was_checked: bool,
     back: Option<Instant>,
@@ -80,7 +80,7 @@ impl State {
 }
 
 impl Health {
-    /// Returns its state, the gravest first.
+    /// Returns the gravest state that applies.
     pub(crate) fn state(&self) -> State {
         match () {
             () if self.is_unhealthy() => State::Unhealthy,
@@ -90,7 +90,7 @@ impl Health {
         }
     }
 
-    /// Whether it has its turn like the others.
+    /// Whether the server has its turn like the others.
     pub(crate) fn is_in(&self) -> bool {
         !self.is_ejected() && !self.is_unhealthy()
     }
@@ -116,7 +116,7 @@ impl Health {
     /// Notes a request that it served. Returns whether it was failing until now.
     pub(crate) fn succeeded(&self) -> bool {
         self.served.fetch_add(1, Ordering::Relaxed);
-        // Nearly always so already, and then no other core has to hear of it.
+        // The counter is nearly always 0 already. A store would then invalidate the caches of other cores.
         let mut was_failing = false;
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::SeqCst);
@@ -128,7 +128,7 @@ impl Health {
         was_failing
     }
 
-    /// Notes that it stays in despite a failure. Returns whether it is failing from now on: the last `after` requests failed.
+    /// Notes that the server is not ejected despite a failure. Returns whether it is failing from now on: the last `after` requests failed.
     pub(crate) fn starts_failing(&self, after: u32) -> bool {
         let fails = || self.failures.load(Ordering::SeqCst) >= after;
         if !fails() || self.failing.swap(true, Ordering::SeqCst) {
@@ -138,8 +138,8 @@ impl Health {
         fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
-    /// Notes a request that it failed. If the server has served another request since this one was sent, only this request went
-    /// wrong: the failure does not add to the row.
+    /// Notes a request that it failed. If the server has served another request since this one was sent, only this request went wrong: the
+    /// failure does not add to the row.
     pub(crate) fn failed(&self, before: Served) {
         self.remember(1);
         if self.served() != before.here {
@@ -177,8 +177,8 @@ impl Health {
         self.recent.load(Ordering::Relaxed).count_ones()
     }
 
-    /// Leaves it out, and returns for how long. This is twice as long as the last time, unless the server was well since then for
-    /// as long as it had been out.
+    /// Ejects the server, and returns for how long. This is twice as long as the last time, unless the server was well since then for at
+    /// least the length of that ejection.
     pub(crate) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
@@ -192,7 +192,7 @@ impl Health {
         lasts
     }
 
-    /// When it is back, if it is ejected.
+    /// Returns the end of the ejection, if the server is ejected.
     pub(crate) fn ejected_until(&self) -> Option<Instant> {
         let ejection = self.past.lock().ejection;
         ejection
@@ -200,7 +200,7 @@ impl Health {
             .map(|(_, until)| until)
     }
 
-    /// Its time is over; one more failure, before any success, ejects it again.
+    /// Ends the ejection; one more failure, before any success, ejects the server again.
     pub(crate) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
         self.past.lock().back = Some(now);
         self.failures.store(plan.after - 1, Ordering::Relaxed);
@@ -210,8 +210,7 @@ impl Health {
         self.ejected.store(false, Ordering::Relaxed);
     }
 
-    /// A check passed or failed; what is believed now, if that changed. Of a server that was never checked one bad
-    /// answer is enough.
+    /// Notes the result of a check. Returns the new state if it changed. The first check of a server decides alone if it fails.
     pub(crate) fn checked(&self, plan: &HealthPlan, passed: bool, now: Instant) -> Option<bool> {
         let mut past = self.past.lock();
         let first = !std::mem::replace(&mut past.was_checked, true);
@@ -237,12 +236,12 @@ impl Health {
         Some(passed)
     }
 
-    /// It is new among others that served before.
+    /// Notes that the server is new among others that served before.
     pub(crate) fn joined(&self, now: Instant) {
         self.past.lock().back = Some(now);
     }
 
-    /// The share of its weight that it gets, if it takes `slow_start` to get all of it.
+    /// Returns the share of its weight that it gets, if it takes `slow_start` to get all of it.
     pub(crate) fn share(&self, slow_start: Duration, now: Instant) -> f64 {
         let back = self.past.lock().back;
         back.map_or(1.0, |back| {

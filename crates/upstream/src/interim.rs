@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::watched::Watch;
 
-/// The most bytes that are read for an HTTP/1 request before its answer begins. The head of the answer has a bound of its own, and
-/// hyper reads on behind it by two buffers at most.
+/// The most bytes that are read for an HTTP/1 request before its answer begins. The head of the answer has a bound of its own, and hyper
+/// reads on behind it by two buffers at most.
 const MOST_BEFORE_ANSWER: u64 = 256 * 1024;
 
 /// Heads that one request may have over HTTP/2: interim answers, the answer and trailers. A connection adds up the heads of its
 /// requests.
 const HEADS_PER_REQUEST: u64 = 256;
 
-/// The most heads that a connection over HTTP/2 may be in arrears with.
+/// The most heads that an HTTP/2 server may still send on a connection.
 const MOST_HEADS: u64 = 100 * HEADS_PER_REQUEST;
 
 /// HEADERS, and the length of the head of a frame (RFC 9113, 4.1 and 6.2).
 const HEADERS: u8 = 1;
 const FRAME_HEAD: usize = 9;
 
-/// Stands for no bound: no request waits for its answer.
+/// Value for no bound: no request waits for its answer.
 const NO_BOUND: u64 = u64::MAX;
 
 /// The bytes that an HTTP/1 server may still send before it answers.
@@ -29,7 +29,7 @@ const NO_BOUND: u64 = u64::MAX;
 pub(crate) struct Unanswered(AtomicU64);
 
 impl Unanswered {
-    /// A connection without a request.
+    /// Returns the state of a connection without a request.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(NO_BOUND)))
     }
@@ -39,7 +39,7 @@ impl Unanswered {
         self.0.store(MOST_BEFORE_ANSWER, Ordering::Relaxed);
     }
 
-    /// Notes that its answer has begun.
+    /// Notes that the answer has begun.
     pub(crate) fn end(&self) {
         self.0.store(NO_BOUND, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ pub(crate) struct Frames {
     head: [u8; FRAME_HEAD],
     // Bytes of `head` that were read.
     known: usize,
-    // Bytes that are missing of the payload of the frame before.
+    // Bytes of the previous frame's payload that are missing.
     left: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Sends requests to the servers of an upstream: their addresses, which of them takes a request, and the connections to them.
 //!
-//! Start reading at [`Upstream::send`]. This crate knows no limits, no clients and no configuration file.
+//! Start reading at [`Upstream::send`]. This crate has no limits, no clients and no configuration file.
 
 mod attempts;
 mod background;

@@ -1,4 +1,4 @@
-//! What an upstream counts; its owner registers the counters under names.
+//! The metrics of an upstream; its owner registers them under names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,12 +16,12 @@ pub struct UpstreamMetrics {
     pub unhealthy: Gauge,
     /// Requests that wait for a place.
     pub waiting: Gauge,
-    /// Servers that were ejected, ever.
+    /// Ejections since the start.
     pub ejections: Counter,
-    /// Health checks: those that failed, and those that passed.
+    /// Health checks: failed, and passed.
     pub checks: [Counter; 2],
     /// Requests sent once more.
     pub retries: Counter,
-    /// Requests that were not, for want of budget.
+    /// Requests that were not sent once more, because the budget was used up.
     pub over_budget: Counter,
 }

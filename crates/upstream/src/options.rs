@@ -24,9 +24,9 @@ pub struct Timeouts {
 pub struct SendOptions<'a> {
     /// The HTTP versions that a server may choose from.
     pub offer: Offer,
-    /// The times that it may take.
+    /// The times that the server may take.
     pub timeouts: Timeouts,
-    /// None: a request is sent again only if no part of it was sent.
+    /// `None`: a request is sent again only if no part of it was sent.
     pub retries: Option<&'a Retries>,
     /// The state of the request's body, if it has one.
     pub body_state: Option<&'a BodyState>,

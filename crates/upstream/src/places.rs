@@ -1,7 +1,7 @@
 //! The places of an upstream with `max_connections`: which request takes a place, and which one waits.
 //!
-//! All servers of an upstream have one queue. A place that comes free goes to the waiting request whose address holds the fewest
-//! places; among these, to the first. No address takes all places, so that clients who hold theirs for long leave some to others.
+//! All servers of an upstream have one queue. A free place goes to the waiting request whose address holds the fewest places; among these,
+//! to the first. No address takes all places: clients that hold places for long leave some to others.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -88,7 +88,7 @@ struct Waiting<'a> {
 }
 
 impl Places {
-    /// The places at the servers of `discovery`. `shown` is the number of requests that wait.
+    /// Returns the places at the servers of `discovery`. `shown` is the number of requests that wait.
     pub(crate) fn new(
         selector: Arc<Selector>,
         discovery: Arc<Discovery>,
@@ -153,7 +153,7 @@ impl Places {
             given.collect::<Vec<_>>()
         };
         for (waiter, placed) in given {
-            // A request that has left drops its place, and that serves the next one.
+            // A request that has left drops its place, and the drop serves the next request.
             let _ = waiter.place.send(placed);
         }
     }
@@ -294,7 +294,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The free places at all servers that take requests.
+/// Returns the number of free places at all servers that take requests.
 fn free(servers: &[Arc<Server>]) -> usize {
     let free = usable(servers, &[]).map(|server| server.places.free());
     free.fold(0, usize::saturating_add)

@@ -1,4 +1,4 @@
-//! An upstream: sends each request to one of its servers, and to another one where that is safe.
+//! An upstream: sends each request to one of its servers, and repeats it at another one where that is safe.
 
 use std::io;
 use std::pin::pin;
@@ -31,10 +31,10 @@ use super::settings::UpstreamPlan;
 use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
-/// The most repetitions of a request at one server, which did not begin with it or closed the kept connection.
+/// The most repetitions of a request at one server that did not begin with it or closed the kept connection.
 const AGAIN: usize = 2;
 
-/// Servers of which any can take a request. Looked after until it is dropped.
+/// Servers of which any can take a request. They are looked after until this is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     background: Arc<Background>,
@@ -49,7 +49,7 @@ pub struct Upstream {
 /// An attempt that brought no answer.
 struct FailedAttempt {
     error: SendError,
-    /// Whether nothing of the request was sent: it is where it was.
+    /// Whether no part of the request was sent: the caller still has all of it.
     unsent: bool,
 }
 
@@ -68,7 +68,7 @@ impl Upstream {
         }
     }
 
-    /// What it was started with.
+    /// Returns the plan that the upstream was started with.
     pub fn plan(&self) -> &UpstreamPlan {
         &self.background.plan
     }
@@ -78,31 +78,30 @@ impl Upstream {
         self.background.places.is_some()
     }
 
-    /// The memory for answers that are read before their clients take them.
+    /// Returns the memory for answers that are read before their clients take them.
     pub const fn answers(&self) -> &Arc<BufferMemory> {
         &self.answers
     }
 
-    /// How it is now.
+    /// Returns the current state.
     pub fn state(&self) -> UpstreamState {
         state::of(&self.background)
     }
 
-    /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than
-    /// it must be.
+    /// Sends a request to a server, and waits for the head of its answer. The request is moved out of its place as few times as possible.
     ///
     /// The request goes to another server or connection in four cases:
     ///
     /// - no part of it was sent;
     /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
     /// - it is idempotent with a small body, and the server closed a kept connection;
-    /// - it is safe, and the terms and their budget allow a retry.
+    /// - it is safe, and the retry settings and their budget allow a retry.
     ///
-    /// Each server that is tried is noted in `attempts`.
+    /// Each attempt is added to `attempts`.
     ///
     /// # Errors
     ///
-    /// No server answered; [`SendError`] says why.
+    /// No server answered; [`SendError`] has the reason.
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
@@ -119,7 +118,7 @@ impl Upstream {
         {
             return Err(SendError::Unread(error));
         }
-        // The time in which the client sends is none of the upstream's.
+        // The time in which the client sends does not count for the upstream.
         let started = Instant::now();
         let mut tried = Vec::new();
         let mut servers = self.background.servers(options.timeouts.connect).await;
@@ -162,7 +161,7 @@ impl Upstream {
                     *request = copy;
                     left -= 1;
                     tried.push(server);
-                    // With no other server left, one that was tried may be well again.
+                    // If no other server is left, a server that was tried may be well again.
                     servers = self.background.servers(options.timeouts.connect).await;
                     if usable(&servers, &tried).next().is_none() {
                         tried.clear();
@@ -178,7 +177,7 @@ impl Upstream {
         }
     }
 
-    /// A server for the next attempt, and a place there.
+    /// Returns a server for the next attempt, and a place there.
     async fn place(
         &self,
         servers: &[Arc<Server>],
@@ -214,7 +213,7 @@ impl Upstream {
         let mut again = AGAIN;
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
-            // The fresh connection is kept later, in the place of an older one.
+            // The fresh connection is kept later, in place of an older one.
             server.idle.close_first();
             wanted.fresh();
         }
@@ -226,7 +225,7 @@ impl Upstream {
             let (mut lease, is_fresh) = match server.connection(connect, &wanted).await {
                 Ok(connected) => connected,
                 Err(error) => {
-                    // Our shortage is no server's fault, so none is left out for it.
+                    // A shortage of this machine is no server's fault, so no server is left out for it.
                     let error = if error.is_our_shortage() {
                         say_shortage();
                         SendError::Exhausted
@@ -267,8 +266,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead, and further requests would wait for the same time. The bound of one attempt
-                    // is too short to show that. The last attempt has all of the remaining time.
+                    // The connection may be dead, and further requests would wait for the same time. The bound of one attempt is too short
+                    // to show that. The last attempt has all of the remaining time.
                     if options.retries.and_then(|it| it.plan.timeout) != Some(timeout) {
                         lease.retire();
                     }
@@ -287,7 +286,7 @@ impl Upstream {
             if shared.is_none() && (closed || !is_fresh && unsent.is_some()) {
                 server.closed(lease.idle());
             }
-            // Others are on the connection: what concerns one stream leaves it in use.
+            // Other requests use the connection: an error of one stream leaves it in use.
             if unsent.is_some() || !is_of_stream(error.error()) {
                 lease.retire();
             }
@@ -336,7 +335,7 @@ impl Upstream {
         may
     }
 
-    /// Why there is no server to choose.
+    /// Returns the reason why there is no server to choose.
     fn none(&self, servers: &[Arc<Server>]) -> SendError {
         match &self.background.plan.health {
             Some(health) if !servers.is_empty() => SendError::Down(health.every),

@@ -9,7 +9,7 @@ use super::discovery::resolve;
 use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
-/// Connects to each address of a server, with TLS if that is what it speaks; each may take `patience`. Says what failed.
+/// Connects to each address of a server, with TLS if the server speaks it; each attempt may take `patience`.
 ///
 /// # Errors
 ///

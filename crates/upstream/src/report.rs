@@ -18,13 +18,13 @@ pub struct Answer {
     pub response: Response<Incoming>,
     /// The connection on which it comes.
     pub lease: Lease,
-    /// Notes its end; none: the status is a failure of the server, or no server is ejected.
+    /// Notes the end of the answer; `None`: the status is a failure of the server, or no server is ejected.
     pub report: Option<Report>,
     /// The name of the server in cookies, if the upstream sets them.
     pub mark: Option<ServerMark>,
 }
 
-/// The end of an answer, not noted yet. A report that is dropped notes no end: the client has left.
+/// The end of an answer that is not noted yet. A dropped report notes no end: the client has left.
 #[derive(Debug)]
 pub struct Report {
     background: Arc<Background>,

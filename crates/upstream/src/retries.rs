@@ -9,7 +9,7 @@ use tower::retry::budget::TpsBudget;
 use super::body::RequestBody;
 use super::settings::RetryPlan;
 
-/// For how long a request adds to the budget.
+/// The time for which a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// Retries a second that are always allowed, so that a route with few requests can have some.
@@ -19,12 +19,12 @@ const ALWAYS: u32 = 1;
 #[derive(Debug)]
 pub struct Retries {
     pub(crate) plan: RetryPlan,
-    /// Retries cannot make much more load than there is: this share of it, and one a second.
+    /// Bounds the load of retries: this share of the requests, and one a second.
     pub(crate) budget: TpsBudget,
 }
 
 impl Retries {
-    /// The retries of one route; its budget begins empty.
+    /// Returns the retries of one route; its budget begins empty.
     pub fn new(plan: RetryPlan) -> Self {
         // At most 100 of them.
         let share = plan.budget as f32 / 100.0;
@@ -49,8 +49,8 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// Returns whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its connection
-/// was closed (RFC 9112, 9.3.1).
+/// Returns whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its
+/// connection was closed (RFC 9112, 9.3.1).
 pub(crate) fn is_idempotent(method: &Method) -> bool {
     let others = [Method::PUT, Method::DELETE];
     method.is_safe() || others.contains(method)

@@ -1,4 +1,4 @@
-//! Why an upstream gave no answer, and what an error of hyper says of the request.
+//! The reason why an upstream gave no answer, and the meaning of hyper's errors for a request.
 
 use std::io;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tidegate_net::text::sources;
 use super::body::BoxError;
 use super::server::connection::ConnectError;
 
-/// Why no answer came.
+/// The reason why no answer came.
 #[derive(Debug)]
 pub enum SendError {
-    /// All servers failed their checks; when it is worth while to ask again.
+    /// All servers failed their checks; holds the time after which a retry makes sense.
     Down(Duration),
-    /// All servers have as many requests as they may.
+    /// All servers have the most requests that they may have.
     Busy,
     /// The client's body broke off before anything was sent.
     Unread(BoxError),
-    /// No server accepted a connection; why the last one did not.
+    /// No server accepted a connection; holds the error of the last one.
     Unconnected(ConnectError),
-    /// The server said, more than once or of a request that cannot be sent again, that it did not begin with it.
+    /// The server refused the request before it began with it: more than once, or the request cannot be sent again.
     Refused(hyper::Error),
-    /// This machine has no room for another connection, whoever asks for one.
+    /// This machine has no room for another connection, to any server.
     Exhausted,
     /// A server accepted the request and then failed.
     Failed(hyper::Error),
@@ -30,7 +30,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// The word for traces.
+    /// Returns the word for traces.
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Down(_) => "down",
@@ -45,11 +45,11 @@ impl SendError {
     }
 }
 
-/// Whether a server of HTTP/2 says that it did nothing with a request (RFC 9113, 8.7).
+/// Whether an HTTP/2 server reports that it did not process a request (RFC 9113, 8.7).
 pub(super) fn is_refused(error: &hyper::Error) -> bool {
     http2_error(error).is_some_and(|error| {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        // A server that goes away names the last request that it began with; those after it end with this error.
+        // A server that goes away names the last request that it began with; later ones end with this error.
         error.is_remote() && (refused || error.is_go_away())
     })
 }

@@ -1,10 +1,10 @@
-//! How the servers of an upstream are, for those who look.
+//! The current state of an upstream's servers, for reports.
 
 use std::net::SocketAddr;
 
 use super::background::Background;
 
-/// A server as it is now.
+/// The current state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     /// Its URL in the configuration.
@@ -13,18 +13,18 @@ pub struct ServerState {
     pub address: SocketAddr,
     /// `healthy`, `failing`, `ejected` or `unhealthy`.
     pub state: &'static str,
-    /// Requests that it has.
+    /// Its requests in flight.
     pub in_flight: usize,
     /// Failures without a success in between.
     pub failures: u32,
 }
 
-/// An upstream as it is now.
+/// The current state of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
     /// Its servers, as far as their names are resolved.
     pub servers: Vec<ServerState>,
-    /// Servers that were ejected, ever.
+    /// Ejections since the start.
     pub ejections: u64,
     /// Requests that were sent once more.
     pub retries: u64,

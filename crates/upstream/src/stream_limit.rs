@@ -1,7 +1,7 @@
-//! How many requests an HTTP/2 connection to an upstream takes at once.
+//! The number of requests that an HTTP/2 connection to an upstream takes at once.
 //!
-//! A server says so in its SETTINGS. hyper tells the number only to whoever polls the connection's driver, and polls the
-//! driver only for requests. So the socket is watched, and the driver is woken when hyper has read the SETTINGS.
+//! A server sends this number in its SETTINGS. hyper returns the number only inside a poll of the connection's driver, and polls the driver
+//! only for requests. So the socket is watched, and the driver is woken when hyper has read the SETTINGS.
 
 use std::io;
 use std::pin::pin;
@@ -15,16 +15,16 @@ use tokio::sync::Notify;
 use super::interim::{Frames, Heads};
 use super::watched::Watch;
 
-/// Requests that one HTTP/2 connection may have open, if the server does not say fewer.
+/// The most open requests on one HTTP/2 connection, unless the server allows fewer.
 pub(crate) const MAX_STREAMS: usize = 100;
 
-/// The number that hyper starts with and replaces when the server's SETTINGS come. No server says this one.
+/// The number that hyper starts with and replaces when the server's SETTINGS come. No server sends this number.
 pub(crate) const NO_SETTINGS: usize = i32::MAX as usize - 1;
 
 /// Requests that a connection takes before its server's SETTINGS have come.
 const BEFORE_SETTINGS: usize = 1;
 
-/// The server's bound on concurrent streams, as far as the driver of the connection knows it.
+/// The server's bound on concurrent streams, as last read from the driver of the connection.
 #[derive(Debug)]
 pub(crate) struct StreamLimit {
     most: AtomicUsize,
@@ -37,7 +37,7 @@ pub(crate) struct StreamLimit {
 }
 
 impl StreamLimit {
-    /// The limit of a connection whose SETTINGS have not been received.
+    /// Returns the limit of a connection whose SETTINGS have not been received.
     pub(crate) fn new() -> Self {
         Self {
             most: AtomicUsize::new(BEFORE_SETTINGS),
@@ -49,7 +49,7 @@ impl StreamLimit {
         }
     }
 
-    /// The most requests at once.
+    /// Returns the most requests at once.
     pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
@@ -59,14 +59,14 @@ impl StreamLimit {
         self.known.load(Ordering::Acquire)
     }
 
-    /// Takes over the number that hyper has now. To be called from within the connection's driver.
+    /// Stores hyper's current number. Must be called from within the connection's driver.
     pub(crate) fn observe(&self, most: impl Fn() -> usize, context: &Context<'_>) {
         if !self.is_known() {
-            // Before the number is read: what comes later wakes.
+            // Before the number is read: later SETTINGS then wake the driver.
             *self.driver.lock() = Some(context.waker().clone());
         }
         let most = most();
-        // An answer comes after the SETTINGS, whatever they said.
+        // An answer comes after the SETTINGS, whatever their content.
         if most == NO_SETTINGS && !self.answered.load(Ordering::Acquire) {
             return;
         }
@@ -103,8 +103,8 @@ impl StreamLimit {
     }
 }
 
-/// Watches the socket of an HTTP/2 connection. Until the SETTINGS have come, it wakes the driver when hyper writes after it has read.
-/// When hyper has taken them over, it acknowledges them.
+/// Watches the socket of an HTTP/2 connection. Until the SETTINGS have come, it wakes the driver when hyper writes after it has read: hyper
+/// acknowledges the SETTINGS when it has applied them.
 #[derive(Debug)]
 pub(crate) struct SettingsWatch {
     limit: Arc<StreamLimit>,

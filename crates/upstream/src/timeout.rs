@@ -1,12 +1,12 @@
-//! How long an upstream is waited for.
+//! The time limit for an upstream.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use super::body::{BodyPhase, BodyState};
 
-/// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the one to be
-/// waited for, it does not run. None: the time is over.
+/// Waits for the upstream, whose time runs from the last part of the body that it took. The time does not run while the gateway waits for
+/// the client. Returns `None` when the time is over.
 pub(crate) async fn in_time<T>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     timeout: Duration,

@@ -1,8 +1,8 @@
-//! A tunnel: what is left of a request when both sides speak another protocol. Bytes go both ways as fast as they are
-//! taken, and nobody looks at them.
+//! A tunnel: the connections of a request when both sides speak another protocol. Bytes go both ways as fast as they are taken, and are not
+//! inspected.
 //!
-//! So an end that comes from us is no word of that protocol (a close frame of WebSocket, say). Both sides see the connection
-//! closed, in a pause if there is one. All that was on its way is delivered before.
+//! So an end by the gateway is no message of that protocol (such as a close frame of WebSocket). Both sides see the connection close, in a
+//! pause if there is one. All bytes on their way are delivered before.
 
 use std::io;
 use std::pin::Pin;
@@ -28,16 +28,16 @@ const LATEST: (u32, u32) = (5, 6);
 const LINGER: Duration = Duration::from_secs(3);
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
-/// A tunnel that was agreed on, and opens when the client has been told.
+/// A tunnel that both sides have agreed on. It opens when the client has the answer.
 #[derive(Debug)]
 pub struct Tunnel {
     /// The client's side.
     pub client: OnUpgrade,
     /// The upstream's side.
     pub upstream: OnUpgrade,
-    /// How long both sides may be silent.
+    /// The longest time for which both sides may be silent.
     pub idle: Duration,
-    /// The drain, of which the tunnel has 5/6 when the gateway stops; none: it ends in a pause only.
+    /// The drain, of which the tunnel has 5/6 when the gateway stops; `None`: it ends in a pause only.
     pub drain: Option<Duration>,
     /// The upstream's connection, which ends with the tunnel.
     pub lease: Lease,
@@ -82,7 +82,7 @@ async fn carry<C, U>(
         opened: Instant::now(),
         last: AtomicU64::new(0),
     };
-    // Whatever goes either way passes the client's side.
+    // Bytes of both directions pass the client's side.
     let mut client = Noted {
         inner: client,
         moved: &moved,
@@ -121,7 +121,7 @@ async fn carry<C, U>(
     let _ = timeout(linger, ending).await;
 }
 
-/// Says that nothing more comes, and reads to the end: with bytes unread the other side would see a reset instead.
+/// Signals the end of the bytes, and reads to the end: with bytes unread the other side would see a reset instead.
 async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 1024];
@@ -129,11 +129,11 @@ async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<
     Ok(())
 }
 
-/// When something last went through.
+/// The time at which bytes last passed.
 #[derive(Debug)]
 struct Moved {
     opened: Instant,
-    // In ms since then.
+    // In ms since `opened`.
     last: AtomicU64,
 }
 

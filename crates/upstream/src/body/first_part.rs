@@ -1,7 +1,7 @@
 //! The first part of a body, which is read before its request takes a place at a server.
 //!
-//! So a client that sends slowly holds no place. Bodies of unknown length are left out: they may be streams, whose
-//! upstream has to answer before more comes.
+//! So a client that sends slowly holds no place. Bodies of unknown length are excluded: they may be streams, whose upstream has to answer
+//! before more bytes come.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

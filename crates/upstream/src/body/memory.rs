@@ -10,7 +10,7 @@ const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct BufferMemory(AtomicUsize);
 
-/// Some of that memory. Dropping it gives it back.
+/// A part of that memory. A drop returns it.
 #[derive(Debug)]
 pub struct Buffered {
     memory: Arc<BufferMemory>,
@@ -31,13 +31,13 @@ impl BufferMemory {
 }
 
 impl Buffered {
-    /// No bytes yet.
+    /// Returns a part without bytes.
     pub(crate) fn none(memory: &Arc<BufferMemory>) -> Self {
         let memory = memory.clone();
         Self { memory, bytes: 0 }
     }
 
-    /// Takes more, if there is room. Returns whether there was.
+    /// Takes more bytes, if there is room. Returns whether there was room.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = |taken: usize| Some(taken + bytes).filter(|taken| *taken <= MAX_BUFFERED);
         let taken = &self.memory.0;
@@ -46,7 +46,7 @@ impl Buffered {
         grown.is_ok()
     }
 
-    /// Gives all of it back.
+    /// Returns all of it.
     pub(crate) fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.memory.0.fetch_sub(bytes, Ordering::Relaxed);

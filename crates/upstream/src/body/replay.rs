@@ -1,7 +1,7 @@
 //! Requests that can be sent again.
 //!
-//! An HTTP/2 server may refuse a request that it has not begun with. It does so by REFUSED_STREAM, or by a GOAWAY whose last stream
-//! came before (RFC 9113, 8.7). What was sent of the request's body is kept until the server answers, if it is small.
+//! An HTTP/2 server may refuse a request before it processes it. It does so by REFUSED_STREAM, or by a GOAWAY with an earlier last stream
+//! (RFC 9113, 8.7). If the request's body is small, the sent part of it is kept until the server answers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, size_behind};
 
-/// The most that is kept of one body, in bytes, with [`PER_FRAME`].
+/// The most bytes of one body that are kept, with [`PER_FRAME`].
 const MAX_KEPT: usize = 64 * 1024;
 
-/// How soon after its request a broken body may reset the stream. Servers take requests that are reset before they were looked at
-/// for an attack (h2 after 20). They end the connection with all of its requests.
+/// The earliest time after its request at which a broken body may reset the stream. Servers take early resets of requests for an attack (h2
+/// after 20). They end the connection with all of its requests.
 const FIRST_RESET: Duration = Duration::from_millis(100);
 
-/// What each frame counts beside its bytes, for the memory that it takes.
+/// The bytes that each frame counts beside its data, for the memory that it takes.
 const PER_FRAME: usize = 64;
 
 /// A copy of a request that is being sent.
 #[derive(Debug)]
 pub(crate) struct Replay {
     head: Request<()>,
-    /// None: the request has no body.
+    /// `None`: the request has no body.
     body: Option<Arc<Mutex<KeptBody>>>,
 }
 
@@ -62,7 +62,7 @@ impl Replay {
         }
     }
 
-    /// The request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
+    /// Returns the request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
     pub(crate) fn again(self) -> Option<Request<RequestBody>> {
         let body = match self.body {
             None => RequestBody::Empty,
@@ -86,7 +86,7 @@ impl Replay {
         Some(self.head.map(|()| body))
     }
 
-    /// Frees what was kept: the server has begun with the request.
+    /// Frees the kept part: the server has begun with the request.
     pub(crate) fn release(self) {
         if let Some(body) = self.body {
             body.lock().release();
@@ -104,19 +104,19 @@ pub(crate) fn head<B>(request: &Request<B>) -> Request<()> {
     head
 }
 
-/// A body of which the part that was sent is kept.
+/// A body with a copy of the part that was sent.
 #[derive(Debug)]
 struct KeptBody {
     rest: RequestBody,
     frames: Vec<KeptFrame>,
-    // How many of them the attempt has sent.
+    // The number of frames that the attempt has sent.
     sent: usize,
-    // Of the memory for all bodies.
+    // The share of the memory for all bodies.
     taken: Buffered,
-    // Whether everything that was sent is in `frames`.
+    // Whether `frames` holds all parts that were sent.
     is_whole: bool,
     ended: bool,
-    // Why it is not sent whole, and when that may reset the stream.
+    // The reason why it is not sent whole, and when the stream may be reset.
     broken: Option<(BoxError, Pin<Box<Sleep>>)>,
     // The attempt that may read, and when it began.
     attempt: u32,
@@ -180,14 +180,14 @@ impl KeptBody {
             ready!(due.as_mut().poll(context));
         }
         let error = self.broken.take().map(|(error, _)| error);
-        // Whoever polls again gets an error, never an end.
+        // A later poll gets an error, never an end.
         self.attempt += 1;
         Poll::Ready(error.map(Err))
     }
 
     fn release(&mut self) {
         self.is_whole = false;
-        // An attempt may still have to send some of them.
+        // An attempt may still have to send some frames.
         if self.sent >= self.frames.len() {
             self.frames = Vec::new();
             self.taken.clear();

@@ -34,7 +34,7 @@ pub(super) fn choose<'a>(
         let first = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
         first.map(|(_, server)| server)
     };
-    // The numbers change meanwhile, so that none may be below its bound.
+    // The numbers change meanwhile, so it may be that no server is below its bound.
     first(&mut servers.clone().filter(has_room)).or_else(|| first(&mut servers.clone()))
 }
 
