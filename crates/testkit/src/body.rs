@@ -19,12 +19,12 @@ pub fn empty() -> BoxBody {
     boxed(Empty::new())
 }
 
-/// A body known as a whole, and sent with its length.
+/// A body that is complete, and sent with its length.
 pub fn full(bytes: impl Into<Bytes>) -> BoxBody {
     boxed(Full::new(bytes.into()))
 }
 
-/// A body that the test writes while it is being sent; its length is not known beforehand.
+/// A body that the test writes while it is being sent; its length is not sent before.
 pub fn channel() -> (Sender, BoxBody) {
     let (sender, body) = Channel::new(1);
     (sender, boxed(body))

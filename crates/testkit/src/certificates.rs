@@ -27,7 +27,7 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// Makes a new one, whom nobody trusts yet.
+    /// Makes an authority that no client or server trusts yet.
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,17 +42,17 @@ impl Authority {
         }
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns its own certificate, in PEM.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for these names and addresses, which servers and clients can show.
+    /// Makes a certificate for these names and addresses, which servers and clients can present.
     pub fn issue(&self, names: &[&str]) -> Certificate {
         self.sign(params(names))
     }
 
-    /// A certificate of a client with this common name, and these DNS names and URIs.
+    /// Makes a certificate of a client with this common name, and these DNS names and URIs.
     pub fn issue_client(&self, cn: &str, names: &[&str], uris: &[&str]) -> Certificate {
         let mut params = params(names);
         let subject = &mut params.distinguished_name;
@@ -65,7 +65,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// As [`issue`](Self::issue), but it ended years ago.
+    /// Makes a certificate like [`issue`](Self::issue) that ended years ago.
     pub fn issue_expired(&self, names: &[&str]) -> Certificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -73,7 +73,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// As [`issue`](Self::issue), but it ends so long after the epoch.
+    /// Makes a certificate like [`issue`](Self::issue) that ends at this time since the epoch.
     pub fn issue_until(&self, names: &[&str], since_epoch: Duration) -> Certificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(1970, 1, 1);
@@ -123,7 +123,7 @@ impl Default for Authority {
 }
 
 impl Certificate {
-    /// Writes both to `NAME.pem` and `NAME.key` in a folder, and says where they are.
+    /// Writes both to `NAME.pem` and `NAME.key` in a folder. Returns their paths.
     pub fn write(&self, dir: &Path, name: &str) -> (PathBuf, PathBuf) {
         let paths = (
             dir.join(format!("{name}.pem")),

@@ -1,5 +1,5 @@
-//! An HTTP client that is strict about what it is told. A header that nobody announced fails the test. So whatever leaks through a
-//! gateway is noticed by every test there is.
+//! An HTTP client that is strict about answers. A header that no test announced fails the test. So each test detects headers that leak
+//! through a gateway.
 
 mod connection;
 
@@ -58,8 +58,8 @@ const KNOWN: [&str; 13] = [
 /// No test waits longer than this for an answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A client of one server. **Panics on a response header or trailer that it does not know, or that
-/// comes twice** (`set-cookie` may). Its requests may be made at the same time.
+/// A client of one server. **Panics on a response header or trailer that was not announced, or that comes twice** (`set-cookie` may). Its
+/// requests may be made at the same time.
 #[derive(Debug)]
 pub struct Client {
     addr: SocketAddr,
@@ -94,18 +94,17 @@ enum Manner {
 }
 
 impl Client {
-    /// HTTP/1.1 over one connection, opened by the first request and again only if the server
-    /// closed it.
+    /// Speaks HTTP/1.1 over one connection, opened by the first request and again only if the server closed it.
     pub fn new(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::KeepAlive)
     }
 
-    /// HTTP/1.1 with a new connection for each request.
+    /// Speaks HTTP/1.1 with a new connection for each request.
     pub fn fresh(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::Fresh)
     }
 
-    /// HTTP/2 without TLS, known beforehand, over one connection.
+    /// Speaks HTTP/2 without TLS, with prior knowledge, over one connection.
     pub fn h2(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::H2)
     }
@@ -122,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Lets responses have one more header.
+    /// Allows one more header in responses.
     #[must_use]
     pub fn knows(mut self, name: &str) -> Self {
         self.known.insert(name.parse().unwrap());
@@ -143,18 +142,18 @@ impl Client {
         self
     }
 
-    /// How many connections it has opened.
+    /// Returns the number of connections that it has opened.
     pub fn connections(&self) -> usize {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// GET; panics as [`request`](Self::request).
+    /// Sends a GET; panics like [`request`](Self::request).
     pub async fn get(&self, path: &str) -> Answer {
         self.request(Request::get(path).body(body::empty()).unwrap())
             .await
     }
 
-    /// POST; panics as [`request`](Self::request).
+    /// Sends a POST; panics like [`request`](Self::request).
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         self.request(Request::post(path).body(body::full(body)).unwrap())
             .await
@@ -162,8 +161,7 @@ impl Client {
 
     /// Sends a request and reads the whole answer; panics if there is none within 30 seconds.
     ///
-    /// The request's URI is a path; `host` is the server's address unless the request says
-    /// otherwise.
+    /// The request's URI is a path. `host` is the server's address unless the request sets it.
     pub async fn request(&self, request: Request<BoxBody>) -> Answer {
         let asked = format!("{} {}", request.method(), request.uri());
         self.try_request(request)
@@ -171,8 +169,7 @@ impl Client {
             .unwrap_or_else(|e| panic!("{asked}: no answer: {e:?}"))
     }
 
-    /// As [`request`](Self::request), for requests that may remain without an answer; panics on
-    /// unknown headers only.
+    /// Sends a request that may remain without an answer, otherwise like [`request`](Self::request). Panics on unknown headers only.
     pub async fn try_request(&self, request: Request<BoxBody>) -> Result<Answer, BoxError> {
         let (head, body) = self.try_open(request).await?.into_parts();
         let body = timeout(LONGEST, body.collect()).await??;
@@ -286,12 +283,12 @@ impl Client {
 }
 
 impl Answer {
-    /// The one value of a header.
+    /// Returns the one value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         only(&self.headers, name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is not text")
     }

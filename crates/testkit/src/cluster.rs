@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Port, RedisConnection, RedisServer, Reply, redis::eventually};
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 const SLOTS: u16 = 16384;
 const PRIMARIES: usize = 3;
 
@@ -13,7 +13,7 @@ const PRIMARIES: usize = 3;
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
-    // The ports of the nodes' own talk.
+    // The ports of the cluster bus, by which the nodes communicate.
     buses: Vec<Port>,
     ids: Vec<String>,
 }
@@ -35,7 +35,7 @@ impl RedisCluster {
                 "2000",
                 "--cluster-require-full-coverage",
                 "no",
-                // A primary that has given its last slot away stays one, so that it can be told where that is.
+                // A primary that has given its last slot away stays a primary, so that it learns the slot's new place.
                 "--cluster-allow-replica-migration",
                 "no",
                 "--repl-diskless-sync-delay",
@@ -51,7 +51,7 @@ impl RedisCluster {
     }
 
     async fn form(&self) {
-        // Before any of them knows another.
+        // Before the nodes meet.
         for (index, node) in self.nodes.iter().enumerate() {
             let epoch = (index + 1).to_string();
             done(node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await);
@@ -110,7 +110,7 @@ impl RedisCluster {
         }
     }
 
-    /// The slots that a primary starts with.
+    /// Returns the slots that a primary starts with.
     pub fn first_slots(primary: usize) -> Range<u16> {
         let share = SLOTS / 3;
         let start = share * u16::try_from(primary).unwrap();
@@ -121,7 +121,7 @@ impl RedisCluster {
         }
     }
 
-    /// `redis-cluster://…` with all nodes.
+    /// Returns `redis-cluster://…` with all nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self
             .nodes
@@ -131,22 +131,22 @@ impl RedisCluster {
         format!("redis-cluster://{}", hosts.join(","))
     }
 
-    /// One of the six.
+    /// Returns a node by its index.
     pub fn node(&self, index: usize) -> &RedisServer {
         &self.nodes[index]
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub const fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Never: it has six nodes.
+    /// Always false: it has six nodes.
     pub const fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The nodes that are primaries now.
+    /// Returns the nodes that are primaries now.
     pub async fn primaries(&self) -> Vec<usize> {
         let mut primaries = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
@@ -157,7 +157,7 @@ impl RedisCluster {
         primaries
     }
 
-    /// The node that has a key, and the key's slot; none while it is being moved.
+    /// Returns the node that has a key, and the key's slot; `None` while the slot is being moved.
     pub async fn home(&self, key: &str) -> Option<(usize, u16)> {
         let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
         let slot = u16::try_from(slot.as_int()).ok()?;
@@ -173,8 +173,8 @@ impl RedisCluster {
     pub async fn fail_over(&self, primary: usize) {
         let replica = &self.nodes[Self::partner(primary)];
         eventually("a replica that takes over", async || {
-            // The others do not vote for one that knows of older slots than they do: it asks them again. One that was voted for
-            // shortly before counts these votes again: it takes over by an old epoch, and follows its primary again at once.
+            // The others do not vote for a replica with older slots than theirs: the test repeats the command. A replica that got votes
+            // shortly before counts them again: it takes over with an old epoch, and follows its primary again at once.
             replica.command(&["CLUSTER", "FAILOVER"]).await;
             for _ in 0..50 {
                 if self.follows(primary).await {
@@ -188,8 +188,7 @@ impl RedisCluster {
         self.agrees().await;
     }
 
-    /// Makes the replica of a primary take over that has missed what was written for so long, and waits until the old one
-    /// follows it.
+    /// Makes the replica of a primary take over after it has missed all writes for this time. Waits until the old primary follows it.
     pub async fn promote_behind(&self, primary: usize, behind: Duration) {
         let replica = &self.nodes[Self::partner(primary)];
         // It cannot log in any more, so the link stays down.
@@ -220,9 +219,8 @@ impl RedisCluster {
         role(&self.nodes[index]).await == ("slave".to_owned(), true)
     }
 
-    /// Waits until all nodes say the same of who has which slots. A replica that takes over before it knows claims slots that its
-    /// primary has given away, and then the primary does not follow it; nor does a node give slots to one that it takes for a
-    /// replica.
+    /// Waits until all nodes agree on the owners of the slots. Otherwise a replica that takes over may claim slots that its primary has
+    /// given away, and then the primary does not follow it. Nor does a node give slots to a node that it takes for a replica.
     async fn agrees(&self) {
         eventually("nodes that agree about slots", async || {
             let first = self.owners(0).await;
@@ -236,7 +234,7 @@ impl RedisCluster {
         .await;
     }
 
-    /// Ranges of slots, each with its primary, as a node knows them.
+    /// Returns ranges of slots, each with its primary, from the view of a node.
     async fn owners(&self, index: usize) -> Vec<(i64, i64, String)> {
         let slots = self.nodes[index].command(&["CLUSTER", "SLOTS"]).await;
         let ranges = slots.as_array().iter().map(|range| {
@@ -288,7 +286,7 @@ impl RedisCluster {
     }
 }
 
-/// Whether a node is a master or a slave, as Redis says; and whether one that follows is in sync.
+/// Returns whether a node is a master or a slave, in Redis's words, and whether a follower is in sync.
 async fn role(node: &RedisServer) -> (String, bool) {
     let role = node.command(&["ROLE"]).await;
     let role = role.as_array();

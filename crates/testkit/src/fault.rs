@@ -23,9 +23,9 @@ pub struct FaultProxy {
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// What clients send.
+    /// Bytes of clients.
     ToServer = 0,
-    /// What the server answers.
+    /// Bytes of the server.
     ToClient = 1,
 }
 
@@ -50,8 +50,7 @@ struct Faults {
 }
 
 impl FaultProxy {
-    /// Starts one in front of this address, from within a tokio runtime. A client whose server
-    /// cannot be reached is reset.
+    /// Starts a proxy in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
     pub fn start(server: SocketAddr) -> Self {
         let switches = Arc::new(watch::Sender::new(Switches::default()));
         let watched = Arc::clone(&switches);
@@ -69,7 +68,7 @@ impl FaultProxy {
         self.switch(|switches| switches.faults[way as usize].delay = delay);
     }
 
-    /// Holds all bytes back, and with them, by TCP, in the end the sender; `false` lets them go on.
+    /// Holds all bytes back (by TCP, this also stops the sender in the end); `false` lets them go on.
     pub fn stall(&self, way: Way, stalled: bool) {
         self.switch(|switches| switches.faults[way as usize].stalled = stalled);
     }
@@ -94,13 +93,13 @@ impl FaultProxy {
         self.switch(|switches| switches.resets += 1);
     }
 
-    /// Leaves all connections open and carries nothing over them any more, without telling anyone; new ones are well. So
-    /// it is when a server, or what stands between, has lost its power and come back.
+    /// Leaves all connections open but drops all their bytes, without a signal to either end; new connections work. This happens when a
+    /// server, or a device on the way to it, has lost its power and come back.
     pub fn strand(&self) {
         self.switch(|switches| switches.strandings += 1);
     }
 
-    /// Refuses new connections from now on; those that are open stay.
+    /// Refuses new connections from now on; open ones stay.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }
@@ -110,7 +109,7 @@ impl FaultProxy {
         self.listener.reopen();
     }
 
-    /// How many connections it has accepted, ever.
+    /// Returns the number of connections that it has ever accepted.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
@@ -120,7 +119,7 @@ impl FaultProxy {
     }
 }
 
-/// How a connection ends.
+/// The kind of a connection's end.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     Close,
@@ -130,7 +129,7 @@ enum Ending {
 
 type Watch = watch::Receiver<Switches>;
 
-/// Carries one connection until both sides have closed, one of them breaks, or the test ends it.
+/// Carries one connection until both sides have closed, a side breaks, or the test ends it.
 async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Sender<Switches>>) {
     let mut switches = board.subscribe();
     let accidents = |switches: &Switches| (switches.cuts, switches.resets, switches.strandings);

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-/// The one value of a header, or a panic.
+/// Returns the one value of a header; panics if there are several.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values

@@ -1,5 +1,5 @@
-//! A strict reader of HTTP/1.1 messages. What it does not understand is an error, for what a test does not see it cannot fail on.
-//! Two readings of one message are the stuff of request smuggling, so it allows none.
+//! A strict reader of HTTP/1.1 messages. Bytes that it does not understand are an error, because a test cannot fail on bytes that it skips.
+//! Request smuggling needs a message with two readings, so the reader allows none.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
 
-/// How a message's body ends.
+/// The end of a message's body.
 enum Framing {
     None,
     Length(usize),
@@ -28,17 +28,17 @@ enum Framing {
     Close,
 }
 
-/// A part that was read and how many bytes it took; nothing if more bytes are needed.
+/// A part that was read, with its length in bytes; `None` if more bytes are needed.
 type Read<T> = Result<Option<(T, usize)>, Malformed>;
 type Fields = Vec<(String, String)>;
 
 impl Message {
-    /// The status of a response; panics on a request.
+    /// Returns the status of a response; panics on a request.
     pub fn status(&self) -> u16 {
         status_of(&self.start).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The one value of a header, its name in any case; panics if there are several.
+    /// Returns the one value of a header, its name in any case; panics if there are several.
     pub fn header(&self, name: &str) -> Option<&str> {
         let values = self.all(name);
         assert!(
@@ -48,17 +48,17 @@ impl Message {
         values.first().copied()
     }
 
-    /// All values of a header, its name in any case.
+    /// Returns all values of a header, its name in any case.
     pub fn all(&self, name: &str) -> Vec<&str> {
         all(&self.headers, name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is not text")
     }
 
-    /// All the requests in these bytes; the last one must be complete.
+    /// Reads all the requests in these bytes; the last one must be complete.
     pub fn requests(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut requests = Vec::new();
         while !bytes.is_empty() {
@@ -70,8 +70,8 @@ impl Message {
         Ok(requests)
     }
 
-    /// All the responses in these bytes, which are all that came until the connection was closed.
-    /// Not for answers to HEAD, whose length counts a body that is not there.
+    /// Reads all the responses in these bytes, which must be all bytes until the close of the connection. Not for answers to HEAD, whose
+    /// length counts a body that is not there.
     pub fn responses(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut responses = Vec::new();
         while !bytes.is_empty() {
@@ -83,7 +83,7 @@ impl Message {
         Ok(responses)
     }
 
-    /// The first request in these bytes.
+    /// Reads the first request in these bytes.
     pub(crate) fn request(bytes: &[u8]) -> Read<Self> {
         let Some(((start, headers), head)) = head(bytes)? else {
             return Ok(None);
@@ -99,8 +99,7 @@ impl Message {
         Self::with_body(start, headers, framing, bytes, head, false)
     }
 
-    /// The first response in these bytes. `to_head`: it answers a HEAD; `closed`: no more bytes
-    /// will come.
+    /// Reads the first response in these bytes. `to_head`: it answers a HEAD; `closed`: no more bytes will come.
     pub(crate) fn response(bytes: &[u8], to_head: bool, closed: bool) -> Read<Self> {
         let Some(((start, headers), head)) = head(bytes)? else {
             return Ok(None);
@@ -151,7 +150,7 @@ impl Message {
     }
 }
 
-/// The start line and the headers, up to and with the empty line.
+/// Reads the start line and the headers, up to and with the empty line.
 pub(crate) fn head(bytes: &[u8]) -> Read<(String, Fields)> {
     let Some((start, start_length)) = line(bytes)? else {
         return Ok(None);
@@ -162,7 +161,7 @@ pub(crate) fn head(bytes: &[u8]) -> Read<(String, Fields)> {
     Ok(Some(((start, headers), start_length + length)))
 }
 
-/// Header lines, up to and with the empty line.
+/// Reads header lines, up to and with the empty line.
 fn fields(bytes: &[u8]) -> Read<Fields> {
     let (mut fields, mut used) = (Vec::new(), 0);
     while let Some((line, length)) = line(&bytes[used..])? {
@@ -182,7 +181,7 @@ fn fields(bytes: &[u8]) -> Read<Fields> {
     Ok(None)
 }
 
-/// A line that ends in CRLF, without it; no other CR, LF or NUL may be in it.
+/// Reads a line that ends in CRLF, and returns it without that; no other CR, LF or NUL may be in it.
 fn line(bytes: &[u8]) -> Read<String> {
     let Some(end) = bytes
         .iter()
@@ -200,7 +199,7 @@ fn line(bytes: &[u8]) -> Read<String> {
     }
 }
 
-/// Chunks and trailers, up to and with the empty line.
+/// Reads chunks and trailers, up to and with the empty line.
 fn chunked(bytes: &[u8]) -> Read<(Vec<u8>, Fields)> {
     let (mut body, mut used) = (Vec::new(), 0);
     while let Some((size_line, length)) = line(&bytes[used..])? {
@@ -241,7 +240,7 @@ fn framing(headers: &Fields, otherwise: Framing) -> Result<Framing, Malformed> {
     }
 }
 
-/// Digits only: no sign, no space, no prefix, no overflow.
+/// Parses digits only: no sign, no space, no prefix, no overflow.
 fn number(digits: &str, radix: u32) -> Option<usize> {
     let digits_only = digits.chars().all(|c| c.is_digit(radix));
     digits_only

@@ -60,12 +60,12 @@ impl Listener {
         self.port.addr()
     }
 
-    /// How many connections were accepted, ever.
+    /// Returns the number of connections that were ever accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.served.accepted.load(Ordering::Relaxed)
     }
 
-    /// Accepts again after [`close`](Self::close); nothing happens if it is open.
+    /// Accepts again after [`close`](Self::close); does nothing if the port is open.
     pub(crate) fn reopen(&self) {
         self.accepting.lock().unwrap().get_or_insert_with(|| {
             let (listener, served) = (self.port.listen(), Arc::clone(&self.served));
@@ -73,7 +73,7 @@ impl Listener {
         });
     }
 
-    /// Refuses new connections from now on; those inside stay.
+    /// Refuses new connections from now on; open ones stay.
     pub(crate) async fn close(&self) {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {
@@ -82,7 +82,7 @@ impl Listener {
         }
     }
 
-    /// Ends every connection inside.
+    /// Ends every open connection.
     pub(crate) async fn clear(&self) {
         let mut connections = std::mem::take(&mut *self.served.connections.lock().unwrap());
         connections.shutdown().await;
@@ -93,7 +93,7 @@ impl Served {
     async fn accept(&self, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, say; nothing tells when there are some again.
+                // Out of file descriptors, say; no event signals when one is free again.
                 sleep(Duration::from_millis(10)).await;
                 continue;
             };

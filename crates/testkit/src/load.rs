@@ -1,5 +1,5 @@
-//! Load that does not wait for its server. Requests go out at fixed times, so a server that stalls shows as long answers and not as
-//! fewer of them.
+//! Load that does not wait for its server. Requests go out at fixed times, so a server that stalls causes long answers and not fewer
+//! requests.
 
 use std::{
     net::SocketAddr,
@@ -20,16 +20,16 @@ pub struct Load {
     connections: JoinSet<Vec<Shot>>,
 }
 
-/// One request, and what became of it.
+/// One request, and its result.
 #[derive(Clone, Debug)]
 pub struct Shot {
     /// Its number, from 0.
     pub nth: u64,
     /// When it was to be sent.
     pub due: Instant,
-    /// From then until its answer was read to the end, or failed.
+    /// The time from `due` until its answer was read to the end, or failed.
     pub took: Duration,
-    /// The status of the answer; without one, what went wrong.
+    /// The status of the answer; without an answer, the error.
     pub status: Result<u16, String>,
     /// `X-RateLimit-Limit`, if the answer has it.
     pub limit: Option<u64>,
@@ -37,13 +37,13 @@ pub struct Shot {
     pub has_retry_after: bool,
 }
 
-/// What became of requests, in the order in which they were due.
+/// The results of requests, in the order in which they were due.
 #[derive(Clone, Debug, Default)]
 pub struct Shots(pub Vec<Shot>);
 
 impl Load {
-    /// Sends `rate` requests a second, made from their numbers, to these servers in turn over so many connections, which
-    /// are kept alive. Whoever waits for an answer sends the next one late; that time counts as its own.
+    /// Sends `rate` requests a second, made from their numbers, to these servers in turn, over this number of kept connections. A
+    /// connection that waits for an answer sends its next request late; the delay counts as that request's time.
     pub fn start<F>(servers: &[SocketAddr], rate: u32, connections: u32, request: F) -> Self
     where
         F: Fn(u64) -> Request<BoxBody> + Send + Sync + 'static,
@@ -75,7 +75,7 @@ impl Load {
         }
     }
 
-    /// Sends what is due by now, and waits for the answers. A connection that lags behind leaves no request out.
+    /// Sends all requests that are due by now, and waits for the answers. A connection that lags behind leaves no request out.
     pub async fn stop(self) -> Shots {
         self.stop.send(Some(Instant::now())).ok(); // all connections may have panicked, which the next line tells
         let mut shots = self.connections.join_all().await.concat();
@@ -102,52 +102,52 @@ impl Shot {
         }
     }
 
-    /// When its answer had come.
+    /// Returns when its answer had come.
     pub fn answered(&self) -> Instant {
         self.due + self.took
     }
 }
 
 impl Shots {
-    /// Those that are so.
+    /// Returns the requests that fulfil a condition.
     #[must_use]
     pub fn only(&self, is_so: impl Fn(&Shot) -> bool) -> Self {
         Self(self.0.iter().filter(|shot| is_so(shot)).cloned().collect())
     }
 
-    /// Those that were due in this time.
+    /// Returns the requests that were due in this time.
     #[must_use]
     pub fn during(&self, time: Range<Instant>) -> Self {
         self.only(|shot| time.contains(&shot.due))
     }
 
-    /// How many there are.
+    /// Returns the number of requests.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// How many have this status.
+    /// Returns the number of answers with this status.
     pub fn with_status(&self, status: u16) -> usize {
         self.only(|shot| shot.status == Ok(status)).count()
     }
 
-    /// Those without an answer, or with another status than these.
+    /// Returns the requests without an answer, or with another status than these.
     #[must_use]
     pub fn except(&self, statuses: &[u16]) -> Self {
         self.only(|shot| !matches!(&shot.status, Ok(status) if statuses.contains(status)))
     }
 
-    /// The longest that one took.
+    /// Returns the longest time of a request.
     pub fn worst(&self) -> Duration {
         self.share(1.0)
     }
 
-    /// What 99 of a hundred did not exceed.
+    /// Returns the time that 99 of a hundred did not exceed.
     pub fn p99(&self) -> Duration {
         self.share(0.99)
     }
 
-    /// What half of them did not exceed.
+    /// Returns the time that half of them did not exceed.
     pub fn median(&self) -> Duration {
         self.share(0.5)
     }

@@ -17,7 +17,7 @@ pub struct OldRedis {
 }
 
 impl OldRedis {
-    /// Starts one, from within a tokio runtime.
+    /// Starts a server, from within a tokio runtime.
     pub fn start() -> Self {
         let port = Port::reserve();
         let (address, listener) = (port.addr(), port.listen());
@@ -30,7 +30,7 @@ impl OldRedis {
         Self { address, task }
     }
 
-    /// `redis://127.0.0.1:PORT`
+    /// Returns `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }

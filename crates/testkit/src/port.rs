@@ -1,8 +1,8 @@
-//! Ports that stay ours while nothing listens on them.
+//! Ports that stay reserved while no server listens on them.
 //!
-//! Finding a free port by binding and closing it is a race with every other test. Here the socket that found the port stays bound,
-//! never listening. Linux lets a second socket with `SO_REUSEADDR` listen there, and gives the port to nobody else. It refuses
-//! connections as long as nobody listens.
+//! A test that finds a free port by a bind and a close races with all other tests. Here the socket that found the port stays bound, and
+//! never listens. Linux lets a second socket with `SO_REUSEADDR` listen there, and gives the port to no other socket. It refuses
+//! connections until a socket listens.
 
 use std::{
     io,
@@ -11,8 +11,7 @@ use std::{
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A port of 127.0.0.1, reserved until this is dropped; connections are refused until something
-/// listens.
+/// A port of 127.0.0.1, reserved until this is dropped; connections are refused until a server listens.
 ///
 /// A server in another process can use it too, if it sets `SO_REUSEADDR` as nearly all do.
 #[derive(Debug)]
@@ -30,12 +29,12 @@ impl Port {
         Self { held, addr }
     }
 
-    /// The address to connect to.
+    /// Returns the address to connect to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The port's number.
+    /// Returns the port's number.
     pub fn number(&self) -> u16 {
         self.addr.port()
     }
@@ -51,8 +50,7 @@ impl Port {
     }
 }
 
-/// An address where connecting never ends: neither accepted nor refused, as behind a firewall that
-/// drops.
+/// An address where a connect never ends: it is neither accepted nor refused, as behind a firewall that drops packets.
 #[derive(Debug)]
 pub struct Silent {
     port: Port,
@@ -61,8 +59,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Starts one, from within a tokio runtime: a listener that does not accept, with its queue of
-    /// one taken.
+    /// Starts a listener that does not accept, with its queue of one taken, from within a tokio runtime.
     pub fn start() -> Self {
         let port = Port::reserve();
         let listener = port.listen_with(0);
@@ -73,7 +70,7 @@ impl Silent {
         }
     }
 
-    /// The address to connect to.
+    /// Returns the address to connect to.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }

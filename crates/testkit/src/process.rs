@@ -31,7 +31,7 @@ impl Process {
         Self::spawn_reading(Stdio::null(), command)
     }
 
-    /// As [`spawn`](Self::spawn), with this as its standard input.
+    /// Starts a command like [`spawn`](Self::spawn), with this as its standard input.
     pub fn spawn_reading(input: impl Into<Stdio>, mut command: Command) -> Self {
         command
             .stdin(input)
@@ -64,12 +64,12 @@ impl Process {
         self.reads.send_replace(reads);
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The lines of standard output and standard error so far, mixed as they were read.
+    /// Returns the lines of standard output and standard error so far, in the order in which they were read.
     pub fn output(&self) -> Vec<String> {
         self.lines.borrow().clone()
     }
@@ -80,8 +80,7 @@ impl Process {
         self.wait_for_nth_line(pattern, 1, within).await
     }
 
-    /// As [`wait_for_line`](Self::wait_for_line), for the `nth` line that contains `pattern`,
-    /// counted from 1.
+    /// Waits like [`wait_for_line`](Self::wait_for_line) for the `nth` line that contains `pattern`, counted from 1.
     pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
         // Each line is looked at once, however many come.
         let (mut seen, mut found) = (0, Vec::new());
@@ -133,12 +132,12 @@ impl Process {
         }
     }
 
-    /// Memory it holds at the moment (`VmRSS`), in KiB.
+    /// Returns the memory that it holds at the moment (`VmRSS`), in KiB.
     pub fn rss_kb(&self) -> u64 {
         self.status_kb("VmRSS:")
     }
 
-    /// The most memory it ever held (`VmHWM`), in KiB.
+    /// Returns the most memory that it ever held (`VmHWM`), in KiB.
     pub fn peak_rss_kb(&self) -> u64 {
         self.status_kb("VmHWM:")
     }
@@ -150,17 +149,17 @@ impl Process {
         found.trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// The processor time that it has used.
+    /// Returns the processor time that it has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
-        // Behind the name, which may hold anything: user and system time are the 12th and 13th, in hundredths.
+        // Behind the name, which may hold any characters, user and system time are fields 12 and 13, in hundredths of a second.
         let (_, rest) = stat.rsplit_once(") ").expect("it has ended");
         let ticks = rest.split(' ').skip(11).take(2);
         let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
     }
 
-    /// How many files and sockets it has open.
+    /// Returns the number of files and sockets that it has open.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id))
             .expect("it has ended")

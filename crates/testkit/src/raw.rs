@@ -1,5 +1,4 @@
-//! An upstream made of bytes: it keeps all it receives, and answers with whatever a test scripts,
-//! however broken.
+//! An upstream made of bytes: it keeps all bytes that it receives, and answers with any bytes that a test scripts, however broken.
 
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -23,7 +22,7 @@ pub struct RawUpstream {
     seen: Arc<watch::Sender<Seen>>,
 }
 
-/// When the script is asked what to do.
+/// The point at which the script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Once per connection, as soon as it is accepted.
@@ -34,14 +33,14 @@ pub enum When {
     Request,
 }
 
-/// What the script may look at.
+/// The facts that the script receives.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// The number of the connection, from 0 in the order they were accepted.
     pub connection: usize,
     /// The number of the request on this connection, from 0.
     pub request: usize,
-    /// The request's bytes as far as the script waited for them.
+    /// The request's bytes, as far as the script waited for them.
     pub bytes: Bytes,
 }
 
@@ -56,7 +55,7 @@ pub enum Action {
     Until(Arc<Notify>),
     /// Waits for a time.
     Pause(Duration),
-    /// Says nothing any more, and leaves the connection open.
+    /// Sends no more bytes, and leaves the connection open.
     Hang,
     /// Closes the sending side (FIN), then only reads until the other side closes too.
     Close,
@@ -72,15 +71,15 @@ struct Seen {
 }
 
 impl Action {
-    /// [`Action::Send`] of text or bytes.
+    /// Returns [`Action::Send`] of text or bytes.
     pub fn send(bytes: impl Into<Bytes>) -> Self {
         Self::Send(bytes.into())
     }
 }
 
 impl RawUpstream {
-    /// Starts one, from within a tokio runtime. It closes a connection after bytes that are no
-    /// strict request; they are then in [`malformed`](Self::malformed).
+    /// Starts a server, from within a tokio runtime. It closes a connection after bytes that are no strict request; they are then in
+    /// [`malformed`](Self::malformed).
     pub fn start(when: When, script: impl Fn(Turn) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let script = Arc::new(script);
         let seen = Arc::new(watch::Sender::new(Seen::default()));
@@ -108,17 +107,17 @@ impl RawUpstream {
         Self::start(When::Request, move |_| vec![answer.clone()])
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }
 
-    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    /// Returns `http://127.0.0.1:PORT`, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr())
     }
 
-    /// Every byte received so far, by connection.
+    /// Returns every byte received so far, by connection.
     pub fn seen(&self) -> Vec<Vec<u8>> {
         self.seen.borrow().connections.clone()
     }
@@ -133,18 +132,17 @@ impl RawUpstream {
         self.seen.borrow().connections.iter().any(contains)
     }
 
-    /// The complete requests so far, in the order they were complete.
+    /// Returns the complete requests so far, in the order in which they were complete.
     pub fn requests(&self) -> Vec<Message> {
         self.seen.borrow().requests.clone()
     }
 
-    /// What was received that is no strict HTTP/1.1.
+    /// Returns the received bytes that are no strict HTTP/1.1.
     pub fn malformed(&self) -> Vec<Malformed> {
         self.seen.borrow().malformed.clone()
     }
 
-    /// Waits until `enough` says so of the bytes received; panics, with them, if that takes longer
-    /// than `within`.
+    /// Waits until `enough` returns true for the received bytes. Panics, with the bytes, if that takes longer than `within`.
     pub async fn wait_for(&self, within: Duration, mut enough: impl FnMut(&[Vec<u8>]) -> bool) {
         let mut seen = self.seen.subscribe();
         if timeout(within, seen.wait_for(|seen| enough(&seen.connections)))
@@ -168,7 +166,7 @@ struct Guest<'a> {
     log: &'a watch::Sender<Seen>,
 }
 
-/// How the script ended on a connection.
+/// The end of the script on a connection.
 #[derive(PartialEq)]
 enum Played {
     ToTheEnd,

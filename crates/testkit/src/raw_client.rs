@@ -1,5 +1,4 @@
-//! A client made of bytes: it sends exactly what a test wrote, in the pieces it chose, and reads
-//! what comes.
+//! A client made of bytes: it sends exactly the bytes that a test wrote, in the pieces that the test chose, and reads the answer.
 
 use std::{
     io::{self, ErrorKind},
@@ -15,17 +14,16 @@ use tokio::{
 
 use crate::Message;
 
-/// A TCP connection that speaks nothing by itself.
+/// A TCP connection without a protocol of its own.
 #[derive(Debug)]
 pub struct RawClient {
     stream: TcpStream,
     unread: Vec<u8>,
-    /// Sending failed. The system tells of a reset only once, and reading would then look like a
-    /// close.
+    /// Whether a send failed. The system reports a reset only once, and a later read would see a close.
     broken: bool,
 }
 
-/// How reading ended.
+/// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The other side closed (FIN).
@@ -57,32 +55,32 @@ impl RawClient {
         }
     }
 
-    /// Connects, sends all this, and reads until the other side closes or the time is over.
+    /// Connects, sends all these bytes, and reads until the other side closes or the time is over.
     pub async fn exchange(
         addr: SocketAddr,
         bytes: impl AsRef<[u8]>,
         within: Duration,
     ) -> (Vec<u8>, End) {
         let mut client = Self::connect(addr).await;
-        // What cannot be written any more was refused; the answer, or its absence, tells why.
+        // If the send fails, the bytes were refused; the answer, or its absence, shows the reason.
         _ = client.send(bytes).await;
         client.read_to_close(within).await
     }
 
-    /// This end's own address.
+    /// Returns this end's own address.
     pub fn local_addr(&self) -> SocketAddr {
         self.stream.local_addr().unwrap()
     }
 
-    /// Sends these bytes; an error says that the other side is gone.
+    /// Sends these bytes. Returns an error if the other side is gone.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let sent = self.stream.write_all(bytes.as_ref()).await;
         self.broken |= sent.is_err();
         sent
     }
 
-    /// Sends the bytes before `at` and the others in packets of their own. Between them is a pause of 2 ms for the other side to
-    /// read the first. Nothing tells that it has, so a busy machine may read both at once.
+    /// Sends the bytes before `at` and the others in packets of their own. The pause between them is 2 ms, for the other side to read the
+    /// first packet. This is not certain: a busy machine may read both at once.
     pub async fn send_split(&mut self, bytes: impl AsRef<[u8]>, at: usize) -> io::Result<()> {
         let (first, rest) = bytes.as_ref().split_at(at);
         self.send(first).await?;
@@ -100,14 +98,13 @@ impl RawClient {
         self.stream.set_zero_linger().unwrap();
     }
 
-    /// Reads the next response, 1xx included; what follows it waits for the next call. Errors:
-    /// `TimedOut` if it is not complete `within` this time, `UnexpectedEof` if the connection
-    /// closed before or in it, `InvalidData` if it is malformed.
+    /// Reads the next response, 1xx included; bytes behind it wait for the next call. Errors: `TimedOut` if it is not complete `within`
+    /// this time, `UnexpectedEof` if the connection closed before or in it, `InvalidData` if it is malformed.
     pub async fn response(&mut self, within: Duration) -> io::Result<Message> {
         self.next_response(false, within).await
     }
 
-    /// As [`response`](Self::response), for the answer to a HEAD request.
+    /// Reads a response like [`response`](Self::response), for a HEAD request.
     pub async fn response_to_head(&mut self, within: Duration) -> io::Result<Message> {
         self.next_response(true, within).await
     }
@@ -131,7 +128,7 @@ impl RawClient {
         }
     }
 
-    /// Reads all there is until the other side closes or the time is over.
+    /// Reads all bytes until the other side closes or the time is over.
     pub async fn read_to_close(&mut self, within: Duration) -> (Vec<u8>, End) {
         let deadline = Instant::now() + within;
         let end = loop {

@@ -1,5 +1,5 @@
-//! A real redis-server for one test: no mock, no fixed port, no shared database. Another server that speaks like it takes
-//! its place if `TIDEGATE_REDIS_SERVER` names one.
+//! A real redis-server for one test: no mock, no fixed port, no shared database. `TIDEGATE_REDIS_SERVER` may name another compatible
+//! server.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ use crate::{
 /// A redis-server from `PATH`, or the program that [`PROGRAM`] names, in its own folder, without persistence. Killed when
 /// dropped.
 ///
-/// Tests that share one keep apart by the keys they use.
+/// Tests that share a server use different keys.
 #[derive(Debug)]
 pub struct RedisServer {
     child: Mutex<Option<Child>>,
@@ -35,24 +35,24 @@ pub struct RedisServer {
 /// The variable of the environment that names another server's program, such as `/usr/bin/valkey-server`.
 const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 
-/// The file of a Redis Sentinel, which keeps there what it knows.
+/// The file in which a Redis Sentinel keeps its state.
 const SENTINEL: &str = "sentinel.conf";
 
 impl RedisServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server, and waits until it answers.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// As [`start`](Self::start) with more options, as on the command line: `["--maxmemory",
-    /// "5mb"]`. With a password, it counts as ready when it asks for it.
+    /// Starts a server like [`start`](Self::start) with more options, as on the command line: `["--maxmemory", "5mb"]`. A server with a
+    /// password is ready when it requests the password.
     pub async fn start_with(options: &[&str]) -> Self {
         let server = Self::prepare(options);
         server.restart().await;
         server
     }
 
-    /// As [`start_with`](Self::start_with), with a clock of its own, which [`step_clock`](Self::step_clock) steps.
+    /// Starts a server like [`start_with`](Self::start_with), with a clock of its own, which [`step_clock`](Self::step_clock) steps.
     pub async fn start_with_clock(options: &[&str]) -> Self {
         let mut server = Self::prepare(options);
         server.clock = Some(SteppedClock::new(server.dir.path()));
@@ -60,13 +60,13 @@ impl RedisServer {
         server
     }
 
-    /// Steps its clock: from now on it is so many ms ahead of the system's, or behind.
+    /// Steps its clock: from now on it is `ahead` ms ahead of the system's clock, or behind if negative.
     pub fn step_clock(&self, ahead: i64) {
         let clock = self.clock.as_ref();
         clock.expect("the clock is the system's").step(ahead);
     }
 
-    /// As [`start_with`](Self::start_with), as a Redis Sentinel with this configuration.
+    /// Starts a server like [`start_with`](Self::start_with), as a Redis Sentinel with this configuration.
     pub(crate) async fn start_sentinel(config: &str) -> Self {
         let server = Self::prepare(&[]);
         std::fs::write(server.dir.path().join(SENTINEL), config).unwrap();
@@ -84,22 +84,22 @@ impl RedisServer {
         }
     }
 
-    /// The port it listens on.
+    /// Returns the port that it listens on.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
 
-    /// `redis://127.0.0.1:PORT`
+    /// Returns `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
     }
 
-    /// The folder that it works in.
+    /// Returns the folder that it works in.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -113,8 +113,8 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again on the same port, and waits until it answers; stops it first if it runs. It is empty, unless it
-    /// was told to `SAVE`.
+    /// Starts the server again on the same port, and waits until it answers; stops it first if it runs. It is empty, unless a test sent
+    /// `SAVE` before.
     pub async fn restart(&self) {
         self.stop();
         *self.child.lock().unwrap() = Some(self.spawn());
@@ -155,14 +155,14 @@ impl RedisServer {
         reply.unwrap_or_else(|e| panic!("no reply: {e}; its log:\n{}", self.log()))
     }
 
-    /// A connection for many commands.
+    /// Opens a connection for many commands.
     pub async fn connect(&self) -> RedisConnection {
         RedisConnection::open(self.addr())
             .await
             .unwrap_or_else(|e| panic!("no connection: {e}"))
     }
 
-    /// What it wrote to its log so far, over all its runs.
+    /// Returns its log so far, of all its runs.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("redis.log")).unwrap_or_default()
     }
@@ -231,7 +231,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// Asks again and again until it is so; panics if that takes longer than anything should.
+/// Polls until the condition holds; panics after 90 s.
 pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(90);
     while !is_so().await {

@@ -1,5 +1,4 @@
-//! A proxy in front of a Redis that knows where commands and replies end, so that one answer can be lost and not its
-//! command.
+//! A proxy in front of a Redis that detects the ends of commands and replies. So it can lose one answer and not its command.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +25,7 @@ pub struct RedisProxy {
     board: Arc<Board>,
 }
 
-/// What becomes of one call of a script (EVAL, EVALSHA) or of its reply.
+/// The fault of one call of a script (EVAL, EVALSHA) or of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFault {
     /// The call never arrives, and the connection is reset.
@@ -39,13 +38,13 @@ pub enum CallFault {
     Unanswered,
     /// The script runs, half of its reply arrives, and then the connection is reset.
     HalfAnswered,
-    /// The script runs, and its reply comes so much later, and with it all that are behind it.
+    /// The script runs, and its reply, with all replies behind it, comes later by this time.
     AnsweredLate(Duration),
     /// The call never arrives, and its reply is this error.
     Refused(&'static str),
 }
 
-/// Stands in for a call that never arrives, so that replies keep their order.
+/// Sent in place of a call that never arrives, so that replies keep their order.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 #[derive(Debug)]
@@ -56,7 +55,7 @@ struct Board {
 
 #[derive(Debug, Default)]
 struct Faults {
-    // By how many calls come before.
+    // Each with the number of calls before it.
     planned: Vec<(usize, CallFault)>,
     struck: Vec<SystemTime>,
 }
@@ -68,7 +67,7 @@ struct Switches {
 }
 
 impl RedisProxy {
-    /// Starts one in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
+    /// Starts a proxy in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
     pub fn start(server: SocketAddr) -> Self {
         let board = Arc::new(Board {
             faults: Mutex::default(),
@@ -79,12 +78,12 @@ impl RedisProxy {
         Self { listener, board }
     }
 
-    /// The address that clients connect to.
+    /// Returns the address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }
 
-    /// Lets this become of the script call that comes after `skip` others, over whichever connection.
+    /// Plans this fault for the script call that comes after `skip` others, on any connection.
     pub fn strike(&self, skip: usize, fault: CallFault) {
         self.board
             .faults
@@ -94,12 +93,12 @@ impl RedisProxy {
             .push((skip, fault));
     }
 
-    /// When a fault struck a call: each time.
+    /// Returns the times at which a fault struck a call.
     pub fn struck(&self) -> Vec<SystemTime> {
         self.board.faults.lock().unwrap().struck.clone()
     }
 
-    /// Forgets the faults that have struck no call yet, and holds nothing back any more.
+    /// Drops the faults that have struck no call yet, and lets held traffic go on.
     pub fn heal(&self) {
         self.board.faults.lock().unwrap().planned.clear();
         self.hold(false);
@@ -119,7 +118,7 @@ impl RedisProxy {
             .send_modify(|switches| switches.resets += 1);
     }
 
-    /// Refuses new connections from now on; those that are open stay.
+    /// Refuses new connections from now on; open ones stay.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }
@@ -131,7 +130,7 @@ impl RedisProxy {
 }
 
 impl Board {
-    /// What becomes of this command.
+    /// Returns the fault for this command.
     fn fault_of(&self, command: &[u8]) -> Option<CallFault> {
         let name = command.splitn(4, |byte| *byte == b'\n').nth(2)?;
         if !name.to_ascii_uppercase().starts_with(b"EVAL") {
@@ -150,7 +149,7 @@ impl Board {
     /// Waits while traffic is held back.
     async fn flowing(&self) {
         let mut switches = self.switches.subscribe();
-        // The sender is a part of this.
+        // The sender is a part of `self`, so this returns no error.
         let _ = switches.wait_for(|now| !now.held).await;
     }
 }
@@ -177,7 +176,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<Board>) {
     server.set_zero_linger().ok();
 }
 
-/// Carries commands, and notes in their order what is to become of their replies.
+/// Carries commands, and queues the faults of their replies in their order.
 async fn commands(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -211,7 +210,7 @@ async fn commands(
     }
 }
 
-/// Carries replies, each as was noted for its command.
+/// Carries replies, each with the queued fault of its command.
 async fn replies(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -244,7 +243,7 @@ async fn replies(
     }
 }
 
-/// How many bytes the first command or reply has; none if it is not complete.
+/// Returns the length in bytes of the first command or reply; `None` if it is not complete.
 fn frame(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let number = || -> i64 {

@@ -1,4 +1,4 @@
-//! A minimal Redis client (RESP2), so that tests see Redis with other eyes than the store's client.
+//! A minimal Redis client (RESP2), so that tests read Redis independently of the store's client.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What Redis answered.
+/// An answer of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A missing value, or a missing array.
@@ -26,7 +26,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The integer, given as one or as text; panics on anything else.
+    /// Returns the integer, sent as one or as text; panics on anything else.
     pub fn as_int(&self) -> i64 {
         match self {
             Self::Int(int) => *int,
@@ -37,7 +37,7 @@ impl Reply {
         }
     }
 
-    /// The text of a string or a status; panics on anything else.
+    /// Returns the text of a string or a status; panics on anything else.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Bulk(bytes) => {
@@ -48,7 +48,7 @@ impl Reply {
         }
     }
 
-    /// The items of an array; panics on anything else.
+    /// Returns the items of an array; panics on anything else.
     pub fn as_array(&self) -> &[Self] {
         match self {
             Self::Array(items) => items,
@@ -66,7 +66,7 @@ impl Reply {
         matches!(self, Self::Error(_))
     }
 
-    /// One reply and how many bytes it took; nothing if it is not complete.
+    /// Parses one reply. Returns it with its length in bytes; `None` if it is not complete.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let line_end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
         let line = String::from_utf8_lossy(&bytes[1..line_end]).into_owned();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{RedisServer, redis::eventually};
 
-/// The name under which the sentinels know the primary.
+/// The name of the primary for the sentinels.
 const SERVICE: &str = "main";
 
 /// Three servers and three sentinels, which all end when this is dropped.
@@ -15,7 +15,7 @@ pub struct RedisSentinels {
 }
 
 impl RedisSentinels {
-    /// Starts them, and waits until all know of all. A primary counts as down after a second.
+    /// Starts them, and waits until each has found all others. A primary counts as down after a second.
     pub async fn start() -> Self {
         let mut servers = Vec::new();
         for _ in 0..3 {
@@ -44,7 +44,7 @@ impl RedisSentinels {
         all
     }
 
-    /// `redis-sentinel://…` with all sentinels, the given one first.
+    /// Returns `redis-sentinel://…` with all sentinels, the given one first.
     pub fn url(&self, first: usize) -> String {
         let count = self.sentinels.len();
         let hosts: Vec<String> = (0..count)
@@ -56,17 +56,17 @@ impl RedisSentinels {
         )
     }
 
-    /// One of the three servers, whatever its role.
+    /// Returns a server by its index, whatever its role.
     pub fn server(&self, index: usize) -> &RedisServer {
         &self.servers[index]
     }
 
-    /// One of the three sentinels.
+    /// Returns a sentinel by its index.
     pub fn sentinel(&self, index: usize) -> &RedisServer {
         &self.sentinels[index]
     }
 
-    /// The primary, by the word of the last sentinel.
+    /// Returns the primary that the last sentinel names.
     pub async fn primary(&self) -> &RedisServer {
         named_by(&self.sentinels[2], &self.servers).await
     }
@@ -90,7 +90,7 @@ impl RedisSentinels {
         has_replicas(primary).await && self.failover_has_ended().await
     }
 
-    /// A sentinel that leads a failover goes on with it for a while after it names the new primary. If that one dies
+    /// Whether no sentinel leads a failover any more. A leader goes on for a while after it names the new primary. If that primary dies
     /// meanwhile, the sentinel waits for its return without an end.
     async fn failover_has_ended(&self) -> bool {
         for sentinel in &self.sentinels {
@@ -101,7 +101,7 @@ impl RedisSentinels {
         true
     }
 
-    /// Whether all is in order, and each sentinel knows all replicas and the other sentinels.
+    /// Whether all is in order, and each sentinel has found all replicas and the other sentinels.
     pub async fn know_all(&self) -> bool {
         for sentinel in &self.sentinels {
             for others in ["num-slaves", "num-other-sentinels"] {
@@ -113,7 +113,7 @@ impl RedisSentinels {
         self.is_in_order().await
     }
 
-    /// A primary counts as down after so many ms from now on.
+    /// Sets the silence, in ms, after which a primary counts as down.
     pub async fn down_after(&self, time: u64) {
         let time = time.to_string();
         for sentinel in &self.sentinels {
@@ -123,12 +123,12 @@ impl RedisSentinels {
         }
     }
 
-    /// Makes a replica the primary while the old one is well, and waits until the sentinels say so. The old one takes writes
-    /// for some seconds more, which are lost.
+    /// Makes a replica the primary while the old primary is well. Waits until the sentinels name it. The old primary takes writes for some
+    /// seconds more, which are lost.
     pub async fn fail_over(&self) {
         let before = self.primary().await.port();
         eventually("a failover", async || {
-            // One that does not come to its end is given up, and asked for again.
+            // A failover that does not end is given up and requested again.
             let words = ["SENTINEL", "FAILOVER", SERVICE];
             self.sentinels[2].command(&words).await;
             for _ in 0..100 {
@@ -143,7 +143,7 @@ impl RedisSentinels {
         self.another_than(before).await;
     }
 
-    /// As [`fail_over`](Self::fail_over), to a replica that has missed what was written for so long.
+    /// Fails over like [`fail_over`](Self::fail_over), to a replica that has missed all writes for this time.
     pub async fn fail_over_behind(&self, behind: Duration) {
         let primary = self.primary().await;
         let others = || {
@@ -182,7 +182,7 @@ impl RedisSentinels {
         primary.restart().await;
     }
 
-    /// Makes one that was the primary, and another is now, follow that one at once: sentinels let it go on for seconds.
+    /// Makes a former primary follow the current one at once: sentinels would leave it running for seconds.
     pub async fn demote(&self, index: usize) {
         let (primary, old) = (self.primary().await, &self.servers[index]);
         if primary.port() != old.port() {
@@ -203,7 +203,7 @@ impl RedisSentinels {
     }
 }
 
-/// The primary, by the word of this sentinel.
+/// Returns the primary that this sentinel names.
 async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a RedisServer {
     let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
     let reply = sentinel.command(&words).await;
@@ -212,7 +212,7 @@ async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a
     primary.expect("the sentinels know another primary")
 }
 
-/// Whether what a sentinel knows of the primary has such a field.
+/// Whether a sentinel's data on the primary has a field with such a value.
 async fn has_field(sentinel: &RedisServer, name: &str, is_so: impl Fn(&str) -> bool) -> bool {
     let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
     let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();

@@ -1,5 +1,5 @@
-//! A server's clock that a test steps. A library, libfaketime, answers the server's questions for the time. It reads from a file by
-//! how much the answer differs from the system's clock.
+//! A server's clock that a test steps. A library, libfaketime, answers the server's calls for the time. It reads the offset to the system's
+//! clock from a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) struct SteppedClock {
 }
 
 impl SteppedClock {
-    /// A clock that shows the system's time, and keeps its file in this folder.
+    /// Returns a clock that shows the system's time, and keeps its file in this folder.
     pub(crate) fn new(dir: &Path) -> Self {
         let clock = Self {
             file: dir.join("clock"),
@@ -23,11 +23,11 @@ impl SteppedClock {
         clock
     }
 
-    /// From now on it is so many ms ahead of the system's clock, or behind.
+    /// Steps the clock: from now on it is `ahead` ms ahead of the system's clock, or behind if negative.
     pub(crate) fn step(&self, ahead: i64) {
         let sign = if ahead < 0 { '-' } else { '+' };
         let ahead = ahead.unsigned_abs();
-        // All at once: the server may read it at any time.
+        // In one step: the server may read the file at any time.
         let next = self.file.with_extension("next");
         fs::write(
             &next,
@@ -37,9 +37,9 @@ impl SteppedClock {
         fs::rename(next, &self.file).unwrap();
     }
 
-    /// What a program needs in its environment to go by this clock. Only the time of day is stepped: timers go on.
+    /// Returns the environment that makes a program use this clock. Only the time of day is stepped: timers go on.
     pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
-        // jemalloc asks for the time before the library can answer: so the memory is libc's.
+        // jemalloc reads the time before the library can answer. So libc allocates the memory.
         let preloaded = format!("{}:libc.so.6", library().display());
         [
             ("LD_PRELOAD", preloaded.into()),

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::{Authority, Certificate, Port, RedisServer};
 
-/// A redis-server with two ports: one speaks TLS, the other one is for the eyes of the test.
+/// A redis-server with two ports: one speaks TLS, the other is for the test itself.
 #[derive(Debug)]
 pub struct TlsRedis {
     server: RedisServer,
@@ -13,7 +13,7 @@ pub struct TlsRedis {
 }
 
 impl TlsRedis {
-    /// Starts one that shows this certificate, and may want one of its clients.
+    /// Starts a server that presents this certificate, and may require one of its clients.
     pub async fn start(authority: &Authority, shown: &Certificate, asks_clients: bool) -> Self {
         let port = Port::reserve();
         let dir = TempDir::with_prefix("tidegate-tls-").unwrap();
@@ -36,17 +36,17 @@ impl TlsRedis {
         Self { server, port, dir }
     }
 
-    /// The server, without TLS.
+    /// Returns the server, without TLS.
     pub fn server(&self) -> &RedisServer {
         &self.server
     }
 
-    /// `rediss://LOGIN HOST:PORT`, where the login is nothing or ends in `@`.
+    /// Returns `rediss://LOGIN HOST:PORT`, where the login is empty or ends in `@`.
     pub fn url(&self, login: &str, host: &str) -> String {
         format!("rediss://{login}{host}:{}", self.port.number())
     }
 
-    /// The file with the authority's certificate.
+    /// Returns the path of the file with the authority's certificate.
     pub fn authority_file(&self) -> String {
         let path = self.dir.path().join("authority.pem");
         path.to_str().unwrap().to_owned()

@@ -1,5 +1,4 @@
-//! A well-behaved upstream that remembers what reached it: the truth about what a gateway
-//! let through.
+//! A well-behaved upstream that records each request that a gateway let through.
 
 use std::{
     convert::Infallible,
@@ -33,14 +32,14 @@ pub struct Upstream {
     arrivals: Arc<watch::Sender<Vec<Arrival>>>,
 }
 
-/// What an upstream speaks.
+/// The protocol of an upstream.
 #[derive(Clone, Debug)]
 pub enum Speaks {
     /// HTTP/1.1, plain.
     Http1,
     /// HTTP/2, plain.
     Http2,
-    /// What the handshake says, over TLS.
+    /// The protocol that the TLS handshake agrees on.
     Tls(Arc<ServerConfig>),
 }
 
@@ -60,14 +59,14 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The one value of a header; panics if there are several or it is not text.
+    /// Returns the one value of a header; panics if there are several or it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         only(&self.headers, name)
     }
 }
 
 impl Upstream {
-    /// Starts one of HTTP/1.1, from within a tokio runtime. A handler that panics breaks its connection.
+    /// Starts an upstream of HTTP/1.1, from within a tokio runtime. A handler that panics breaks its connection.
     pub fn start<F, Fut>(handler: F) -> Self
     where
         F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
@@ -76,7 +75,7 @@ impl Upstream {
         Self::speaking(Speaks::Http1, handler)
     }
 
-    /// As [`start`](Self::start), of another protocol.
+    /// Starts an upstream like [`start`](Self::start), of another protocol.
     pub fn speaking<F, Fut>(speaks: Speaks, handler: F) -> Self
     where
         F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
@@ -118,13 +117,12 @@ impl Upstream {
         }
     }
 
-    /// Answers everything with 200 and a small JSON body, having read the request's body to its
-    /// end.
+    /// Answers everything with 200 and a small JSON body, after it has read the request's body to its end.
     pub fn ok() -> Self {
         Self::ok_speaking(Speaks::Http1)
     }
 
-    /// As [`ok`](Self::ok), of another protocol.
+    /// Starts an upstream like [`ok`](Self::ok), of another protocol.
     pub fn ok_speaking(speaks: Speaks) -> Self {
         Self::speaking(speaks, |request| async move {
             _ = http_body_util::BodyExt::collect(request.into_body()).await;
@@ -139,7 +137,7 @@ impl Upstream {
         Self::echo_speaking(Speaks::Http1)
     }
 
-    /// As [`echo`](Self::echo), of another protocol.
+    /// Starts an upstream like [`echo`](Self::echo), of another protocol.
     pub fn echo_speaking(speaks: Speaks) -> Self {
         Self::speaking(speaks, |request| async move {
             let mut answer = Response::new(());
@@ -149,8 +147,7 @@ impl Upstream {
                     .headers_mut()
                     .insert(header::CONTENT_TYPE, kind.clone());
             }
-            // hyper sends the trailers that are named here, and none unless the request has `te:
-            // trailers`.
+            // hyper sends only the trailers that are named here, and only if the request has `te: trailers`.
             if asked.get(header::TE).is_some_and(|te| te == "trailers") {
                 for names in asked.get_all(header::TRAILER) {
                     answer.headers_mut().append(header::TRAILER, names.clone());
@@ -160,22 +157,22 @@ impl Upstream {
         })
     }
 
-    /// The address it serves.
+    /// Returns the address that it serves.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }
 
-    /// `http://127.0.0.1:PORT`, or the same with `h2c` or `https`, without a slash at the end.
+    /// Returns `http://127.0.0.1:PORT`, or the same with `h2c` or `https`, without a slash at the end.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.addr())
     }
 
-    /// What arrived so far, oldest first.
+    /// Returns the requests that arrived so far, oldest first.
     pub fn requests(&self) -> Vec<Arrival> {
         self.arrivals.borrow().clone()
     }
 
-    /// How many requests arrived so far.
+    /// Returns the number of requests that arrived so far.
     pub fn count(&self) -> usize {
         self.arrivals.borrow().len()
     }
@@ -193,7 +190,7 @@ impl Upstream {
         }
     }
 
-    /// How many connections were opened to it, ever.
+    /// Returns the number of connections that were ever opened to it.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
@@ -216,7 +213,7 @@ where
     Fut: Future<Output = Result<Response<BoxBody>, Infallible>> + Send + 'static,
 {
     let (stream, service) = (TokioIo::new(stream), service_fn(handle));
-    // How a connection ends is seen by who used it.
+    // The client of a connection sees its end.
     _ = if is_http2 {
         let builder = http2::Builder::new(TokioExecutor::new());
         builder.serve_connection(stream, service).await

@@ -1,4 +1,4 @@
-//! TLS between tests and gateways: who shows what, and who believes whom.
+//! TLS between tests and gateways: the certificates that each side presents and trusts.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use tokio_rustls::rustls::{
 use super::{Authority, Certificate};
 
 impl Authority {
-    /// A server that shows this certificate and offers these protocols (ALPN).
+    /// Returns the settings of a server that presents this certificate and offers these protocols (ALPN).
     pub fn server(&self, shown: &Certificate, protocols: &[&str]) -> Arc<ServerConfig> {
         self.serving(shown, protocols, false)
     }
 
-    /// As [`server`](Self::server), for clients with a certificate of this authority only.
+    /// Returns settings like [`server`](Self::server), for clients with a certificate of this authority only.
     pub fn server_asking(&self, shown: &Certificate, protocols: &[&str]) -> Arc<ServerConfig> {
         self.serving(shown, protocols, true)
     }
@@ -40,17 +40,17 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// A client that believes this authority alone and offers these protocols.
+    /// Returns the settings of a client that trusts this authority alone and offers these protocols.
     pub fn client(&self, protocols: &[&str]) -> Arc<ClientConfig> {
         self.asking(None, protocols, ALL_VERSIONS)
     }
 
-    /// As [`client`](Self::client), which shows a certificate of its own.
+    /// Returns settings like [`client`](Self::client), for a client that presents a certificate of its own.
     pub fn client_showing(&self, own: &Certificate, protocols: &[&str]) -> Arc<ClientConfig> {
         self.asking(Some(own), protocols, ALL_VERSIONS)
     }
 
-    /// A client that speaks one version of TLS, and may show a certificate.
+    /// Returns the settings of a client that speaks one version of TLS, and may present a certificate.
     pub fn client_of_version(
         &self,
         own: Option<&Certificate>,
@@ -72,7 +72,7 @@ impl Authority {
         let builder = builder.with_root_certificates(self.roots());
         let mut config = match own.map(Certificate::der) {
             Some((chain, key)) => {
-                // Not looked at: a test may show what a good client would not.
+                // Not checked: a test may present a certificate that a good client would not.
                 let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
                 let shown = CertifiedKey::new(chain, key);
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))

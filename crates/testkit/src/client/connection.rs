@@ -17,7 +17,7 @@ pub(super) enum Connection {
     H2(http2::SendRequest<BoxBody>),
 }
 
-/// What a connection is made of.
+/// The bytes of a connection, with TLS or without.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 

@@ -20,7 +20,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name of the whole trial of a seed.
+    /// Returns the name of the whole trial of a seed.
     pub fn of(seed: u64) -> Self {
         Self {
             seed,

@@ -171,8 +171,8 @@ impl Runner {
     }
 }
 
-/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. Prints the names of the others: on a
-/// machine that runs many tests at once, a trial may find the machine. A run of [`TRIALS`] trials fails for all of them.
+/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. Prints the names of the others: a trial on
+/// a busy machine may fail for lack of time. A run of [`TRIALS`] trials fails for all of them.
 async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
     let mut confirmed = Vec::new();
     'findings: for found in findings {

@@ -1,5 +1,5 @@
-//! The redis-servers of all trials. Some are shared by many trials, apart by their keys. Others belong to one trial at a time,
-//! since something goes wrong with all of the server.
+//! The redis-servers of all trials. Many trials share some of them, with different keys. Others belong to one trial at a time, because a
+//! fault strikes the whole server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Servers {
     shared: OnceCell<Arc<RedisServer>>,
     idle: Mutex<Vec<Arc<RedisServer>>>,
     returned: std::sync::Mutex<Vec<Arc<RedisServer>>>,
-    // Those with a clock of their own.
+    // Servers with a clock of their own.
     idle_with_clock: std::sync::Mutex<Vec<Arc<RedisServer>>>,
     /// One trial at a time has it.
     cluster: Arc<Mutex<Option<Arc<RedisCluster>>>>,
@@ -84,10 +84,10 @@ impl Taken {
     }
 }
 
-/// Sentinels that are not in order after so long are replaced by others.
+/// The longest time to wait until sentinels are in order; then others replace them.
 const IN_ORDER: Duration = Duration::from_secs(15);
 
-/// What is written is in a file before it is answered, so that a server that is killed has lost nothing.
+/// Writes are in a file before they are answered, so that a killed server has lost no data.
 const WITH_DATA: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 impl Servers {
@@ -124,7 +124,7 @@ impl Servers {
     pub async fn take_sentinels(&self) -> Taken {
         let mut known = self.sentinels.clone().lock_owned().await;
         let before = known.take();
-        // What waits for sentinels stays on its thread.
+        // The wait for sentinels stays on its thread.
         let runtime = Handle::current();
         let ready = spawn_blocking(move || runtime.block_on(sentinels(before)));
         let sentinels = ready.await.unwrap();
@@ -138,7 +138,7 @@ impl Servers {
         let cluster = match &*known {
             Some(cluster) => cluster.clone(),
             None => {
-                // What waits for a cluster stays on its thread.
+                // The wait for a cluster stays on its thread.
                 let runtime = Handle::current();
                 let started = spawn_blocking(move || runtime.block_on(RedisCluster::start()));
                 let cluster = Arc::new(started.await.unwrap());
@@ -164,7 +164,7 @@ impl Servers {
     }
 }
 
-/// Sentinels that are in order: those of the last trial, unless that takes too long.
+/// Returns sentinels that are in order: the sentinels of the last trial, or new ones if that takes too long.
 async fn sentinels(before: Option<Arc<RedisSentinels>>) -> Arc<RedisSentinels> {
     if let Some(before) = before {
         let deadline = Instant::now() + IN_ORDER;

@@ -1,8 +1,8 @@
-//! Who arrived when: the proof that does not rest on the gateway's own counters.
+//! The record of arrivals: a proof that does not use the gateway's own counters.
 //!
-//! A line has five columns, separated by tabs. The first two are when it arrived and when its client says that it was sent
-//! (`X-Sent-At`), both in microseconds since the epoch. The third is the client, as the gateway names it (`X-Client-Id`). The
-//! fourth is the path. The last is 1, or 0 if the queue was full. What is missing is a `-`.
+//! A line has five columns, separated by tabs. The first two are the time of arrival and the time of sending (`X-Sent-At`, by the client),
+//! both in microseconds since the epoch. The third is the client, by the gateway's name for it (`X-Client-Id`). The fourth is the path. The
+//! last is 1, or 0 if the queue was full. A missing value is a `-`.
 
 use std::{
     fs::File,
@@ -14,10 +14,10 @@ use std::{
 
 use http::Request;
 
-/// How long a line may wait in memory.
+/// The longest time for which a line waits in memory.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The file, or none. A line costs a copy into memory; what is there is written several times a second.
+/// The file, if there is one. A line costs a copy into memory; the lines are written several times a second.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     file: Option<Mutex<BufWriter<File>>>,
@@ -45,11 +45,11 @@ impl Arrivals {
             u8::from(taken),
         );
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        // What cannot be written stays in memory, and the next write tells.
+        // After an error the line stays in memory, and the next write returns the error.
         _ = file.write_all(line.as_bytes());
     }
 
-    /// Writes what is still in memory.
+    /// Writes the lines that are still in memory.
     pub(crate) fn write(&self) -> io::Result<()> {
         match &self.file {
             Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).flush(),
@@ -57,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// Writes again and again, until that fails: a run without its proof is better ended.
+    /// Writes repeatedly, until a write fails: a run without its proof should end.
     pub(crate) async fn keep_writing(&self) -> io::Error {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -68,7 +68,7 @@ impl Arrivals {
     }
 }
 
-/// A header's value, as one column.
+/// Returns a header's value, as one column.
 fn header<B>(request: &Request<B>, name: &str) -> String {
     match request.headers().get(name) {
         Some(value) => String::from_utf8_lossy(value.as_bytes()).replace('\t', " "),

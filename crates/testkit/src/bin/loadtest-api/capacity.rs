@@ -1,5 +1,4 @@
-//! When a request will be done, by what arrived before it: first come, first served. It knows no clock and waits for
-//! nobody.
+//! The time at which a request will be done: first come, first served. The caller passes the time; no function here waits.
 
 use std::{
     cmp::Reverse,
@@ -14,9 +13,9 @@ pub(crate) struct Capacity {
     workers: usize,
     service_time: Duration,
     queue: usize,
-    /// When each worker that has worked is free, the first one on top.
+    /// When each worker that has worked is free, the earliest on top.
     free_at: BinaryHeap<Reverse<Instant>>,
-    /// When those begin who wait, the first one in front.
+    /// When the waiting requests begin, the first one in front.
     waiting: VecDeque<Instant>,
 }
 
@@ -31,7 +30,7 @@ impl Capacity {
         }
     }
 
-    /// When a request that arrives now will be done; `None` if the queue is full. Nobody can give a place back.
+    /// Returns when a request that arrives now will be done; `None` if the queue is full. A place cannot be given back.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Instant> {
         while self.waiting.front().is_some_and(|begin| *begin <= now) {
             self.waiting.pop_front();

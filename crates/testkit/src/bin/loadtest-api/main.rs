@@ -1,8 +1,8 @@
-//! The API that load tests protect: so many workers, so long a service time, and a bounded queue before them. Every request that
-//! arrived stands in a file. The API knows nothing of the gateway.
+//! The API that load tests protect: workers with a fixed service time, and a bounded queue before them. A file records each request that
+//! arrived. The API has no code of the gateway.
 //!
-//! Overload breaks it as it breaks real ones. A request that waits keeps others waiting, and one that finds the queue full
-//! gets 503. A request whose client has given up costs a worker all the same.
+//! Overload breaks it as it breaks real APIs. A request that waits keeps others waiting. A request that finds the queue full gets 503. A
+//! request whose client has given up costs a worker all the same.
 
 #![expect(
     clippy::print_stdout,
@@ -58,7 +58,7 @@ struct Arguments {
     arrivals: Option<PathBuf>,
 }
 
-/// What all connections share.
+/// The parts that all connections share.
 #[derive(Debug)]
 struct Api {
     capacity: Mutex<Capacity>,
@@ -76,7 +76,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Serves until SIGTERM, SIGINT, or the first arrival that cannot be noted.
+/// Serves until SIGTERM, SIGINT, or the first arrival that cannot be recorded.
 async fn run(arguments: Arguments) -> std::io::Result<()> {
     let service_time = Duration::try_from_secs_f64(arguments.service_time / 1_000.0)
         .map_err(|error| std::io::Error::other(format!("--service-time: {error}")))?;
@@ -106,7 +106,7 @@ async fn serve(listener: TcpListener, api: Arc<Api>) {
         let socket = match listener.accept().await {
             Ok((socket, _)) => socket,
             Err(error) => {
-                // Most likely there are too many open files, and some will be closed.
+                // The likely cause is too many open files, and some will be closed.
                 eprintln!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -124,7 +124,7 @@ async fn answer(
     api: Arc<Api>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrived = Instant::now();
-    // Its worker is spoken for from here on, whether the client waits or not.
+    // The worker is reserved from here on, whether the client waits or not.
     let done = api
         .capacity
         .lock()
