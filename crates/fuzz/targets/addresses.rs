@@ -1,11 +1,11 @@
-//! Where a request came from: headers that claim an origin, against the laws of `TrustedProxies::origin`.
+//! The origin of a request: headers that claim an origin, against the laws of `TrustedProxies::origin`.
 //!
-//! An input is three bytes that choose the peer, whom is trusted and which header is believed, then header lines. A line
-//! is `name: value`, or else a value of that header. A line `--` divides them: what the client sent stands above it,
-//! what proxies added, in the order in which they did, below.
+//! An input is three bytes that choose the peer, the trusted networks and the header that is trusted, then header lines. A line is `name:
+//! value`, or only a value of that header. A line `--` divides them: above it are the lines of the client, below it the lines that proxies
+//! added, in their order.
 //!
-//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry. Between them
-//! the parser is free. So these laws are about whom to believe and not about forms.
+//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry. Between them the
+//! parser is free. So these laws are about trust and not about forms.
 
 #![no_main]
 
@@ -43,11 +43,11 @@ const NETWORKS: [&[&str]; 5] = [
     &["127.0.0.1/32", "::1/128", "10.0.0.0/8", "192.0.2.0/25"],
 ];
 
-/// Somebody whom only the last of [`NETWORKS`] but one trusts.
+/// Addresses that only the second last of [`NETWORKS`] contains.
 const STRANGER: &str = "203.0.113.9";
 const STRANGER_V6: &str = "2001:db8:9::9";
 
-/// How a proxy may write of them in X-Forwarded-For.
+/// Forms of their addresses in X-Forwarded-For.
 const BARE: [(&str, &str); 6] = [
     ("203.0.113.9", STRANGER),
     ("203.0.113.9:4711", STRANGER),
@@ -57,7 +57,7 @@ const BARE: [(&str, &str); 6] = [
     ("2001:db8:9::9%eth0", STRANGER_V6),
 ];
 
-/// And in `Forwarded`.
+/// Forms in `Forwarded`.
 const ELEMENTS: [(&str, &str); 6] = [
     ("for=203.0.113.9", STRANGER),
     ("For=\"203.0.113.9:4711\"", STRANGER),
@@ -89,7 +89,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// Whom a gateway trusts, and the same once more, for the laws to ask.
+/// The proxies that a gateway trusts, and their networks once more for the laws.
 struct Trusted {
     proxies: TrustedProxies,
     networks: Vec<IpNet>,
@@ -145,8 +145,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
     is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
 
-    // The client cannot choose: once the proxies name a stranger, or somebody whom nobody understands, no word of the
-    // client's counts.
+    // The client cannot choose: once the proxies name a stranger, or an address that no reader understands, the client's entries do not
+    // count.
     let by_proxies = trusted.origin(peer, &map(proxies));
     let by_proxies_entries = believed.entries(proxies);
     let are_addresses = by_proxies_entries
@@ -156,7 +156,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(origin, by_proxies, "what comes first changes nothing");
     }
 
-    // Proxies may add a line, or go on with the last one, whatever the client has left open there.
+    // Proxies may add a line, or continue the last one, whatever quotes the client has left open there.
     let (theirs, ours) = (believed.lines(client), believed.lines(proxies));
     if let ([before @ .., last], [first, after @ ..]) = (theirs.as_slice(), ours.as_slice())
         && believed.is_whole(first)
@@ -168,7 +168,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(appended, origin, "{:?}", joined.escape_ascii().to_string());
     }
 
-    // Lines are one list, wherever they are divided, unless it is within an entry.
+    // Lines are one list, wherever they are divided, unless a division is within an entry.
     let lines = believed.lines(&all);
     if lines.iter().skip(1).all(|line| believed.is_whole(line)) {
         let joined = lines.join(&b","[..]);
@@ -184,7 +184,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         );
     }
 
-    // The nearest proxy has the last word, in whatever form it writes, and in a line of its own or not.
+    // The entry of the nearest proxy decides, in any form, and in a line of its own or not.
     for (text, stranger) in believed.strangers() {
         let stranger = address(stranger);
         if trusted.contains(stranger) {
@@ -203,7 +203,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
 }
 
-/// The answer is the peer or an entry, and all to the right of it are trusted proxies. It is trusted itself only if the next one
+/// The origin is the peer or an entry, and all entries to the right of it are trusted proxies. It is trusted itself only if the next entry
 /// cannot be read or there is none.
 fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], origin: IpAddr) {
     let mut here = Some(peer);
@@ -221,7 +221,7 @@ fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], orig
     assert_eq!(here, Some(origin), "an address that nobody named");
 }
 
-/// What a limit counts under: IPv4 in one spelling, IPv6 by its prefix, whichever way the address came.
+/// Requires one key per client: IPv4 in one spelling, IPv6 by its prefix, in whichever form the address came.
 fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: IpAddr) {
     let clients = |trusted, address_from| Clients {
         sources: vec![ClientSource::Ip],
@@ -276,7 +276,7 @@ fn unfolded(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The lines above and below `--`; those that no request can have are left out.
+/// Returns the lines above and below `--`, without lines that no request can have.
 fn read<'a>(text: &'a [u8], believed: &Believed) -> (Lines<'a>, Lines<'a>) {
     let (mut client, mut proxies) = (Vec::new(), Vec::new());
     let mut divided = false;

@@ -1,8 +1,8 @@
-//! Under which keys a request is counted: whatever it holds, against the laws of `Hasher::keys` and `Charge::redis_key`.
+//! The keys of a request: whatever it holds, against the laws of `Hasher::keys` and `Charge::redis_key`.
 //!
-//! An input's first line says what a limit is counted per, a letter each (see [`per`]). After it stand two requests with `--`
-//! between, and a line for each thing that they hold. The line has a letter, a blank, and the thing itself (see [`Asked::read`]).
-//! The two must meet the same key exactly if what they are counted per is the same.
+//! An input's first line has the parts of a limit's key, a letter each (see [`per`]). After it stand two requests with `--` between, and a
+//! line for each of their parts. The line has a letter, a blank, and the part itself (see [`Asked::read`]). The two must have the same key
+//! exactly if the parts of the key are the same.
 
 #![no_main]
 
@@ -26,12 +26,12 @@ const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 const CLIENT: HeaderName = HeaderName::from_static("x-client");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The key that is listed, if one is, by whatever name.
+/// The API key that is listed, if the request has one, under any name.
 const LISTED: &[u8] = b"open-sesame";
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "198.51.100.7";
 const PREFIX: &str = "tidegate";
-/// How much of an IPv6 address is one client.
+/// The length of the IPv6 prefix that counts as one client, in bits.
 const PREFIX_BITS: u8 = 64;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
@@ -75,7 +75,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// What a letter of the first line stands for.
+/// Returns the part of a key that a letter of the first line stands for.
 fn per(letter: &u8) -> Option<Per> {
     Some(match letter {
         b'c' => Per::Client,
@@ -96,9 +96,9 @@ fn per(letter: &u8) -> Option<Per> {
     })
 }
 
-/// Nothing but hashes and what operators chose stands in a key, and the only braces are our own.
+/// Requires that a key holds only hashes and texts of the operator, and no braces but those of the gateway.
 ///
-/// The secret has to be another one for each input: libFuzzer sees the hashes that are compared, and sends them back.
+/// The secret must differ for each input: libFuzzer sees the hashes that are compared, and sends them back.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     let policy = policy(asked.route, pers);
     let keys = asked.keys(pers, secret);
@@ -123,7 +123,7 @@ fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
         }
         for value in asked.values.iter().filter(|value| value.len() >= 8) {
             for hash in [tag, rest] {
-                // A window cannot match where it is longer than the hash, so `windows` is never asked for nothing.
+                // `windows` gets a length of at least 8. A value longer than the hash has no window in it, and cannot match.
                 let bare = hash
                     .as_bytes()
                     .windows(value.len())
@@ -152,7 +152,7 @@ fn is_hash(text: &str, key: &str) {
     assert!(text.len() == 32 && text.bytes().all(digit), "{key}");
 }
 
-/// Without a proxy that is believed, no header makes another client of anybody.
+/// Without a trusted proxy, no header makes another client of a caller.
 fn is_nobody_to_strangers(asked: &Asked<'_>) {
     let per = [
         Per::Client,
@@ -170,7 +170,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         answers: Answers::default(),
     };
     let hasher = Hasher::new("secret");
-    // Who says that they speak for others.
+    // The headers claim that the peer speaks for others.
     let mut headers = asked.request.headers().clone();
     for (name, value) in asked.told() {
         headers.insert(name, value);
@@ -191,7 +191,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
     }
 }
 
-/// Where keys that are not listed are refused, whoever sends one is their address, whatever else they show.
+/// Where unlisted keys are refused, a caller who sends one counts by the address alone, whatever else the request holds.
 fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
     let mut keys = asked.request.headers().get_all(API_KEY).iter();

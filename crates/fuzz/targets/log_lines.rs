@@ -1,9 +1,9 @@
 //! Lines of access logs, in every format, against the laws of `Parser::line`.
 //!
-//! The first byte of an input chooses the format, the rest are lines. What is read of a line lies in the line: no value is made up.
+//! The first byte of an input chooses the format, the rest are lines. Each value must be a part of its line: no value is made up.
 //!
-//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` spends all the time on one format. It is a name of `--format`, or `template-0`,
-//! `map-1` and so on for those below.
+//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` spends all the time on one format. Its value is a name of `--format`, or
+//! `template-0`, `map-1` and so on for the formats below.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ const MAPS: [&str; 2] = [
     "end=$.a.t,target=$.a.b.c,header:x-key=$.a.h,client=$.c,duration_ns=$.a.d",
 ];
 
-/// All formats, by the names that `TIDEGATE_FUZZ_FORMAT` has for them.
+/// All formats, by their names in `TIDEGATE_FUZZ_FORMAT`.
 static FORMATS: LazyLock<Vec<(String, Format)>> = LazyLock::new(|| {
     let mut formats: Vec<_> = Format::NAMED
         .iter()
@@ -43,7 +43,7 @@ static FORMATS: LazyLock<Vec<(String, Format)>> = LazyLock::new(|| {
     formats
 });
 
-/// The format that is asked for, if one is.
+/// The format that the environment selects, if any.
 static ASKED: LazyLock<Option<usize>> = LazyLock::new(|| {
     let asked = std::env::var("TIDEGATE_FUZZ_FORMAT").ok()?;
     let found = FORMATS.iter().position(|(name, _)| *name == asked);
@@ -82,7 +82,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         };
         alone.push((line, said));
     }
-    // What a line says does not depend on those before it, but for the columns that CloudFront names.
+    // The values of a line do not depend on the lines before it, except for the columns that CloudFront names.
     if *format != Format::CloudFront {
         for (line, said) in alone {
             let again = match Parser::new(format).line(line) {
@@ -95,7 +95,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// All that an entry says, to compare.
+/// All values of an entry, to compare.
 #[derive(Debug, PartialEq, Eq)]
 struct Values {
     arrival: u64,
@@ -146,7 +146,7 @@ fn check(line: &[u8], entry: &Entry<'_>) {
             within + raw.len() <= line.len(),
             "a value is no part of its line"
         );
-        // An escape is never shorter than what it stands for.
+        // An escape is never shorter than the text that it stands for.
         assert!(text.bytes().len() <= raw.len());
     }
     if let Some(path) = entry.path() {

@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
 
     let (rejecting, keeping) = (normalize(raw, Reject), normalize(raw, Keep));
     match &rejecting {
-        // What a slash in disguise makes of the rest is for `Keep` to say.
+        // `Keep` decides about the rest of a path with an encoded slash.
         Err(PathError::EncodedSlash) => {}
         other => assert_eq!(*other, keeping, "slashes are the only difference"),
     }
@@ -120,7 +120,7 @@ fn bare(text: &str) -> String {
 
 /// An upstream that decodes once finds no other path in it.
 fn is_one_for_upstreams(path: &str) {
-    // A slash that is kept in disguise is no separator, on the word of whoever configured that; but no dots are beside it.
+    // An encoded slash that is kept is no separator, as the operator configured; but no dots may be beside it.
     let disguised = path.replace("%2F", "/").replace("%5C", "/");
     for segment in decoded(&disguised).split(|byte| *byte == b'/').skip(1) {
         let name = segment.split(|byte| *byte == b';').next();
@@ -139,7 +139,7 @@ fn is_one_for_upstreams(path: &str) {
     for (at, &byte) in decoded.iter().enumerate() {
         let next = decoded.get(at + 1).copied();
         assert!(byte >= b' ' && byte != 0x7F && byte != b'\\', "{path}");
-        // What a careless decoder of UTF-8 takes for ASCII, or for nothing at all.
+        // Bytes that a careless decoder of UTF-8 takes for ASCII, or drops.
         assert!(!matches!(byte, 0xC0 | 0xC1 | 0xF5..), "{path}");
         assert!(!matches!((byte, next), (0xE0, Some(0x80..0xA0))), "{path}");
         assert!(!matches!((byte, next), (0xF0, Some(0x80..0x90))), "{path}");
@@ -148,7 +148,7 @@ fn is_one_for_upstreams(path: &str) {
 
 /// Table P of the attacks: other ways to write a path are the same path, or refused.
 fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
-    // Both from what the client wrote and from what is normal: the second has no dots to hide behind.
+    // Both from the client's text and from the normal path: the second has no dots that could hide a fault.
     for text in [raw, path] {
         let spellings = [
             text.replace('/', "//"),
@@ -241,7 +241,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     }
 }
 
-/// Every unreserved character as an escape, the digits in either case.
+/// Returns every unreserved character as an escape, the digits in either case.
 fn escaped(text: &str) -> String {
     let mut digits = 0;
     let escape = |c: char| {
@@ -280,7 +280,7 @@ fn decoded(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// What the escapes of a text stand for, as far as they are whole.
+/// Returns the bytes that the complete escapes of a text stand for.
 fn decoded_escapes(raw: &str) -> Vec<u8> {
     let pieces = raw.split('%').skip(1);
     pieces

@@ -1,7 +1,7 @@
 //! The first bytes of a connection: whatever they are, against the laws of `proxy_protocol::parse`.
 //!
-//! An input is read as it is, and again with so many bytes after it that everything is decided. Its last 18 bytes are
-//! also an address and a port to write.
+//! An input is read as it is, and again with enough bytes after it to decide every case. Its last 18 bytes are also an address and a port
+//! to write.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_FIXED: usize = 16;
 const V2_LONGEST: usize = 4_096;
 
-/// What may follow: nothing, a request, another header, and bytes that could be more of this one.
+/// Possible bytes behind a header: none, a request, another header, and bytes that could be more of this one.
 const TAILS: [&[u8]; 6] = [
     b"",
     b"GET / HTTP/1.1\r\n\r\n",
@@ -73,14 +73,14 @@ fn check(bytes: &[u8]) {
     is_decided(bytes, start);
 }
 
-/// What follows changes nothing.
+/// Requires that bytes behind the header change nothing.
 fn is_decided(bytes: &[u8], start: Start) {
     for tail in TAILS {
         assert_eq!(parse(&[bytes, tail].concat()), start, "before {tail:?}");
     }
 }
 
-/// `header` is all of what was accepted, and names `source`.
+/// Requires that `header` is exactly the accepted bytes, and names `source`.
 fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
     let length = header.len();
     let start = Start::Header { source, length };
@@ -95,7 +95,7 @@ fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
     assert_eq!(named, Some(source), "by the definition");
 }
 
-/// Whom a header of version 1 names, by the specification's words; the outer option is none if it is not one.
+/// Returns the source that a header of version 1 names, by the specification; the outer option is `None` if it is not such a header.
 fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
     let line = std::str::from_utf8(header).ok()?.strip_suffix("\r\n")?;
     if header.len() > V1_LONGEST || line.contains("\r\n") {
@@ -112,7 +112,7 @@ fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
                 _ => return None,
             };
             let (number, other_number): (u16, u16) = (port.parse().ok()?, other.parse().ok()?);
-            // Neither signs nor zeros in front.
+            // Neither signs nor leading zeros.
             let is_plain = number.to_string() == port && other_number.to_string() == other;
             let fits = source.is_ipv4() == is_v4 && destination.is_ipv4() == is_v4;
             (is_plain && fits).then_some(Some(SocketAddr::new(source, number)))
@@ -121,7 +121,7 @@ fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
     }
 }
 
-/// As [`named_by_version_1`].
+/// Returns the source that a header of version 2 names, like [`named_by_version_1`].
 fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
     let rest = header.strip_prefix(V2_START)?;
     let [command, family, high, low, block @ ..] = rest else {
@@ -132,7 +132,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
         return None;
     }
     match (command, family) {
-        // LOCAL, whatever else it says.
+        // LOCAL, whatever the rest of the header contains.
         (0x20, _) => Some(None),
         (0x21, 0x11) => {
             let (address, port) = (block.first_chunk::<4>()?, block.get(8..10)?);
@@ -154,7 +154,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
     }
 }
 
-/// Both versions can tell of every source, and version 1 in one way only.
+/// Requires that both versions can carry every source, and version 1 in one way only.
 fn can_be_written(source: SocketAddr) {
     let line = version_1(source);
     let headers = [
@@ -177,7 +177,7 @@ fn can_be_written(source: SocketAddr) {
             assert!(!matches!(start, Start::Header { .. }), "{line:?}");
         }
     }
-    // Only `\r\n` ends a line, and nothing stands before it.
+    // Only `\r\n` ends a line, without blanks before it.
     let bare = line.trim_end();
     for end in [" \r\n", "\n", "\n\r", "\r", " x\r\n", "\n\r\n"] {
         let start = parse(format!("{bare}{end}").as_bytes());

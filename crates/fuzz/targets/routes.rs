@@ -83,8 +83,8 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// What docs/proxying.md says of routes. The first that fits by host, path and method is taken. Else the answer is 405 if only the
-/// method is in the way, and 404 otherwise. A path with encoded slashes is 400 unless the route keeps them.
+/// Finds the route by the rules of docs/proxying.md. The first that fits by host, path and method is taken. Else the answer is 405 if only
+/// the method does not fit, and 404 otherwise. A path with encoded slashes is 400 unless the route keeps them.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()
@@ -155,7 +155,7 @@ impl Route {
     }
 }
 
-/// In lower case, without the dots at its end unless it has nothing else.
+/// Returns the name in lower case, without the dots at its end unless it has only dots.
 fn caseless(name: &str) -> String {
     let mut letters: Vec<char> = name.to_ascii_lowercase().chars().collect();
     while letters.last() == Some(&'.') && letters.iter().any(|letter| *letter != '.') {

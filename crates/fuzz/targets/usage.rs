@@ -1,7 +1,7 @@
-//! Bodies of answers, whatever they are: what is found does not depend on the parts in which they come, and is what serde_json finds
-//! where that takes them for JSON.
+//! Bodies of answers: the number that is found does not depend on the parts in which they come. If serde_json reads the body as JSON, it
+//! finds the same number.
 //!
-//! The first byte of an input says what kind of body it is, the second how long its parts are.
+//! The first byte of an input chooses the kind of body, the second the length of its parts.
 
 #![no_main]
 
@@ -50,7 +50,7 @@ fn contains(body: &[u8], text: &[u8]) -> bool {
     body.windows(text.len()).any(|window| window == text)
 }
 
-/// Where serde_json reads the body to its end, it finds the same.
+/// Requires that serde_json, where it reads the body to its end, finds the same number.
 fn agrees(body: &[u8], whole: Option<u64>) {
     let mut json = serde_json::Deserializer::from_slice(body);
     let oracle = AtPath {
@@ -66,7 +66,7 @@ fn agrees(body: &[u8], whole: Option<u64>) {
     }
 }
 
-/// What is not whole, or too large to be exact, is rounded differently, and not compared.
+/// Excludes numbers from the comparison that are no integers, or too large to be exact: they are rounded differently.
 fn differs(number: f64) -> Result<Option<u64>, &'static str> {
     match number.is_sign_positive() {
         true => Err("rounded differently"),

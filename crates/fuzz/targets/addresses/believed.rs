@@ -51,7 +51,7 @@ impl Believed {
         self.lines(lines).iter().flat_map(entries_of).collect()
     }
 
-    /// Whether a line divides nothing: its quotes are closed in it.
+    /// Whether a line can stand alone: its quotes are closed in it.
     pub(crate) fn is_whole(&self, line: &[u8]) -> bool {
         match self {
             Self::XForwardedFor => true,
@@ -66,7 +66,7 @@ impl Believed {
         }
     }
 
-    /// The address of an entry that everybody must understand.
+    /// Returns the address of an entry if every reader must understand it.
     pub(crate) fn surely(&self, entry: &[u8]) -> Option<IpAddr> {
         match self {
             Self::XForwardedFor => surely(entry),
@@ -81,13 +81,13 @@ impl Believed {
                 let ((_, node), None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
-                // Without brackets it is no node, but its parser may be the one for X-Forwarded-For.
+                // Without brackets it is no node, but a gateway may use its parser for X-Forwarded-For.
                 surely(node)
             }
         }
     }
 
-    /// The address of an entry that a lenient reader may understand.
+    /// Returns the address of an entry if a lenient reader may understand it.
     pub(crate) fn perhaps(&self, entry: &[u8]) -> Option<IpAddr> {
         match self {
             Self::XForwardedFor => perhaps(entry),
@@ -98,7 +98,7 @@ impl Believed {
                     let is_for = pair[..equals].trim_ascii().eq_ignore_ascii_case(b"for");
                     is_for.then_some(&pair[equals + 1..])
                 });
-                // Two are nobody's word.
+                // Two addresses in one entry do not count.
                 let (node, None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
@@ -108,7 +108,7 @@ impl Believed {
     }
 }
 
-/// The parts between separators that no quotes hide, where the right end is outside of them; from left to right.
+/// Returns the parts between separators that no quotes hide, where the right end is outside of quotes; from left to right.
 fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_quote = vec![false; line.len()];
     let mut escaped = false;
@@ -130,8 +130,8 @@ fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     parts
 }
 
-/// The elements of a line of `Forwarded`, each the names and values of its pairs, as RFC 7239 has them. The line is read from the
-/// left, by its grammar. None if the line does not follow the grammar.
+/// Returns the elements of a line of `Forwarded`, each with the names and values of its pairs (RFC 7239). Reads the line from the left, by
+/// its grammar. Returns `None` if the line does not follow the grammar.
 fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
     let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let token = |text: &mut &[u8]| {
@@ -155,7 +155,7 @@ fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
                             rest = &quoted[at + 1..];
                             break;
                         }
-                        // Kept as it is written: nobody needs escapes in an address.
+                        // Kept as written: an address needs no escapes.
                         (_, b'\\') => value.extend([b'\\', *bytes.next()?.1]),
                         (_, byte) => value.push(*byte),
                     }
@@ -180,7 +180,7 @@ fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The address that everybody must understand: bare, `[v6]`, with a port or with a zone.
+/// Returns an address that every reader must understand: bare, `[v6]`, with a port or with a zone.
 fn surely(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry.trim_ascii()).ok()?;
     let is_port =
@@ -210,7 +210,7 @@ fn surely(entry: &[u8]) -> Option<IpAddr> {
     entry.parse().ok().or_else(with_port).or_else(with_zone)
 }
 
-/// What stands before a zone, if that is one or there is none.
+/// Returns the text before a zone; `None` if the zone is not valid.
 fn without_zone(text: &str) -> Option<&str> {
     let Some((address, zone)) = text.split_once('%') else {
         return Some(text);
@@ -219,7 +219,7 @@ fn without_zone(text: &str) -> Option<&str> {
     (!zone.is_empty() && zone.bytes().all(is_plain)).then_some(address)
 }
 
-/// The address that a lenient reader may understand: in quotes, with any zone, with a port that is none.
+/// Returns an address that a lenient reader may understand: in quotes, with any zone, with an invalid port.
 fn perhaps(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry).ok()?;
     let entry = entry.trim_matches(|c: char| c.is_whitespace() || c == '"');
