@@ -17,7 +17,7 @@ use crate::heads::Heads;
 pub(crate) use progress::Wait;
 
 /// After this time without a request an HTTP/1 connection keeps only its socket. Most clients send their next request sooner; a new start
-/// costs about as much as a request.
+/// costs about one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
@@ -78,7 +78,7 @@ const NO_ANSWER: u64 = u64::MAX;
 pub(crate) enum Watch {
     /// Look again at this time.
     Until(Instant),
-    /// The connection may rest: it has had nothing to do for [`REST`].
+    /// The connection may rest: it has had no work for [`REST`].
     Rest,
     /// End the connection: it has been silent, or slow, for too long.
     Expired,

@@ -1,6 +1,6 @@
 //! The connections of the admin port: few and short-lived. None of them keeps the next one waiting.
 //!
-//! At the bound of an address or of all addresses, a new connection closes the one that has been idle for longest. So a probe gets a
+//! At the bound of an address or of all addresses, a new connection closes the connection that has been idle for longest. So a probe gets a
 //! connection even where other clients hold many idle ones. A stream counts in the total, but not for its address: pages behind one address
 //! would close each other's streams for ever. The opener of streams bounds their number. A stream is closed if no connection is idle.
 

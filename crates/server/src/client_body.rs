@@ -93,7 +93,7 @@ enum State {
 }
 
 impl Unread {
-    /// The rest of the body is not read.
+    /// Keeps an unread rest until the answer is sent. After the answer, reads and drops it.
     fn leave(&self, rest: Incoming) {
         let mut state = self.0.lock();
         match &*state {

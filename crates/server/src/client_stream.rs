@@ -73,7 +73,7 @@ impl Lingering {
 }
 
 impl ClientStream {
-    /// A stream over `socket` that fails when the client takes too little of an answer.
+    /// Returns a stream over `socket` that fails when the client takes too little of an answer.
     pub(crate) fn new(
         socket: TcpStream,
         activity: Arc<Activity>,

@@ -75,7 +75,7 @@ impl ConnectionLimit {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Ready when none is open.
+    /// Waits until none is open.
     pub(crate) async fn all_closed(&self) {
         loop {
             let mut notified = std::pin::pin!(self.all_closed.notified());

@@ -11,18 +11,18 @@ use crate::overload::Pressure;
 /// and a request that is on its way when the connection closes is lost.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// Ready when a stop was requested. The drop of the sender requests a stop as well.
+/// Waits until a stop is requested. The drop of the sender requests a stop as well.
 pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
     let _ = drain.wait_for(|stop| *stop).await;
 }
 
-/// Ready [`LAST_CALL`] after `end`.
+/// Waits for `end`, and then for [`LAST_CALL`].
 pub(crate) async fn last_call(end: impl Future<Output = ()>) {
     end.await;
     sleep(LAST_CALL).await;
 }
 
-/// Ready when the process is short of memory.
+/// Waits until the process is short of memory.
 pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
     // The sender exists until the server ends.
     let short = |pressure: &Pressure| *pressure != Pressure::None;

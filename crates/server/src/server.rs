@@ -104,7 +104,7 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Ready after a stop, when all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
+    /// Waits for a stop, and then until all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
     pub async fn ended(&self) {
         stop_asked(&mut self.common.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());

@@ -1,4 +1,4 @@
-//! Heads that hyper refuses. hyper would answer with a bare status and count nothing. Here such a head is charged to the peer's address,
+//! Heads that hyper refuses. hyper would answer with a bare status and count no request. Here such a head is charged to the peer's address,
 //! counted, logged, and answered with a problem.
 
 use std::sync::Arc;
