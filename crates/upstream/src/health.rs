@@ -68,7 +68,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The word of metrics and documents.
+    /// Returns the word of metrics and documents.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",

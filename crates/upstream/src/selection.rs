@@ -97,7 +97,7 @@ fn has_place(server: &Arc<Server>) -> bool {
     server.places.free() > 0
 }
 
-/// Smooth weighted round robin: each server gains its weight, and the chosen server pays the sum of all gains.
+/// Chooses by smooth weighted round robin: each server gains its weight, and the chosen server pays the sum of all gains.
 fn in_turn<'a>(
     servers: impl Iterator<Item = &'a Arc<Server>>,
     weight: impl Fn(&Server) -> i64,

@@ -34,7 +34,7 @@ pub struct UpstreamPlan {
     pub max_connections: Option<usize>,
     /// The part of these that one client address may hold.
     pub max_connections_per_ip: Share,
-    /// The most requests that wait for one of these connections.
+    /// The most requests that wait for a connection.
     pub max_waiting: usize,
     /// The time for which an idle connection is kept.
     pub idle: Duration,
