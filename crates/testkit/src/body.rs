@@ -14,23 +14,23 @@ pub type BoxBody = http_body_util::combinators::BoxBody<Bytes, BoxError>;
 /// body.
 pub type Sender = channel::Sender<Bytes, BoxError>;
 
-/// No body.
+/// Returns a body without bytes.
 pub fn empty() -> BoxBody {
     boxed(Empty::new())
 }
 
-/// A body that is complete, and sent with its length.
+/// Returns a body that is complete, and sent with its length.
 pub fn full(bytes: impl Into<Bytes>) -> BoxBody {
     boxed(Full::new(bytes.into()))
 }
 
-/// A body that the test writes while it is being sent; its length is not sent before.
+/// Returns a body that the test writes while it is being sent; its length is not sent before.
 pub fn channel() -> (Sender, BoxBody) {
     let (sender, body) = Channel::new(1);
     (sender, boxed(body))
 }
 
-/// Any other body, for instance hyper's `Incoming`.
+/// Boxes any other body, for instance hyper's `Incoming`.
 pub fn boxed<B>(body: B) -> BoxBody
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Sync + 'static,

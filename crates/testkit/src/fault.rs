@@ -58,7 +58,7 @@ impl FaultProxy {
         Self { listener, switches }
     }
 
-    /// The address that clients connect to.
+    /// Returns the address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }

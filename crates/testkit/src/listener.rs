@@ -65,7 +65,7 @@ impl Listener {
         self.served.accepted.load(Ordering::Relaxed)
     }
 
-    /// Accepts again after [`close`](Self::close); does nothing if the port is open.
+    /// Accepts again after [`close`](Self::close); has no effect if the port is open.
     pub(crate) fn reopen(&self) {
         self.accepting.lock().unwrap().get_or_insert_with(|| {
             let (listener, served) = (self.port.listen(), Arc::clone(&self.served));
@@ -93,7 +93,7 @@ impl Served {
     async fn accept(&self, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, say; no event signals when one is free again.
+                // The process has no file descriptors left, for example; no event signals when one is free again.
                 sleep(Duration::from_millis(10)).await;
                 continue;
             };

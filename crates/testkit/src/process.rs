@@ -74,7 +74,7 @@ impl Process {
         self.lines.borrow().clone()
     }
 
-    /// The first line that contains `pattern`, already printed or to come. Panics, with the output, if the line does not come
+    /// Returns the first line that contains `pattern`, already printed or to come. Panics, with the output, if the line does not come
     /// `within` this time or the output ends.
     pub async fn wait_for_line(&self, pattern: &str, within: Duration) -> String {
         self.wait_for_nth_line(pattern, 1, within).await
@@ -152,7 +152,7 @@ impl Process {
     /// Returns the processor time that it has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
-        // Behind the name, which may hold any characters, user and system time are fields 12 and 13, in hundredths of a second.
+        // After the name, which may hold any characters, user and system time are fields 12 and 13, in hundredths of a second.
         let (_, rest) = stat.rsplit_once(") ").expect("it has ended");
         let ticks = rest.split(' ').skip(11).take(2);
         let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();

@@ -110,7 +110,7 @@ pub struct RedisConnection {
 }
 
 impl RedisConnection {
-    /// Connects.
+    /// Connects to Redis.
     pub async fn open(addr: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             stream: TcpStream::connect(addr).await?,

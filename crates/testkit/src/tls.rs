@@ -13,7 +13,7 @@ pub struct TlsRedis {
 }
 
 impl TlsRedis {
-    /// Starts a server that presents this certificate, and may require one of its clients.
+    /// Starts a server that presents this certificate, and may require a certificate of its clients.
     pub async fn start(authority: &Authority, shown: &Certificate, asks_clients: bool) -> Self {
         let port = Port::reserve();
         let dir = TempDir::with_prefix("tidegate-tls-").unwrap();

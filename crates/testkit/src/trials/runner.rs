@@ -49,7 +49,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The time in us, as a seed.
+/// Returns the time in us, as a seed.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since.as_micros() as u64

@@ -14,7 +14,7 @@ pub trait Trial: Send + Sized + 'static {
     /// Runs the trial of this name, and judges it.
     fn run(name: Name, servers: Arc<Servers>) -> impl Future<Output = Self> + Send;
 
-    /// A trial that ended with a panic, which is a finding.
+    /// Returns a trial that ended with a panic, which is a finding.
     fn panicked(name: &Name, panic: String) -> Self;
 
     /// Returns its name.
