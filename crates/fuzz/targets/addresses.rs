@@ -116,7 +116,7 @@ impl Trusted {
         self.proxies.origin(peer, headers, self.from)
     }
 
-    /// IPv4 written as IPv6 is IPv4.
+    /// Whether a trusted network contains the address. IPv4 written as IPv6 is IPv4.
     fn contains(&self, address: IpAddr) -> bool {
         let v4 = match address {
             IpAddr::V6(address) => address.to_ipv4_mapped().map(IpAddr::V4),
@@ -203,8 +203,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
 }
 
-/// The origin is the peer or an entry, and all entries to the right of it are trusted proxies. It is trusted itself only if the next entry
-/// cannot be read or there is none.
+/// Requires that the origin is the peer or an entry, and that all entries to the right of it are trusted proxies. It is trusted itself only
+/// if the next entry cannot be read or there is none.
 fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], origin: IpAddr) {
     let mut here = Some(peer);
     for entry in entries.iter().rev() {
@@ -263,7 +263,7 @@ fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: I
     }
 }
 
-/// IPv4 that is written as IPv6, mapped or translated by NAT64, is IPv4.
+/// Returns IPv4 for IPv4 that is written as IPv6, mapped or translated by NAT64.
 fn unfolded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;

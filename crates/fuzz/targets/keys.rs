@@ -96,7 +96,7 @@ fn per(letter: &u8) -> Option<Per> {
     })
 }
 
-/// Requires that a key holds only hashes and texts of the operator, and no braces but those of the gateway.
+/// Requires that a key holds only hashes and texts of the operator, and no braces but the gateway's own.
 ///
 /// The secret must differ for each input: libFuzzer sees the hashes that are compared, and sends them back.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
@@ -152,7 +152,7 @@ fn is_hash(text: &str, key: &str) {
     assert!(text.len() == 32 && text.bytes().all(digit), "{key}");
 }
 
-/// Without a trusted proxy, no header makes another client of a caller.
+/// Requires that no header makes another client of a caller without a trusted proxy.
 fn is_nobody_to_strangers(asked: &Asked<'_>) {
     let per = [
         Per::Client,
@@ -191,7 +191,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
     }
 }
 
-/// Where unlisted keys are refused, a caller who sends one counts by the address alone, whatever else the request holds.
+/// Requires that a caller with an unlisted key, where these are refused, counts by the address alone, whatever else the request holds.
 fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
     let mut keys = asked.request.headers().get_all(API_KEY).iter();

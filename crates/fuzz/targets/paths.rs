@@ -74,7 +74,7 @@ fn is_normal(raw: &str, path: &str, slashes: EncodedSlashes) {
     assert_eq!(path, defined(raw), "by the definition");
 }
 
-/// The definition, written another way: spelled segments on a stack.
+/// Normalizes a path by the definition, written another way: spelled segments on a stack.
 fn defined(raw: &str) -> String {
     let mut stack: Vec<String> = Vec::new();
     let mut ends_open = false;
@@ -118,7 +118,7 @@ fn bare(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// An upstream that decodes once finds no other path in it.
+/// Requires that an upstream that decodes once finds no other path in it.
 fn is_one_for_upstreams(path: &str) {
     // An encoded slash that is kept is no separator, as the operator configured; but no dots may be beside it.
     let disguised = path.replace("%2F", "/").replace("%5C", "/");
@@ -146,7 +146,7 @@ fn is_one_for_upstreams(path: &str) {
     }
 }
 
-/// Table P of the attacks: other ways to write a path are the same path, or refused.
+/// Requires that other ways to write a path are the same path, or refused (table P of the attacks).
 fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
     // Both from the client's text and from the normal path: the second has no dots that could hide a fault.
     for text in [raw, path] {

@@ -73,7 +73,7 @@ fn check(bytes: &[u8]) {
     is_decided(bytes, start);
 }
 
-/// Requires that bytes behind the header change nothing.
+/// Requires the same result with any bytes behind it.
 fn is_decided(bytes: &[u8], start: Start) {
     for tail in TAILS {
         assert_eq!(parse(&[bytes, tail].concat()), start, "before {tail:?}");

@@ -38,7 +38,7 @@ impl Believed {
         }
     }
 
-    /// The entries of all lines that may carry an origin, from left to right.
+    /// Returns the entries of all lines that may carry an origin, from left to right.
     pub(crate) fn entries<'a>(&self, lines: &Lines<'a>) -> Vec<&'a [u8]> {
         let entries_of = |line: &&'a [u8]| match self {
             Self::XForwardedFor => line.split(|byte| *byte == b',').collect::<Vec<_>>(),
