@@ -195,7 +195,7 @@ async fn pump(
                 .await
                 .is_err()
             {
-                return Ok(()); // the writing half has failed, and says so
+                return Ok(()); // the writing half has failed, and returns the error
             }
         }
     };

@@ -78,7 +78,7 @@ impl Listener {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {
             accepting.abort();
-            _ = accepting.await; // its listener is gone only when it has ended
+            _ = accepting.await; // its listener closes only when the task has ended
         }
     }
 

@@ -77,7 +77,7 @@ impl Load {
 
     /// Sends all requests that are due by now, and waits for the answers. A connection that lags behind leaves no request out.
     pub async fn stop(self) -> Shots {
-        self.stop.send(Some(Instant::now())).ok(); // all connections may have panicked, which the next line tells
+        self.stop.send(Some(Instant::now())).ok(); // fails if all connections have panicked; the next line reports that
         let mut shots = self.connections.join_all().await.concat();
         shots.sort_by_key(|shot| shot.nth);
         Shots(shots)

@@ -120,7 +120,7 @@ impl Process {
 
     /// Kills it and waits for its end.
     pub async fn kill(&mut self) {
-        self.child.start_kill().ok(); // an error says that it has ended already
+        self.child.start_kill().ok(); // fails only if it has ended already
         self.child.wait().await.unwrap();
     }
 

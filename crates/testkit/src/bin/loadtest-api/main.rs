@@ -112,7 +112,7 @@ async fn serve(listener: TcpListener, api: Arc<Api>) {
                 continue;
             }
         };
-        _ = socket.set_nodelay(true); // an error says that it has gone already
+        _ = socket.set_nodelay(true); // fails only if the client has gone
         let api = Arc::clone(&api);
         let service = service_fn(move |request| answer(request, Arc::clone(&api)));
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
