@@ -1,4 +1,4 @@
-//! An upstream: sends each request to one of its servers, and repeats it at another one where that is safe.
+//! An upstream: sends each request to one of its servers, and repeats it at another server where that is safe.
 
 use std::io;
 use std::pin::pin;

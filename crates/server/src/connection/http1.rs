@@ -21,8 +21,8 @@ use crate::service::{Dropped, ResponseBody as _, Service};
 const MAX_BUFFER: usize = 48 * 1024;
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends, or has had nothing to do for a while: then returns it. Most connections are idle at most
-    /// times, and hyper keeps 16 KiB of buffers for each.
+    /// Serves requests until the connection ends, or has been idle for a while: then returns it. Most connections are idle at most times,
+    /// and hyper keeps 16 KiB of buffers for each.
     pub(super) async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
