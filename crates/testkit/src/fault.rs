@@ -93,7 +93,7 @@ impl FaultProxy {
         self.switch(|switches| switches.resets += 1);
     }
 
-    /// Leaves all connections open but drops all their bytes, without a signal to either end; new connections work. This happens when a
+    /// Leaves all connections open but carries no more bytes, without a signal to either end; new connections work. This happens when a
     /// server, or a device on the way to it, has lost its power and come back.
     pub fn strand(&self) {
         self.switch(|switches| switches.strandings += 1);

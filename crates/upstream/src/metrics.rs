@@ -16,7 +16,7 @@ pub struct UpstreamMetrics {
     pub unhealthy: Gauge,
     /// Requests that wait for a place.
     pub waiting: Gauge,
-    /// Ejections since the start.
+    /// Ejections so far.
     pub ejections: Counter,
     /// Health checks: failed, and passed.
     pub checks: [Counter; 2],

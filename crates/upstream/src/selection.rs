@@ -71,7 +71,7 @@ impl Selector {
             Balance::LeastRequests => {
                 *turn = turn.wrapping_add(1);
                 let count = best.clone().count().max(1);
-                // Servers with equal load take turns.
+                // A new first server each time: so equal load does not always choose the same server.
                 let best = best.clone().cycle().skip(*turn % count).take(count);
                 best.min_by_key(|server| load(server, weight(server)))
             }

@@ -24,7 +24,7 @@ pub struct ServerState {
 pub struct UpstreamState {
     /// Its servers, as far as their names are resolved.
     pub servers: Vec<ServerState>,
-    /// Ejections since the start.
+    /// Ejections so far.
     pub ejections: u64,
     /// Requests that were sent once more.
     pub retries: u64,
