@@ -171,21 +171,16 @@ pub fn hash(key: &[u8]) -> [u8; 32] {
 
 fn table(keys: impl IntoIterator<Item = ListedKey>, before: &Table) -> Table {
     let entry = |key: ListedKey| {
-        let ListedKey {
-            name,
-            sha256,
-            expires,
-            plan,
-        } = key;
-        let client = KeyClient { name, plan };
-        let earlier = before.get(&sha256);
-        let used = earlier.map_or_else(Arc::default, |earlier| earlier.used.clone());
+        let earlier = before.get(&key.sha256);
         let entry = Entry {
-            client,
-            expires,
-            used,
+            used: earlier.map_or_else(Arc::default, |earlier| earlier.used.clone()),
+            client: KeyClient {
+                name: key.name,
+                plan: key.plan,
+            },
+            expires: key.expires,
         };
-        (sha256, entry)
+        (key.sha256, entry)
     };
     keys.into_iter().map(entry).collect()
 }

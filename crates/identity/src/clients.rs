@@ -1,11 +1,11 @@
 //! Who is calling: the first client source that answers names the client.
 
 pub(crate) mod findings;
-mod key_uses;
 pub(crate) mod members;
 pub(crate) mod named;
 pub(crate) mod required;
 pub(crate) mod shown;
+mod sources;
 mod spelling;
 
 use std::fmt;
@@ -240,11 +240,9 @@ impl Clients {
             };
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
-        if caller.refused.is_some() {
+        if let Some(credentials) = caller.refused {
             // Nobody but their address, whatever else they showed.
-            (caller.api_key, caller.user_id, caller.client_cert) = (None, None, None);
-            caller.has_token = false;
-            caller.claims = Claims::default();
+            caller.refuse(credentials);
         } else if let Some((index, client, plan)) = first {
             caller.client = client;
             caller.named_by = Some(index);
@@ -264,33 +262,6 @@ impl Clients {
         let origin = self.trusted.origin(peer, headers, self.address_from);
         address::network(origin, 128)
     }
-
-    /// Whether certificates name clients.
-    pub fn read_certificates(&self) -> bool {
-        let mut sources = self.sources.iter();
-        sources.any(|source| matches!(source, ClientSource::Certificate(_)))
-    }
-
-    /// Whether a source of tokens has no keys yet, so that it can name nobody.
-    pub fn lack_keys(&self) -> bool {
-        let mut sources = self.sources.iter();
-        sources.any(|source| matches!(source, ClientSource::Token(tokens) if !tokens.has_keys()))
-    }
-
-    /// The headers that name a user, which only trusted proxies may send on, and the one that names the client.
-    pub fn vouched_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        let named = self.sources.iter().filter_map(|source| match source {
-            ClientSource::UserId { header } => Some(header),
-            _ => None,
-        });
-        named.chain(&self.forward_client)
-    }
-
-    /// The headers that a source of clients reads, and the one that names the client.
-    pub fn read_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        let read = self.sources.iter().filter_map(ClientSource::header);
-        read.chain(&self.forward_client)
-    }
 }
 
 impl ClientSource {
@@ -298,7 +269,7 @@ impl ClientSource {
     pub fn rejects(&self) -> bool {
         match self {
             Self::ApiKey { unknown, .. } => *unknown == UnknownKey::Reject,
-            Self::Token(tokens) => tokens.invalid == InvalidToken::Reject,
+            Self::Token(tokens) => tokens.rules.invalid == InvalidToken::Reject,
             Self::UserId { .. } | Self::Certificate(_) | Self::Ip => false,
         }
     }
@@ -338,9 +309,17 @@ impl Caller {
 
     /// Somebody of whom only the address is known.
     fn at(origin: IpAddr, ipv6_prefix: u8) -> Self {
-        let address = address::cut(origin, ipv6_prefix);
         Self {
-            client: Client::Ip(address),
+            origin: Some(origin),
+            ..Self::only(Client::Ip(address::cut(origin, ipv6_prefix)))
+        }
+    }
+
+    /// Somebody who is this client and, as far as is known, nothing else.
+    fn only(client: Client) -> Self {
+        Self {
+            ip: client.clone(),
+            client,
             named_by: None,
             plan: None,
             unknown_plan: None,
@@ -348,8 +327,7 @@ impl Caller {
             user_id: None,
             client_cert: None,
             claims: Claims::default(),
-            ip: Client::Ip(address),
-            origin: Some(origin),
+            origin: None,
             has_token: false,
             unknown_key: false,
             refused: None,

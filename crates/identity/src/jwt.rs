@@ -8,7 +8,6 @@ mod fault;
 mod keys;
 mod signature;
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
@@ -73,16 +72,11 @@ pub struct TokenRules {
 }
 
 /// A source of user IDs: tokens that keep these rules and are signed with one of these keys.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tokens {
-    header: HeaderName,
-    claim: String,
-    plan_claim: Option<String>,
-    claims: Arc<[Arc<str>]>,
-    plans: ClientPlans,
+    pub(crate) rules: TokenRules,
     /// One per signature that is accepted: each is for one kind of key.
     validations: Vec<Validation>,
-    pub(crate) invalid: InvalidToken,
     keys: TokenKeys,
 }
 
@@ -95,16 +89,6 @@ pub(crate) struct TokenUser {
     pub(crate) plan: NamedPlan,
     /// The claims that limits may be counted per.
     pub(crate) claims: Claims,
-}
-
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the keys: one of them may be a secret.
-        f.debug_struct("Tokens")
-            .field("header", &self.header)
-            .field("claim", &self.claim)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Tokens {
@@ -131,20 +115,15 @@ impl Tokens {
             ..validation.clone()
         };
         Self {
-            header: rules.header,
-            claim: rules.claim,
-            plan_claim: rules.plan_claim,
-            claims: rules.claims,
-            plans: rules.plans,
             validations: rules.signatures.iter().map(validation_of).collect(),
-            invalid: rules.invalid,
+            rules,
             keys,
         }
     }
 
     /// The header that it looks into.
     pub const fn header(&self) -> &HeaderName {
-        &self.header
+        &self.rules.header
     }
 
     /// Whether there are any keys yet: a set that was never fetched has none.
@@ -159,7 +138,7 @@ impl Tokens {
 
     /// The token of a request, if it has one: two are as bad as one that is not valid.
     pub fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
-        let mut values = headers.get_all(&self.header).iter();
+        let mut values = headers.get_all(&self.rules.header).iter();
         let value = values.next()?.as_bytes().trim_ascii();
         if values.next().is_some() {
             return Some(b"");
@@ -167,14 +146,14 @@ impl Tokens {
         match bearer(value) {
             Some(token) => Some(token),
             // Other schemes are for the API behind.
-            None if self.header == AUTHORIZATION => None,
+            None if self.rules.header == AUTHORIZATION => None,
             None => Some(value).filter(|value| !value.is_empty()),
         }
     }
 
     /// Whether its tokens may say which plan a user has.
     pub const fn tell_plans(&self) -> bool {
-        self.plan_claim.is_some()
+        self.rules.plan_claim.is_some()
     }
 
     /// What a token says of its user, if it is valid.
@@ -183,12 +162,13 @@ impl Tokens {
             return None;
         }
         let verified = self.verified(token).ok()?;
-        let plan = self.plan_claim.as_ref();
+        let rules = &self.rules;
+        let plan = rules.plan_claim.as_ref();
         let plan = plan.and_then(|claim| claims::at(&verified, claim));
         Some(TokenUser {
-            id: claims::text(claims::at(&verified, &self.claim)?)?,
-            plan: plan.map_or(NamedPlan::Nothing, |plan| NamedPlan::by(plan, &self.plans)),
-            claims: Claims::of(&self.claims, &verified),
+            id: claims::text(claims::at(&verified, &rules.claim)?)?,
+            plan: plan.map_or(NamedPlan::Nothing, |plan| NamedPlan::by(plan, &rules.plans)),
+            claims: Claims::of(&rules.claims, &verified),
         })
     }
 

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use std::ops::BitAnd;
 
 use foldhash::fast::RandomState;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::address;
 
@@ -57,26 +58,12 @@ impl<T> NetworkTable<T> {
 
     /// The longest network that holds an address, with its value. IPv4 that is written as IPv6 is IPv4.
     pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
-        match address::network(address, 128) {
-            IpAddr::V4(address) => {
-                let bits = address.to_bits();
-                self.v4.iter().find_map(|length| {
-                    let start = bits & length.mask;
-                    let value = length.networks.get(&start)?;
-                    let network = Ipv4Net::new(Ipv4Addr::from_bits(start), length.bits).ok()?;
-                    Some((network.into(), value))
-                })
-            }
-            IpAddr::V6(address) => {
-                let bits = address.to_bits();
-                self.v6.iter().find_map(|length| {
-                    let start = bits & length.mask;
-                    let value = length.networks.get(&start)?;
-                    let network = Ipv6Net::new(Ipv6Addr::from_bits(start), length.bits).ok()?;
-                    Some((network.into(), value))
-                })
-            }
-        }
+        let address = address::network(address, 128);
+        let (bits, value) = match address {
+            IpAddr::V4(address) => longest(&self.v4, address.to_bits()),
+            IpAddr::V6(address) => longest(&self.v6, address.to_bits()),
+        }?;
+        Some((IpNet::new(address, bits).ok()?.trunc(), value))
     }
 
     /// How many networks there are.
@@ -102,16 +89,29 @@ fn insert<A: Copy + Eq + Hash, T>(
     let at = lengths.partition_point(|length| length.bits > bits);
     if lengths.get(at).is_none_or(|length| length.bits != bits) {
         let networks = HashMap::default();
-        let length = Length {
-            bits,
-            mask,
-            networks,
-        };
-        lengths.insert(at, length);
+        lengths.insert(
+            at,
+            Length {
+                bits,
+                mask,
+                networks,
+            },
+        );
     }
     let networks = &mut lengths[at].networks;
     let is_new = !networks.contains_key(&start);
     (networks.entry(start).or_insert(value), is_new)
+}
+
+/// The length of the longest network that holds an address, and its value.
+fn longest<A, T>(lengths: &[Length<A, T>], address: A) -> Option<(u8, &T)>
+where
+    A: Copy + Eq + Hash + BitAnd<Output = A>,
+{
+    lengths.iter().find_map(|length| {
+        let value = length.networks.get(&(address & length.mask))?;
+        Some((length.bits, value))
+    })
 }
 
 /// The network of IPv4 that a network of IPv6 stands for, mapped or translated by NAT64, if it stands for one.

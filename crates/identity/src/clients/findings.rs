@@ -1,6 +1,5 @@
 //! Why sources named nobody, for `tidegate explain`. No request asks for it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -12,42 +11,35 @@ use crate::api_keys::{self, UnknownKey};
 use crate::jwt::TokenFault;
 
 /// Why a source named nobody, though the request has its header. Nothing in it is of the request's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The header is there more than once.
+    #[error("it is there more than once")]
     Twice,
     /// The header is empty.
+    #[error("it is empty")]
     Empty,
     /// The key is not listed.
+    #[error("the key is not listed")]
     UnlistedKey,
     /// The key was that of this client, and has expired.
+    #[error("the key of {0} has expired")]
     ExpiredKey(Arc<str>),
     /// The header is believed from trusted proxies only.
+    #[error("it is believed from `trusted_proxies` only")]
     Untrusted,
     /// The header is no text.
+    #[error("it is no text")]
     NoText,
     /// The header has credentials of another kind than a bearer token.
+    #[error("its scheme is not Bearer")]
     OtherScheme,
     /// The token names nobody.
+    #[error("{0}")]
     Token(TokenFault),
     /// The certificate has no name of the kind that counts.
+    #[error("it has no such name")]
     NoName,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Twice => f.write_str("it is there more than once"),
-            Self::Empty => f.write_str("it is empty"),
-            Self::UnlistedKey => f.write_str("the key is not listed"),
-            Self::ExpiredKey(name) => write!(f, "the key of {name} has expired"),
-            Self::Untrusted => f.write_str("it is believed from `trusted_proxies` only"),
-            Self::NoText => f.write_str("it is no text"),
-            Self::OtherScheme => f.write_str("its scheme is not Bearer"),
-            Self::Token(fault) => fault.fmt(f),
-            Self::NoName => f.write_str("it has no such name"),
-        }
-    }
 }
 
 impl Clients {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Caller, Client, ClientSource, Clients, Credentials};
 use crate::address;
 use crate::api_keys::UnknownKey;
-use crate::claims::Claims;
+use crate::jwt::Tokens;
 use crate::plan::ClientPlan;
 
 /// Why a name stands for nobody.
@@ -45,60 +45,34 @@ impl Caller {
 
     /// As [`named`](Self::named), without the plans of members.
     fn called(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
+        let at = |address| Self::at(address::network(address, 128), clients.ipv6_prefix);
         if let Ok(address) = name.parse() {
-            return Ok(Self::at(
-                address::network(address, 128),
-                clients.ipv6_prefix,
-            ));
+            return Ok(at(address));
         }
         let (kind, value) = name.split_once(':').ok_or(UnknownClient::Form)?;
         if value.is_empty() {
             return Err(UnknownClient::Form);
         }
-        let mut sources = clients.sources.iter();
-        Ok(match kind {
+        match kind {
             "api_key" => {
-                let listed = sources.find_map(|source| match source {
-                    ClientSource::ApiKey { keys, .. } => keys.called(value),
-                    _ => None,
-                });
+                let listed = clients.api_keys().find_map(|keys| keys.called(value));
                 let listed = listed.ok_or(UnknownClient::ApiKey)?;
-                let client = Client::ApiKey(listed.name);
-                Self {
-                    api_key: Some(client.clone()),
+                Ok(Self {
                     plan: listed.plan,
-                    ..Self::only(client)
-                }
+                    ..Self::showing(Client::ApiKey(listed.name))
+                })
             }
-            "user_id" => {
-                let names_users = |source: &ClientSource| {
-                    matches!(source, ClientSource::UserId { .. } | ClientSource::Token(_))
-                };
-                if !sources.any(names_users) {
-                    return Err(UnknownClient::UserId);
-                }
-                let client = Client::UserId(value.into());
-                Self {
-                    user_id: Some(client.clone()),
-                    ..Self::only(client)
-                }
+            "user_id" if clients.has_user_ids() || clients.has_tokens() => {
+                Ok(Self::showing(Client::UserId(value.into())))
             }
-            "client_cert" => {
-                if !clients.read_certificates() {
-                    return Err(UnknownClient::Certificate);
-                }
-                let client = Client::Certificate(value.into());
-                Self {
-                    client_cert: Some(client.clone()),
-                    ..Self::only(client)
-                }
+            "user_id" => Err(UnknownClient::UserId),
+            "client_cert" if clients.read_certificates() => {
+                Ok(Self::showing(Client::Certificate(value.into())))
             }
-            "ip" => {
-                let address = value.parse().map_err(|_| UnknownClient::Address)?;
-                Self::at(address::network(address, 128), clients.ipv6_prefix)
-            }
-            _ => return Err(UnknownClient::Form),
-        })
+            "client_cert" => Err(UnknownClient::Certificate),
+            "ip" => value.parse().map(at).map_err(|_| UnknownClient::Address),
+            _ => Err(UnknownClient::Form),
+        }
     }
 
     /// The caller that a log names, as [`named`](Self::named), who called from this address. The log may also tell the plan; it counts
@@ -114,12 +88,10 @@ impl Caller {
         plan: Option<ClientPlan>,
     ) -> Result<Self, UnknownClient> {
         let at = Self::at(address::network(origin, 128), clients.ipv6_prefix);
-        let has = |is: fn(&ClientSource) -> bool| clients.sources.iter().any(is);
         let mut caller = match unlisted_key(name) {
-            Some(client) if has(accepts_unlisted) => Self {
-                api_key: Some(client.clone()),
+            Some(client) if clients.sources.iter().any(accepts_unlisted) => Self {
                 unknown_key: true,
-                ..Self::only(client)
+                ..Self::showing(client)
             },
             _ => Self::called(clients, name)?,
         };
@@ -128,21 +100,19 @@ impl Caller {
         } else {
             (caller.ip, caller.origin) = (at.ip, at.origin);
         }
+        let mut of_user = None;
         if let Client::UserId(_) = caller.client
-            && has(|source| matches!(source, ClientSource::Token(_)))
+            && clients.has_tokens()
         {
-            caller.has_token = !has(|source| matches!(source, ClientSource::UserId { .. }));
-            let tells =
-                has(|source| matches!(source, ClientSource::Token(tokens) if tokens.tell_plans()));
+            caller.has_token = !clients.has_user_ids();
             // A plan that a token names counts before a membership. Where none does, the log may tell of a membership that is gone.
-            if tells {
+            if clients.tokens().any(Tokens::tell_plans) {
                 caller.plan = plan.clone();
             }
-            clients.members.join(&mut caller);
-            caller.plan = caller.plan.or(plan);
-        } else {
-            clients.members.join(&mut caller);
+            of_user = plan;
         }
+        clients.members.join(&mut caller);
+        caller.plan = caller.plan.or(of_user);
         Ok(caller)
     }
 
@@ -153,23 +123,16 @@ impl Caller {
         self
     }
 
-    /// Somebody who is this client and, as far as is known, nothing else.
-    fn only(client: Client) -> Self {
-        Self {
-            ip: client.clone(),
-            origin: None,
-            has_token: false,
-            client,
-            named_by: None,
-            plan: None,
-            unknown_plan: None,
-            api_key: None,
-            user_id: None,
-            client_cert: None,
-            claims: Claims::default(),
-            unknown_key: false,
-            refused: None,
-        }
+    /// Returns the caller who has shown this name and, as far as is known, nothing else.
+    fn showing(client: Client) -> Self {
+        let mut caller = Self::only(client.clone());
+        let name = match client {
+            Client::UserId(_) => &mut caller.user_id,
+            Client::Certificate(_) => &mut caller.client_cert,
+            _ => &mut caller.api_key,
+        };
+        *name = Some(client);
+        caller
     }
 }
 

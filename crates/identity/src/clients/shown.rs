@@ -52,7 +52,7 @@ impl Caller {
         tokens: &Tokens,
     ) -> Option<(Client, NamedPlan)> {
         let user = tokens.user(tokens.token(headers)?);
-        if user.is_none() && tokens.invalid == InvalidToken::Reject {
+        if user.is_none() && tokens.rules.invalid == InvalidToken::Reject {
             self.refused = self.refused.or(Some(Credentials::Token));
         }
         let TokenUser { id, plan, claims } = user?;

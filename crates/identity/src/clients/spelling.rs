@@ -36,8 +36,7 @@ impl Clients {
 
     /// Whether a user can have this ID. Those of headers are read without blanks at their ends; those of tokens as they stand.
     pub fn can_name_user(&self, id: &str) -> bool {
-        let mut sources = self.sources.iter();
-        id.trim_ascii() == id || sources.any(|source| matches!(source, ClientSource::Token(_)))
+        id.trim_ascii() == id || self.has_tokens()
     }
 }
 

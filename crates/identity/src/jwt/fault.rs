@@ -1,42 +1,54 @@
 //! Why a token names nobody, for `tidegate explain`.
 
-use std::fmt;
-
 use http::HeaderMap;
 use jsonwebtoken::errors::ErrorKind;
 
 use super::{MAX_TOKEN, Tokens};
 
 /// Why a token names nobody. Nothing in it is of the token's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
     /// It is longer than any that is looked at.
+    #[error("the token is longer than {} bytes", MAX_TOKEN)]
     TooLong,
     /// It is no signed token.
+    #[error("it holds no signed token (JWT)")]
     Malformed,
     /// Its header calls something critical, which is not understood here.
+    #[error("the token needs an extension (`crit`) that is not known")]
     Critical,
     /// It is signed by an algorithm that is not accepted.
+    #[error("`algorithms` does not list the token's algorithm")]
     Algorithm,
     /// It names no key, and all keys of the set have names.
+    #[error("the token names no key (`kid`), and all keys of the set have names")]
     KeyNotNamed,
     /// No key has the name that it says, and is for its algorithm.
+    #[error("there is no key with the name (`kid`) and algorithm of the token")]
     UnknownKey,
     /// Its signature is not that of the key.
+    #[error("the token's signature is wrong")]
     Signature,
     /// Its time is over.
+    #[error("the token has expired (`exp`)")]
     Expired,
     /// Its time has not begun.
+    #[error("the token is not valid yet (`nbf`)")]
     NotYetValid,
     /// It is for another audience.
+    #[error("the token is for another audience (`aud`)")]
     Audience,
     /// It is of another issuer.
+    #[error("the token is of another issuer (`iss`)")]
     Issuer,
     /// Its claims are no JSON object, or one of them has another type than it must have.
+    #[error("a claim of the token has a wrong type, such as a list for a text")]
     BadClaims,
     /// It lacks this claim, which the rules need.
+    #[error("the token has no claim `{0}`")]
     Missing(String),
     /// This claim of it holds no user ID.
+    #[error("the token's claim `{0}` holds no user ID")]
     NoUser(String),
 }
 
@@ -60,35 +72,6 @@ impl TokenFault {
     }
 }
 
-impl fmt::Display for TokenFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "the token is longer than {MAX_TOKEN} bytes"),
-            Self::Malformed => f.write_str("it holds no signed token (JWT)"),
-            Self::Critical => {
-                f.write_str("the token needs an extension (`crit`) that is not known")
-            }
-            Self::Algorithm => f.write_str("`algorithms` does not list the token's algorithm"),
-            Self::KeyNotNamed => {
-                f.write_str("the token names no key (`kid`), and all keys of the set have names")
-            }
-            Self::UnknownKey => {
-                f.write_str("there is no key with the name (`kid`) and algorithm of the token")
-            }
-            Self::Signature => f.write_str("the token's signature is wrong"),
-            Self::Expired => f.write_str("the token has expired (`exp`)"),
-            Self::NotYetValid => f.write_str("the token is not valid yet (`nbf`)"),
-            Self::Audience => f.write_str("the token is for another audience (`aud`)"),
-            Self::Issuer => f.write_str("the token is of another issuer (`iss`)"),
-            Self::BadClaims => {
-                f.write_str("a claim of the token has a wrong type, such as a list for a text")
-            }
-            Self::Missing(claim) => write!(f, "the token has no claim `{claim}`"),
-            Self::NoUser(claim) => write!(f, "the token's claim `{claim}` holds no user ID"),
-        }
-    }
-}
-
 impl Tokens {
     /// Why the token of a request names nobody; none if it has none, or it names somebody.
     pub(crate) fn fault(&self, headers: &HeaderMap) -> Option<TokenFault> {
@@ -100,6 +83,6 @@ impl Tokens {
             return None;
         }
         let fault = self.verified(token).err();
-        Some(fault.unwrap_or_else(|| TokenFault::NoUser(self.claim.clone())))
+        Some(fault.unwrap_or_else(|| TokenFault::NoUser(self.rules.claim.clone())))
     }
 }

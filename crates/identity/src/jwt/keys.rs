@@ -29,16 +29,9 @@ pub(super) struct Key {
 }
 
 /// Why a file or a key set holds no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no key for these algorithms in it")]
 pub struct InvalidKey;
-
-impl fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no key for these algorithms in it")
-    }
-}
-
-impl std::error::Error for InvalidKey {}
 
 impl fmt::Debug for TokenKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

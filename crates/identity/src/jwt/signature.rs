@@ -1,6 +1,6 @@
 //! The signatures that tokens may have.
 
-use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
+use jsonwebtoken::{Algorithm, DecodingKey};
 
 /// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,15 +63,6 @@ impl Signature {
             Self::EdDsa => length == 32,
             Self::Hs256 | Self::Rs256 | Self::Rs384 | Self::Rs512 | Self::Ps256 => true,
         };
-        is_right && key.family() == self.family()
-    }
-
-    const fn family(self) -> AlgorithmFamily {
-        match self {
-            Self::Hs256 => AlgorithmFamily::Hmac,
-            Self::Rs256 | Self::Rs384 | Self::Rs512 | Self::Ps256 => AlgorithmFamily::Rsa,
-            Self::Es256 | Self::Es384 => AlgorithmFamily::Ec,
-            Self::EdDsa => AlgorithmFamily::Ed,
-        }
+        is_right && key.family() == self.algorithm().family()
     }
 }
