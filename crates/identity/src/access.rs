@@ -207,16 +207,16 @@ impl Access {
         if !self.has_exempt {
             return None;
         }
-        let mut exempt = Exemption::default();
+        let mut exempt = None;
         // These two are the same for all rules.
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
         for index in 0..self.exempt.limits.len() {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
-                exempt.rules |= 1 << index;
-                exempt.entry.get_or_insert_with(|| entry.clone());
+                let (rules, _) = exempt.get_or_insert_with(|| (0_u64, entry.clone()));
+                *rules |= 1 << index;
             }
         }
-        (exempt.rules != 0).then(|| Box::new(AccessVerdict::Exempt(exempt)))
+        exempt.map(|(rules, entry)| Box::new(AccessVerdict::Exempt { rules, entry }))
     }
 }
 
@@ -267,32 +267,20 @@ pub enum AccessVerdict {
     /// It is answered with 403, because of this entry.
     Denied(ListEntry),
     /// It is not charged to some limits.
-    Exempt(Exemption),
-}
-
-/// Limits that a request is not charged to.
-#[derive(Clone, Debug, Default)]
-pub struct Exemption {
-    /// One bit per rule; there are at most [`tidegate_store::MAX_CHARGES`].
-    rules: u64,
-    /// The entry that exempts from the first of these.
-    entry: Option<ListEntry>,
+    Exempt {
+        /// One bit per rule that does not charge it; there are at most [`tidegate_store::MAX_CHARGES`].
+        rules: u64,
+        /// The entry that exempts from the first of these.
+        entry: ListEntry,
+    },
 }
 
 impl AccessVerdict {
-    /// The request is charged to nothing, because of this entry.
-    pub const fn exempt_from_all(entry: ListEntry) -> Self {
-        Self::Exempt(Exemption {
-            rules: u64::MAX,
-            entry: Some(entry),
-        })
-    }
-
     /// The entry that denies the request, if one does.
     pub const fn denied_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(entry) => Some(entry),
-            Self::Exempt(_) => None,
+            Self::Exempt { .. } => None,
         }
     }
 
@@ -300,7 +288,7 @@ impl AccessVerdict {
     pub const fn exempt_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(_) => None,
-            Self::Exempt(exemption) => exemption.entry.as_ref(),
+            Self::Exempt { entry, .. } => Some(entry),
         }
     }
 
@@ -308,7 +296,7 @@ impl AccessVerdict {
     pub const fn exempts(&self, index: usize) -> bool {
         match self {
             Self::Denied(_) => false,
-            Self::Exempt(exemption) => exemption.rules & (1 << index) != 0,
+            Self::Exempt { rules, .. } => *rules & (1 << index) != 0,
         }
     }
 }

@@ -15,7 +15,7 @@ pub mod jwt;
 mod networks;
 mod plan;
 
-pub use access::{Access, AccessLists, AccessVerdict, AllowList, Exemption, LimitLists};
+pub use access::{Access, AccessLists, AccessVerdict, AllowList, LimitLists};
 pub use address::{AddressFrom, TrustedProxies, cut as cut_address};
 pub use certificate::CertificateName;
 pub use claims::{ClaimValue, Claims};

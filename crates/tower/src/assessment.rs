@@ -6,8 +6,8 @@ use http::Request;
 use tidegate_store::{Key, Limit, Origin, PerCharge};
 
 use crate::charges::{RuleCharge, RuleCharges};
-use crate::overrides::{Grant, InForce};
-use crate::{Hasher, Overrides, Oversized, Policy, RequestContext, Rule};
+use crate::overrides::Table;
+use crate::{Hasher, OverrideAction, Overrides, Oversized, Policy, RequestContext, Rule};
 use tidegate_identity::AccessVerdict;
 use tidegate_identity::ListEntry;
 use tidegate_identity::{Caller, ClientPlan, Clients};
@@ -22,14 +22,10 @@ pub fn assess<B>(
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let table = overrides.table.load();
-    let in_force = table.as_deref().map(|table| overrides.with(table));
+    let table = table.as_deref().map(|table| &**table);
+    let in_force = table.map(|table| (overrides, table));
     let (caller, mut assessment) = assess_admitted(policy, clients, hasher, in_force, request);
-    let access = policy.access.as_ref();
-    let denied = access.and_then(|access| access.denies_address(caller.origin?));
-    let blocked = || table.as_ref()?.blocks_address(caller.origin?);
-    if let Some(entry) = denied.or_else(blocked) {
-        assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
-    }
+    assessment.deny_address(policy, table, &caller);
     (caller, assessment)
 }
 
@@ -38,7 +34,7 @@ pub(crate) fn assess_admitted<B>(
     policy: &Policy,
     clients: &Clients,
     hasher: &Hasher,
-    overrides: Option<InForce<'_>>,
+    overrides: Option<(&Overrides, &Table)>,
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let context = RequestContext::of(request);
@@ -57,54 +53,68 @@ pub fn assess_known<B>(
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let (caller, mut assessment) = assess_caller(policy, hasher, None, (caller, trusted), request);
-    let access = policy.access.as_ref();
-    if let Some(entry) = access.and_then(|access| access.denies_address(caller.origin?)) {
-        assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
-    }
+    assessment.deny_address(policy, None, &caller);
     (caller, assessment)
+}
+
+/// Returns the entry by which an address is denied or blocked, whoever calls from there.
+pub(crate) fn denied_address(
+    policy: &Policy,
+    table: Option<&Table>,
+    caller: &Caller,
+) -> Option<ListEntry> {
+    let address = caller.origin?;
+    let access = policy.access.as_ref();
+    let denied = access.and_then(|access| access.denies_address(address));
+    denied.or_else(|| table?.blocks_address(address))
 }
 
 /// Says what becomes of a request of this caller.
 fn assess_caller<B>(
     policy: &Policy,
     hasher: &Hasher,
-    overrides: Option<InForce<'_>>,
+    overrides: Option<(&Overrides, &Table)>,
     (mut caller, trusted): (Caller, bool),
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     // The names that the caller has shown, also if they are not what is required.
-    let blocked = overrides.and_then(|overrides| overrides.table.blocks_name(&caller));
+    let blocked = overrides.and_then(|(_, table)| table.blocks_name(&caller));
     let access = policy.access.as_ref();
     let mut access = access
         .and_then(|access| access.judge(&mut caller, || RequestContext::of(request).is_preflight));
-    if let Some(overrides) = overrides {
-        let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
+    let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
+    if let Some((overrides, table)) = overrides
+        && !is_denied
+    {
         match blocked {
-            Some(entry) if !is_denied => access = Some(Box::new(AccessVerdict::Denied(entry))),
-            Some(_) => {}
-            None if is_denied => {}
-            None => grant(overrides, &mut caller, &mut access),
+            Some(entry) => access = Some(Box::new(AccessVerdict::Denied(entry))),
+            None => grant(overrides, table, &mut caller, &mut access),
         }
     }
-    let keys = hasher.keys(policy, &caller, request);
-    let assessed = |(rule, key): (&Rule, Key)| Assessed {
-        key,
+    let assessed = |rule: &Rule| Assessed {
+        key: hasher.key(rule, policy, &caller, request),
         cost: rule.cost.of(request.headers(), trusted),
         origin: Hasher::origin(rule, &caller),
     };
-    let charges = policy.rules.iter().zip(keys).map(assessed).collect();
+    let charges = policy.rules.iter().map(assessed).collect();
     (caller, Assessment { charges, access })
 }
 
 /// Gives a caller what an override says.
-fn grant(overrides: InForce<'_>, caller: &mut Caller, access: &mut Option<Box<AccessVerdict>>) {
-    match overrides.table.grant(caller) {
-        Some((Grant::Exempt, entry)) => {
-            *access = Some(Box::new(AccessVerdict::exempt_from_all(entry)))
+fn grant(
+    overrides: &Overrides,
+    table: &Table,
+    caller: &mut Caller,
+    access: &mut Option<Box<AccessVerdict>>,
+) {
+    match table.grant(caller) {
+        Some((OverrideAction::Exempt, entry)) => {
+            let rules = u64::MAX;
+            *access = Some(Box::new(AccessVerdict::Exempt { rules, entry }));
         }
-        Some((grant, _)) if caller.refused.is_none() => {
+        Some((action, _)) if caller.refused.is_none() => {
             // A plan or a limit may be gone from the configuration.
-            if let Some(plan) = overrides.overrides.plan(grant, caller.plan.as_ref()) {
+            if let Some(plan) = overrides.plan(action, caller.plan.as_ref()) {
                 caller.plan = Some(plan);
             }
         }
@@ -147,6 +157,13 @@ pub struct AssessedRule<'a> {
 }
 
 impl Assessment {
+    /// Denies the request if its address is denied or blocked.
+    fn deny_address(&mut self, policy: &Policy, table: Option<&Table>, caller: &Caller) {
+        if let Some(entry) = denied_address(policy, table, caller) {
+            self.access = Some(Box::new(AccessVerdict::Denied(entry)));
+        }
+    }
+
     /// The entry that denies the request, if one does. Then it is charged to nothing.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()

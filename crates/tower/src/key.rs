@@ -65,11 +65,10 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> PerCharge<Key> {
-        let mut keys = PerCharge::new();
-        for rule in policy.rules.iter() {
-            keys.push(self.key(rule, policy, caller, request));
-        }
-        keys
+        let rules = policy.rules.iter();
+        rules
+            .map(|rule| self.key(rule, policy, caller, request))
+            .collect()
     }
 
     /// The address that chooses the keys of this rule; none if what the rule is counted per is verified, or has few values.

@@ -1,6 +1,7 @@
 //! The tower layer: one route's limits in front of one service.
 
 mod decide;
+mod early;
 mod rule_charges;
 
 use std::convert::Infallible;
@@ -14,9 +15,9 @@ use http::{Method, Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
 
+use self::early::early_rules;
 use crate::answered::respond;
 use crate::assessment::{Assessment, assess_admitted};
-use crate::early::{Early, early_rules};
 use crate::exchange::{AnswerBody, Exchange};
 use crate::in_flight::Reservation;
 use crate::wait_queues::Sender;
@@ -259,19 +260,6 @@ impl Enforced {
         }
     }
 
-    /// What refuses a request by its address alone, so that its credentials need not be verified.
-    fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
-        let early = Early {
-            policy: &self.policy,
-            rules: &self.early,
-            clients: &self.clients,
-            hasher: &self.hasher,
-            store: &self.store,
-            overrides: self.overrides.table.load(),
-        };
-        early.refusal(request)
-    }
-
     /// The answer to a request that does not go on.
     fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
         decided.refusal(&self.policy.answers).map(respond)
@@ -322,7 +310,7 @@ impl Enforced {
     /// Names the caller, and computes what each rule charges.
     fn assess<B>(&self, request: &Request<B>) -> (Caller, Assessment) {
         let table = self.overrides.table.load();
-        let overrides = table.as_deref().map(|table| self.overrides.with(table));
+        let overrides = table.as_deref().map(|table| (&self.overrides, &**table));
         let (policy, clients) = (&self.policy, &self.clients);
         assess_admitted(policy, clients, &self.hasher, overrides, request)
     }

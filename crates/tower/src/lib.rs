@@ -20,7 +20,6 @@ mod charges;
 mod context;
 mod cost;
 mod decided;
-mod early;
 mod exchange;
 mod in_flight;
 mod key;

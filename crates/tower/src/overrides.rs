@@ -64,13 +64,6 @@ pub struct Overrides {
     pub numbers: NumberReader,
 }
 
-/// The overrides that one request meets.
-#[derive(Clone, Copy)]
-pub(crate) struct InForce<'a> {
-    pub(crate) table: &'a Table,
-    pub(crate) overrides: &'a Overrides,
-}
-
 impl Overrides {
     /// Returns the name and the action of the override that holds for a caller. A caller that is known by name alone has no address, unless
     /// that is its name.
@@ -95,33 +88,25 @@ impl Overrides {
         if let Some(entry) = table.blocks_name(caller).or_else(by_address) {
             return Some((entry.text, OverrideAction::Block, None));
         }
-        let (grant, entry) = table.grant(caller)?;
-        let action = match grant {
-            Grant::Exempt => return Some((entry.text, OverrideAction::Exempt, None)),
-            Grant::Plan(name) => OverrideAction::Plan(name.clone()),
-            Grant::Set(numbers) => OverrideAction::Set(numbers.clone()),
-        };
-        let plan = self.plan(grant, caller.plan.as_ref())?;
-        Some((entry.text, action, Some(plan)))
+        let (action, entry) = table.grant(caller)?;
+        let plan = self.plan(action, caller.plan.as_ref());
+        let has_effect = plan.is_some() || *action == OverrideAction::Exempt;
+        has_effect.then(|| (entry.text, action.clone(), plan))
     }
 
     /// Returns the plan that a client gets by this, if the configuration has it. Numbers are laid over the plan that the client has `before`.
-    pub(crate) fn plan(&self, grant: &Grant, before: Option<&ClientPlan>) -> Option<ClientPlan> {
-        match grant {
-            Grant::Exempt => None,
-            Grant::Plan(name) => self.plans.called(name),
-            Grant::Set(numbers) => {
+    pub(crate) fn plan(
+        &self,
+        action: &OverrideAction,
+        before: Option<&ClientPlan>,
+    ) -> Option<ClientPlan> {
+        match action {
+            OverrideAction::Plan(name) => self.plans.called(name),
+            OverrideAction::Set(numbers) => {
                 let limits = numbers.limits(&self.numbers);
                 (!limits.0.is_empty()).then(|| ClientPlan::over(limits, before.cloned()))
             }
-        }
-    }
-
-    /// These with what they may name.
-    pub(crate) const fn with<'a>(&'a self, table: &'a Table) -> InForce<'a> {
-        InForce {
-            table,
-            overrides: self,
+            OverrideAction::Exempt | OverrideAction::Block => None,
         }
     }
 }
@@ -130,18 +115,11 @@ impl Overrides {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     blocks: ClientTable<()>,
-    grants: ClientTable<Grant>,
+    // The actions of the others.
+    grants: ClientTable<OverrideAction>,
     exempts_names: bool,
     // The limits to which overrides give other numbers.
     set_limits: HashSet<Box<str>>,
-}
-
-/// What a client has that is not blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Grant {
-    Plan(Arc<str>),
-    Set(Arc<SetNumbers>),
-    Exempt,
 }
 
 impl OverrideTable {
@@ -151,22 +129,24 @@ impl OverrideTable {
         let mut has_any = false;
         for (client, action) in overrides {
             has_any = true;
-            match action {
-                OverrideAction::Block => table.blocks.insert(client, ()),
-                OverrideAction::Plan(name) => table.grants.insert(client, Grant::Plan(name)),
+            match &action {
+                OverrideAction::Block => {
+                    table.blocks.insert(client, ());
+                    continue;
+                }
+                OverrideAction::Plan(_) => {}
                 OverrideAction::Set(numbers) => {
                     for limit in numbers.texts().keys() {
                         if !table.set_limits.contains(&**limit) {
                             table.set_limits.insert(limit.as_str().into());
                         }
                     }
-                    table.grants.insert(client, Grant::Set(numbers));
                 }
                 OverrideAction::Exempt => {
                     table.exempts_names |= !matches!(client, ListedClient::Network(_));
-                    table.grants.insert(client, Grant::Exempt);
                 }
             }
+            table.grants.insert(client, action);
         }
         self.0.table.store(Arc::new(table));
         self.0.has_any.store(has_any, Ordering::Release);
@@ -204,12 +184,12 @@ impl Table {
     }
 
     /// What a caller has by its own name, or else by its address; and the override that says so.
-    pub(crate) fn grant(&self, caller: &Caller) -> Option<(&Grant, ListEntry)> {
-        if let Some(grant) = named(&self.grants, &caller.client) {
-            return Some((grant, entry(&caller.client)));
+    pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
+        if let Some(action) = named(&self.grants, &caller.client) {
+            return Some((action, entry(&caller.client)));
         }
-        let (network, grant) = self.grants.at(caller.origin?)?;
-        Some((grant, entry(&ListedClient::Network(network))))
+        let (network, action) = self.grants.at(caller.origin?)?;
+        Some((action, entry(&ListedClient::Network(network))))
     }
 
     /// Whether it takes a caller's name to know who is exempt.
@@ -225,7 +205,7 @@ impl Table {
     /// Whether an address alone is exempt.
     pub(crate) fn exempts_address(&self, address: IpAddr) -> bool {
         let found = self.grants.at(address);
-        found.is_some_and(|(_, grant)| *grant == Grant::Exempt)
+        found.is_some_and(|(_, action)| *action == OverrideAction::Exempt)
     }
 }
 

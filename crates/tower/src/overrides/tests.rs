@@ -69,18 +69,21 @@ fn a_name_comes_before_a_network_and_a_long_network_before_a_short_one() {
         ("2001:db8::7", plan("one")),
     ]);
     let table = overrides.load().unwrap();
-    let name = |name: &str| Grant::Plan(name.into());
     for (address, user, granted) in [
-        ("10.1.2.3", "42", Some((name("name"), "user_id:42"))),
-        ("10.1.2.3", "43", Some((Grant::Exempt, "10.1.0.0/16"))),
-        ("10.2.2.3", "43", Some((name("short"), "10.0.0.0/8"))),
-        ("2001:db8::7", "43", Some((name("one"), "2001:db8::7"))),
+        ("10.1.2.3", "42", Some((plan("name"), "user_id:42"))),
+        (
+            "10.1.2.3",
+            "43",
+            Some((OverrideAction::Exempt, "10.1.0.0/16")),
+        ),
+        ("10.2.2.3", "43", Some((plan("short"), "10.0.0.0/8"))),
+        ("2001:db8::7", "43", Some((plan("one"), "2001:db8::7"))),
         ("2001:db8::8", "43", None),
         ("192.0.2.1", "4", None),
     ] {
         let found = table.grant(&caller(address, user));
-        let found = found.map(|(grant, entry)| (grant.clone(), entry.text.to_string()));
-        let granted = granted.map(|(grant, text)| (grant, text.to_owned()));
+        let found = found.map(|(action, entry)| (action.clone(), entry.text.to_string()));
+        let granted = granted.map(|(action, text)| (action, text.to_owned()));
         assert_eq!(found, granted, "{address} {user}");
     }
     assert!(table.exempts_address("10.1.2.3".parse().unwrap()));
