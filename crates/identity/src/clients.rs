@@ -176,6 +176,20 @@ pub struct Clients {
     pub members: PlanMembers,
 }
 
+/// Each address is a client, and no proxy is trusted.
+impl Default for Clients {
+    fn default() -> Self {
+        Self {
+            sources: vec![ClientSource::Ip],
+            trusted: TrustedProxies::default(),
+            address_from: AddressFrom::default(),
+            ipv6_prefix: 64,
+            forward_client: None,
+            members: PlanMembers::default(),
+        }
+    }
+}
+
 impl Clients {
     /// Whether the headers of a peer are believed: those that name users, costs and hops.
     ///

@@ -83,9 +83,7 @@ pub struct Tokens {
 /// What a valid token says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TokenUser {
-    /// The user ID.
     pub(crate) id: Box<str>,
-    /// The user's plan.
     pub(crate) plan: NamedPlan,
     /// The claims that limits may be counted per.
     pub(crate) claims: Claims,

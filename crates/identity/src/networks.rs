@@ -42,7 +42,7 @@ impl<T> Default for NetworkTable<T> {
 impl<T> NetworkTable<T> {
     /// Adds a network, unless it is there: then the value of before stays, and is returned. IPv4 that is written as IPv6 is IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
-        let (known, is_new) = match folded(network) {
+        let known = match folded(network) {
             IpNet::V4(network) => {
                 let (bits, mask) = (network.prefix_len(), network.netmask().to_bits());
                 insert(&mut self.v4, bits, mask, network.network().to_bits(), value)
@@ -52,8 +52,8 @@ impl<T> NetworkTable<T> {
                 insert(&mut self.v6, bits, mask, network.network().to_bits(), value)
             }
         };
-        self.count += usize::from(is_new);
-        Some(known).filter(|_| !is_new)
+        self.count += usize::from(known.is_none());
+        known
     }
 
     /// The longest network that holds an address, with its value. IPv4 that is written as IPv6 is IPv4.
@@ -77,14 +77,14 @@ impl<T> NetworkTable<T> {
     }
 }
 
-/// Adds a network to those of its length; returns the value that is there then, and whether it is new.
+/// Adds a network to those of its length, unless it is there; returns the value of before.
 fn insert<A: Copy + Eq + Hash, T>(
     lengths: &mut Vec<Length<A, T>>,
     bits: u8,
     mask: A,
     start: A,
     value: T,
-) -> (&T, bool) {
+) -> Option<&T> {
     // The longest first.
     let at = lengths.partition_point(|length| length.bits > bits);
     if lengths.get(at).is_none_or(|length| length.bits != bits) {
@@ -99,8 +99,9 @@ fn insert<A: Copy + Eq + Hash, T>(
         );
     }
     let networks = &mut lengths[at].networks;
-    let is_new = !networks.contains_key(&start);
-    (networks.entry(start).or_insert(value), is_new)
+    let is_known = networks.contains_key(&start);
+    let value: &T = networks.entry(start).or_insert(value);
+    is_known.then_some(value)
 }
 
 /// The length of the longest network that holds an address, and its value.

@@ -5,7 +5,7 @@ use http::Request;
 use super::*;
 use crate::ListedClient;
 use crate::networks::NetworkTable;
-use crate::{AddressFrom, Client, ClientSource, Clients, TrustedProxies};
+use crate::{Client, ClientSource, Clients, TrustedProxies};
 use tidegate_net::peer::Peer;
 
 /// A list of networks and clients, each at a line of its own.
@@ -48,10 +48,7 @@ fn caller(address: &str, user: Option<&str>) -> Caller {
             ClientSource::Ip,
         ],
         trusted: TrustedProxies::new(vec!["127.0.0.1/32".parse().unwrap()]),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
+        ..Clients::default()
     };
     let mut request = Request::new(());
     let headers = request.headers_mut();

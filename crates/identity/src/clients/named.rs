@@ -159,7 +159,7 @@ const fn accepts_unlisted(source: &ClientSource) -> bool {
 mod tests {
     use super::*;
     use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
-    use crate::{AddressFrom, ClientPlans, ListedClient, PlanMembers, TrustedProxies};
+    use crate::{ClientPlans, ListedClient, PlanMembers};
 
     /// Users by tokens, whose plans are in this claim.
     fn of_tokens(plan_claim: Option<&str>) -> Clients {
@@ -179,11 +179,7 @@ mod tests {
         let tokens = ClientSource::Token(Tokens::new(rules, keys).into());
         Clients {
             sources: vec![tokens, ClientSource::Ip],
-            trusted: TrustedProxies::default(),
-            address_from: AddressFrom::default(),
-            ipv6_prefix: 64,
-            forward_client: None,
-            members: Default::default(),
+            ..Clients::default()
         }
     }
 
@@ -196,11 +192,7 @@ mod tests {
                 },
                 ClientSource::Ip,
             ],
-            trusted: TrustedProxies::default(),
-            address_from: AddressFrom::default(),
-            ipv6_prefix: 64,
-            forward_client: None,
-            members: Default::default(),
+            ..Clients::default()
         };
         let origin = "2001:db8:1:2:3::4".parse().unwrap();
         let caller = Caller::logged(&clients, "user_id:42", origin, None).unwrap();

@@ -25,7 +25,6 @@ impl Required {
         }
     }
 
-    /// Returns whether the caller has shown these credentials.
     pub(crate) fn is_shown_by(self, caller: &Caller) -> bool {
         let has_key = matches!(caller.api_key, Some(Client::ApiKey(_)));
         match self {

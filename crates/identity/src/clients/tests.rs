@@ -40,10 +40,7 @@ fn clients() -> Clients {
     Clients {
         sources: vec![key, user, ClientSource::Ip],
         trusted: TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
+        ..Clients::default()
     }
 }
 

@@ -111,7 +111,6 @@ impl TokenKeys {
         Ok(count)
     }
 
-    /// The keys that are known now.
     pub(super) fn load(&self) -> Guard<Arc<Vec<Key>>> {
         self.keys.load()
     }

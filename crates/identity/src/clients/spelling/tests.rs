@@ -1,15 +1,10 @@
 use super::*;
-use crate::{AddressFrom, TrustedProxies};
 use CertificateName::{Cn, Fingerprint, SanDns, SanUri};
 
 fn clients(sources: Vec<ClientSource>) -> Clients {
     Clients {
         sources,
-        trusted: TrustedProxies::default(),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
+        ..Clients::default()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::api_keys::{ApiKeys, UnknownKey};
-use crate::{AddressFrom, ClientSource, Clients, Credentials, PlanMembers, TrustedProxies};
+use crate::{ClientSource, Clients, Credentials};
 use tidegate_net::peer::Peer;
 
 /// Whether a token with these claims, signed with [`SECRET`], is taken for user 42.
@@ -261,11 +261,7 @@ fn a_refused_key_leaves_nothing_of_a_token_beside_it() {
     };
     let clients = Clients {
         sources: vec![ClientSource::Token(tokens.into()), key],
-        trusted: TrustedProxies::new(Vec::new()),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: PlanMembers::default(),
+        ..Clients::default()
     };
     let token = Signer::hs256(SECRET).sign(&of_42_and(json!({ "tenant": "acme" })));
     let bearer = format!("Bearer {token}");
