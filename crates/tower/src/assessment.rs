@@ -8,9 +8,7 @@ use tidegate_store::{Key, Limit, Origin, PerCharge};
 use crate::charges::{RuleCharge, RuleCharges};
 use crate::overrides::Table;
 use crate::{Hasher, OverrideAction, Overrides, Oversized, Policy, RequestContext, Rule};
-use tidegate_identity::AccessVerdict;
-use tidegate_identity::ListEntry;
-use tidegate_identity::{Caller, ClientPlan, Clients};
+use tidegate_identity::{AccessVerdict, Caller, ClientPlan, Clients, ListEntry};
 
 /// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
 /// with the overrides that are in force. Charges nothing.

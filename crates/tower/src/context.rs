@@ -59,7 +59,6 @@ impl RequestContext {
         extensions.get_or_insert_with(|| UNKNOWN.clone())
     }
 
-    /// Returns the value in the path for a name.
     pub(crate) fn path_value(&self, name: &str) -> Option<&str> {
         let mut values = self.path_values.iter();
         let (_, value) = values.find(|(known, _)| **known == *name)?;

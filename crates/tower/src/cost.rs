@@ -56,13 +56,10 @@ impl Cost {
     /// What a request with these headers is charged as; at least 1. `trusted` says whether a trusted proxy sent it.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
-            Self::Fixed(cost)
-            | Self::Answer { reserve: cost, .. }
-            | Self::Body { reserve: cost, .. } => *cost,
             Self::Header { name, max } if trusted => {
                 told(headers, name).unwrap_or(1).clamp(1, *max)
             }
-            Self::Header { .. } => 1,
+            _ => self.at_first().unwrap_or(1),
         }
     }
 

@@ -4,7 +4,6 @@ pub(crate) mod headers;
 mod ietf;
 pub(crate) mod refusal;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +15,7 @@ use crate::body_costs::BodyCost;
 use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
 use crate::{Action, Answers, Policy, Rule, WaitQueues};
 use refusal::Refusal;
-use tidegate_identity::AccessVerdict;
-use tidegate_identity::ListEntry;
-use tidegate_identity::{Caller, Client, ClientPlan, Credentials};
+use tidegate_identity::{AccessVerdict, Caller, Client, ClientPlan, Credentials, ListEntry};
 
 /// The decision about a request, with the caller and the answer that follows.
 #[derive(Clone, Debug)]
@@ -38,7 +35,7 @@ pub struct Decided {
     /// The route's rules.
     pub rules: Arc<[Rule]>,
     /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
-    pub charged: ChargedRules,
+    pub charged: PerCharge<usize>,
     /// The highest of what its limits charged; 0: it was charged to none.
     pub cost: u64,
     /// What each of them charged, in the same order.
@@ -66,9 +63,6 @@ pub struct Oversized {
     pub cost: u64,
 }
 
-/// Indices of rules.
-pub(crate) type ChargedRules = PerCharge<usize>;
-
 /// What one limit said of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitVerdict<'a> {
@@ -82,6 +76,13 @@ pub struct LimitVerdict<'a> {
     pub verdict: Option<&'a Verdict>,
 }
 
+impl LimitVerdict<'_> {
+    /// Whether the limit refuses the request.
+    fn refuses(&self) -> bool {
+        self.verdict.is_some_and(|verdict| !verdict.allowed)
+    }
+}
+
 impl Decided {
     /// Of a request of which only the caller is known.
     pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
@@ -93,7 +94,7 @@ impl Decided {
             waited: Duration::ZERO,
             delayed: Duration::ZERO,
             rules: policy.rules.clone(),
-            charged: ChargedRules::new(),
+            charged: PerCharge::new(),
             cost: 0,
             costs: PerCharge::new(),
             tightest: None,
@@ -142,7 +143,6 @@ impl Decided {
         Some(decision.now.saturating_sub(micros(self.delayed)))
     }
 
-    /// Takes what the store said.
     pub(crate) fn decide(&mut self, decision: Decision) {
         self.decision = Some(decision);
         self.choose();
@@ -177,8 +177,9 @@ impl Decided {
         &mut self,
         reservation: Reservation,
         answer: &Response<B>,
-        (address, wait_queues): (IpAddr, &WaitQueues),
+        wait_queues: &WaitQueues,
     ) -> Option<InFlight> {
+        let address = reservation.address;
         let (holds, costs) = reservation.settle(answer, |settled| self.settle(settled));
         self.body_cost = costs
             .as_ref()
@@ -207,8 +208,8 @@ impl Decided {
 
     /// Chooses the limit that the headers describe.
     fn choose(&mut self) {
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
         // A 401 is not any limit's, and says nothing of one.
+        let outcome = self.outcome();
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
         self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));
     }
@@ -221,42 +222,44 @@ impl Decided {
         if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
             return Some(refusal);
         }
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        match outcome {
+        match self.outcome() {
             None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
-            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing(), &answers.reject)),
+            Some(Outcome::Refused) => {
+                let refusing = self.refusing();
+                let refusing = refusing.map(|(said, verdict)| (said.rule, verdict));
+                Some(refusal::too_many(refusing, &answers.reject))
+            }
         }
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        self.decision.as_ref().map(|decision| decision.outcome)
     }
 
     /// What becomes of the request: the strongest action of the limits that refused it; none if none did.
     pub fn action(&self) -> Option<Action> {
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        let refusing = self.refusing().map(|(rule, _)| rule.action);
-        refusing.max().filter(|_| outcome == Some(Outcome::Refused))
+        let refusing = self.refusing().map(|(said, _)| said.rule.action);
+        refusing
+            .max()
+            .filter(|_| self.outcome() == Some(Outcome::Refused))
     }
 
     /// The limits that only observe, and would have refused this request, which went on.
     pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        let observed = self.verdicts().filter(|said| said.limit.is_observed());
-        let observed = observed.filter(move |_| outcome == Some(Outcome::Admitted));
-        let refuses = |verdict: &Verdict| !verdict.allowed;
-        observed
-            .filter(move |said| said.verdict.is_some_and(refuses))
-            .map(|said| said.limit)
+        let went_on = self.outcome() == Some(Outcome::Admitted);
+        let refusing = self
+            .verdicts()
+            .filter(move |said| went_on && said.refuses());
+        let observed = refusing.filter(|said| said.limit.is_observed());
+        observed.map(|said| said.limit)
     }
 
     /// The limits that refused this request.
     pub fn refused_by(&self) -> impl Iterator<Item = &Limit> {
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        let enforced = self
-            .verdicts()
-            .filter(move |said| outcome == Some(Outcome::Refused) && !said.limit.is_observed());
-        let refuses = |verdict: &Verdict| !verdict.allowed;
-        enforced
-            .filter(move |said| said.verdict.is_some_and(refuses))
-            .map(|said| said.limit)
+        let is_refused = self.outcome() == Some(Outcome::Refused);
+        let refusing = self.refusing().filter(move |_| is_refused);
+        refusing.map(|(said, _)| said.limit)
     }
 
     fn too_costly(&self, oversized: Oversized) -> Option<Refusal> {
@@ -266,12 +269,10 @@ impl Decided {
     }
 
     /// The limits that refused, and their verdicts; not those that only observe.
-    fn refusing(&self) -> impl Iterator<Item = (&Rule, &Verdict)> + Clone {
-        let enforced = self.verdicts().filter(|said| !said.limit.is_observed());
-        enforced.filter_map(|said| {
-            let verdict = said.verdict.filter(|verdict| !verdict.allowed)?;
-            Some((said.rule, verdict))
-        })
+    fn refusing(&self) -> impl Iterator<Item = (LimitVerdict<'_>, &Verdict)> + Clone {
+        let refusing = self.verdicts().filter(LimitVerdict::refuses);
+        let enforced = refusing.filter(|said| !said.limit.is_observed());
+        enforced.filter_map(|said| Some((said, said.verdict?)))
     }
 
     /// Writes the headers that tell of limits, if there is anything to tell.

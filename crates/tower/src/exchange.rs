@@ -6,8 +6,6 @@
 //! otherwise. The number of such exchanges is bounded, and so is their time.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -52,23 +50,19 @@ struct Running<R> {
     answering: Answering<R>,
     reservation: Reservation,
     wait_queues: WaitQueues,
-    address: IpAddr,
 }
 
 impl<R: AnswerBody> Exchange<R> {
-    /// The exchange of a request from `address`, with the holds in `reservation`.
     pub(crate) fn new(
         answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
         reservation: Reservation,
         wait_queues: &WaitQueues,
-        address: IpAddr,
     ) -> Self {
         Self {
             running: Some(Running {
                 answering: Box::pin(answering),
                 reservation,
                 wait_queues: wait_queues.clone(),
-                address,
             }),
         }
     }
@@ -101,18 +95,18 @@ impl<R: AnswerBody> Drop for Exchange<R> {
 impl<R: AnswerBody> Running<R> {
     fn abandon(self) {
         // A future that panicked cannot go on.
-        let longest = self.reservation.transmission().longest();
+        let longest = self.reservation.transmission.longest();
         let Some(longest) = longest.filter(|_| !std::thread::panicking()) else {
             return;
         };
         let (answering, reservation) = (self.answering, self.reservation);
-        let permit = self.wait_queues.abandon(self.address);
+        let (address, wait_queues) = (reservation.address, self.wait_queues);
+        let permit = wait_queues.abandon(address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
             // The upstream may work on for as long.
             reservation.keep(longest);
             return;
         };
-        let (address, wait_queues) = (self.address, self.wait_queues);
         runtime.spawn(async move {
             // Without an answer in time, the drop ends the holds.
             if let Ok(Ok(answer)) = timeout(longest, answering).await
@@ -130,12 +124,6 @@ impl<R: AnswerBody> Running<R> {
             }
             drop(permit);
         });
-    }
-}
-
-impl<R: AnswerBody> fmt::Debug for Exchange<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").finish_non_exhaustive()
     }
 }
 

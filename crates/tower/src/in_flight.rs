@@ -38,15 +38,12 @@ pub(crate) struct Body {
     pub(crate) client: Option<Client>,
     pub(crate) address: IpAddr,
     pub(crate) wait_queues: WaitQueues,
-    /// Whether the client has left.
     pub(crate) has_left: bool,
 }
 
 /// A permit to read on in a body whose client has left.
 #[derive(Debug)]
-pub struct ReadOn {
-    _permit: Permit,
-}
+pub struct ReadOn(#[expect(dead_code, reason = "its drop frees it")] Permit);
 
 /// What came of the body of an answer.
 #[derive(Clone, Debug)]
@@ -78,8 +75,7 @@ impl InFlight {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
         body.has_left = true;
-        let _permit = body.wait_queues.abandon(body.address)?;
-        Some(ReadOn { _permit })
+        body.wait_queues.abandon(body.address).map(ReadOn)
     }
 
     /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and others are to run meanwhile.
@@ -152,28 +148,23 @@ pub(crate) struct Settled<'a> {
 pub(crate) struct Reservation {
     holds: Option<Holds>,
     rules: Arc<[Rule]>,
-    transmission: Transmission,
-    is_head: bool,
+    /// Whether the request was forwarded.
+    pub(crate) transmission: Transmission,
+    /// Whether it is a `HEAD`: its answer has no body.
+    pub(crate) is_head: bool,
+    /// Where the request came from.
+    pub(crate) address: IpAddr,
 }
 
 impl Reservation {
-    pub(crate) fn new(holds: Holds, rules: Arc<[Rule]>) -> Self {
+    pub(crate) fn new(holds: Holds, rules: Arc<[Rule]>, address: IpAddr) -> Self {
         Self {
             holds: Some(holds),
             rules,
+            address,
             transmission: Transmission::default(),
             is_head: false,
         }
-    }
-
-    /// Notes that the request is a `HEAD`: its answer has no body.
-    pub(crate) const fn of_head(&mut self) {
-        self.is_head = true;
-    }
-
-    /// Whether the request was forwarded.
-    pub(crate) const fn transmission(&self) -> &Transmission {
-        &self.transmission
     }
 
     /// Ends holds by the answer's head, except holds whose cost is in the answer's body. Calls `noted` for each that ends. Returns the

@@ -2,7 +2,6 @@
 
 pub(crate) mod cookie;
 mod recent;
-mod spelling;
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -16,7 +15,6 @@ use http::{Method, Request};
 use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
-use self::spelling::folds_to;
 use crate::query::{is_split, names};
 use crate::{Per, Policy, QueryValue, RequestContext, Rule};
 use tidegate_identity::{Caller, Client, cut_address, header_value};
@@ -28,7 +26,6 @@ use tidegate_identity::{Caller, Client, cut_address, header_value};
 #[derive(Clone, Debug)]
 pub struct Hasher(Arc<ArcSwap<Secret>>);
 
-/// A secret, ready to hash with.
 #[derive(Debug)]
 struct Secret {
     /// Unlike that of any other secret of this process.
@@ -113,22 +110,22 @@ impl Hasher {
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
                         Per::Host => parts.add("host", &host(request)),
-                        Per::Header(name) => match header_value(request.headers(), name) {
-                            Some(value) => parts.add_named("header", name.as_str(), value),
-                            None => parts.add_client(&caller.ip),
-                        },
-                        Per::Cookie(name) => match cookie_value(request, name) {
-                            Some(value) => parts.add_named("cookie", name, &value),
-                            None => parts.add_client(&caller.ip),
-                        },
-                        Per::Path(name) => match RequestContext::of(request).path_value(name) {
-                            Some(value) => parts.add_named("path", name, value.as_bytes()),
-                            None => parts.add_client(&caller.ip),
-                        },
-                        Per::Query(name) => match query_value(request, name) {
-                            Some(value) => parts.add_named("query", name, &value),
-                            None => parts.add_client(&caller.ip),
-                        },
+                        Per::Header(name) => {
+                            let value = header_value(request.headers(), name);
+                            parts.add_named(caller, "header", name.as_str(), value);
+                        }
+                        Per::Cookie(name) => {
+                            let value = cookie_value(request, name);
+                            parts.add_named(caller, "cookie", name, value.as_deref());
+                        }
+                        Per::Path(name) => {
+                            let value = RequestContext::of(request).path_value(name);
+                            parts.add_named(caller, "path", name, value.map(str::as_bytes));
+                        }
+                        Per::Query(name) => {
+                            let value = query_value(request, name);
+                            parts.add_named(caller, "query", name, value.as_deref());
+                        }
                     }
                 }
             })
@@ -179,8 +176,11 @@ impl Parts {
         }
     }
 
-    /// A part whose kind has a name of its own, such as one header of many.
-    fn add_named(&mut self, kind: &'static str, name: &str, value: &[u8]) {
+    /// A part whose kind has a name of its own, such as one header of many; without a value, the caller's address.
+    fn add_named(&mut self, caller: &Caller, kind: &'static str, name: &str, value: Option<&[u8]>) {
+        let Some(value) = value else {
+            return self.add_client(&caller.ip);
+        };
         self.add(kind, name.as_bytes());
         self.add("value", value);
     }
@@ -221,7 +221,6 @@ fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
     Cow::Borrowed(named.unwrap_or(&caller.ip))
 }
 
-/// The network of an address.
 fn network(ip: &Client, ipv6_prefix: u8) -> Client {
     match ip {
         Client::Ip(address) => Client::Ip(cut_address(*address, ipv6_prefix)),
@@ -241,6 +240,15 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
         }
         QueryValue::Missing | QueryValue::Several => None,
     }
+}
+
+/// Whether servers may take `found` for `name`: some ignore case, and PHP makes one of all characters but letters and digits.
+fn folds_to(found: &[u8], name: &str) -> bool {
+    let fold = |byte: &u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
+        _ => b'_',
+    };
+    found.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
 /// The method to count under: a `HEAD` is a `GET` without its body, and all that a client may invent are one.

@@ -2,11 +2,9 @@
 
 mod decide;
 mod early;
-mod rule_charges;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,7 +32,7 @@ use tidegate_identity::{Caller, Clients};
 /// use bytes::Bytes;
 /// use http::{Request, Response, StatusCode};
 /// use tidegate_core::{FixedWindow, MAX_WINDOW};
-/// use tidegate_identity::{AddressFrom, ClientSource, Clients, TrustedProxies};
+/// use tidegate_identity::Clients;
 /// use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 /// use tidegate_tower::{
 ///     Answers, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
@@ -53,18 +51,10 @@ use tidegate_identity::{Caller, Clients};
 ///     access: None,
 ///     answers: Answers::default(),
 /// };
-/// let clients = Clients {
-///     sources: vec![ClientSource::Ip],
-///     trusted: TrustedProxies::default(),
-///     address_from: AddressFrom::default(),
-///     ipv6_prefix: 64,
-///     forward_client: None,
-///     members: Default::default(),
-/// };
 /// let store = Store::Memory(Arc::new(MemoryStore::default()));
 /// let layer = RateLimitLayer::new(
 ///     policy,
-///     Arc::new(clients),
+///     Arc::new(Clients::default()),
 ///     Hasher::new("a secret"),
 ///     store,
 ///     WaitQueues::default(),
@@ -208,27 +198,23 @@ where
         if enforced.tells_client {
             RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
-        let address = caller.address();
         if let Some(memory) = enforced.at_once() {
             // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Box::pin(ready(Ok(enforced.tell(
-                    refusal,
-                    decided,
-                    reservation.map(|it| (it, address)),
-                ))));
+                return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
             }
             let Some(reservation) = reservation else {
                 let answer = inner.call(request);
                 return Box::pin(async move { Ok(enforced.tell(answer.await?, decided, None)) });
             };
-            let exchange = enforced.exchange(&mut inner, request, reservation, address);
+            let exchange = enforced.exchange(&mut inner, request, reservation);
             return Box::pin(async move {
                 let (answer, reservation) = exchange.await;
-                Ok(enforced.tell(answer, decided, Some((reservation, address))))
+                Ok(enforced.tell(answer, decided, Some(reservation)))
             });
         }
+        let address = caller.address();
         let sender = match enforced.may_wait || enforced.queues {
             true => Sender::of(address, &request),
             false => address.into(),
@@ -236,14 +222,14 @@ where
         Box::pin(async move {
             let (decided, reservation) = enforced.decide(caller, assessment, sender).await;
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Ok(enforced.tell(refusal, decided, reservation.map(|it| (it, address))));
+                return Ok(enforced.tell(refusal, decided, reservation));
             }
             let Some(reservation) = reservation else {
                 return Ok(enforced.tell(inner.call(request).await?, decided, None));
             };
-            let exchange = enforced.exchange(&mut inner, request, reservation, address);
+            let exchange = enforced.exchange(&mut inner, request, reservation);
             let (answer, reservation) = exchange.await;
-            Ok(enforced.tell(answer, decided, Some((reservation, address))))
+            Ok(enforced.tell(answer, decided, Some(reservation)))
         })
     }
 }
@@ -271,7 +257,6 @@ impl Enforced {
         inner: &mut S,
         mut request: Request<B>,
         mut reservation: Reservation,
-        address: IpAddr,
     ) -> Exchange<R>
     where
         S: Service<Request<B>, Response = Response<R>, Error = Infallible> + 'static,
@@ -279,13 +264,11 @@ impl Enforced {
         B: 'static,
         R: AnswerBody,
     {
-        if *request.method() == Method::HEAD {
-            reservation.of_head();
-        }
-        let transmission = reservation.transmission().clone();
+        reservation.is_head = *request.method() == Method::HEAD;
+        let transmission = reservation.transmission.clone();
         RequestContext::of_mut(&mut request).transmission = Some(transmission);
         let answering = inner.call(request);
-        Exchange::new(answering, reservation, &self.wait_queues, address)
+        Exchange::new(answering, reservation, &self.wait_queues)
     }
 
     /// Ends the holds whose cost is in the answer's head, and writes the headers of the limits.
@@ -293,11 +276,10 @@ impl Enforced {
         &self,
         mut response: Response<R>,
         mut decided: Decided,
-        reservation: Option<(Reservation, IpAddr)>,
+        reservation: Option<Reservation>,
     ) -> Response<R> {
-        let in_flight = reservation.and_then(|(reservation, address)| {
-            decided.settle_head(reservation, &response, (address, &self.wait_queues))
-        });
+        let in_flight =
+            reservation.and_then(|it| decided.settle_head(it, &response, &self.wait_queues));
         decided.write_headers(&mut response, &self.policy.answers);
         let extensions = response.extensions_mut();
         let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 use crate::numbers::{NumberReader, SetNumbers};
-use tidegate_identity::ListEntry;
-use tidegate_identity::{Caller, Client, ClientPlan, ClientPlans};
-use tidegate_identity::{ClientTable, ListedClient};
+use tidegate_identity::{
+    Caller, Client, ClientPlan, ClientPlans, ClientTable, ListEntry, ListedClient,
+};
 
 /// What an override makes of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,30 +68,21 @@ impl Overrides {
     /// Returns the name and the action of the override that holds for a caller. A caller that is known by name alone has no address, unless
     /// that is its name.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
-        let (name, action, _) = self.found(caller)?;
-        Some((name, action))
+        self.apply(&mut caller.clone())
     }
 
     /// Gives the caller the plan or the numbers of its override, and returns the override's name and action.
     pub fn apply(&self, caller: &mut Caller) -> Option<(Arc<str>, OverrideAction)> {
-        let (name, action, plan) = self.found(caller)?;
-        if plan.is_some() {
-            caller.plan = plan;
-        }
-        Some((name, action))
-    }
-
-    /// The same, with the plan that the caller gets, if that changes.
-    fn found(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction, Option<ClientPlan>)> {
         let table = self.table.load()?;
         let by_address = || table.blocks_address(caller.origin?);
         if let Some(entry) = table.blocks_name(caller).or_else(by_address) {
-            return Some((entry.text, OverrideAction::Block, None));
+            return Some((entry.text, OverrideAction::Block));
         }
         let (action, entry) = table.grant(caller)?;
-        let plan = self.plan(action, caller.plan.as_ref());
-        let has_effect = plan.is_some() || *action == OverrideAction::Exempt;
-        has_effect.then(|| (entry.text, action.clone(), plan))
+        if *action != OverrideAction::Exempt {
+            caller.plan = Some(self.plan(action, caller.plan.as_ref())?);
+        }
+        Some((entry.text, action.clone()))
     }
 
     /// Returns the plan that a client gets by this, if the configuration has it. Numbers are laid over the plan that the client has `before`.

@@ -30,18 +30,16 @@ impl<'a> QueryValue<'a> {
 
 /// All values that a query has under `name`, which is written without escapes.
 pub fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    raw_values(query, name).map(|value| percent_decoded(Cow::Borrowed(value.unwrap_or_default())))
+}
+
+/// The values under `name` with their escapes; none for a parameter without `=`.
+fn raw_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Option<&'a [u8]>> {
     let parameters = query.as_bytes().split(|byte| *byte == b'&');
     parameters.filter_map(move |parameter| {
-        let equals = parameter.iter().position(|byte| *byte == b'=');
-        let end = equals.unwrap_or(parameter.len());
-        if !decoded(&parameter[..end]).eq(name.bytes()) {
-            return None;
-        }
-        let value = parameter.get(end + 1..).unwrap_or_default();
-        Some(match value.iter().any(|byte| matches!(byte, b'%' | b'+')) {
-            true => Cow::Owned(decoded(value).collect()),
-            false => Cow::Borrowed(value),
-        })
+        let mut parts = parameter.splitn(2, |byte| *byte == b'=');
+        let is_named = decoded(parts.next()?).eq(name.bytes());
+        is_named.then(|| parts.next())
     })
 }
 
@@ -56,17 +54,20 @@ pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
 
 /// Whether a server that splits at `;` reads only a part of a value under `name`.
 pub(crate) fn is_split(query: &str, name: &str) -> bool {
-    let mut parameters = query.as_bytes().split(|byte| *byte == b'&');
-    parameters.any(|parameter| {
-        let equals = parameter.iter().position(|byte| *byte == b'=');
-        equals.is_some_and(|end| {
-            decoded(&parameter[..end]).eq(name.bytes()) && parameter[end..].contains(&b';')
-        })
-    })
+    let mut values = raw_values(query, name).flatten();
+    values.any(|value| value.contains(&b';'))
+}
+
+/// A value without its percent-encoding.
+pub(crate) fn percent_decoded(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match value.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        true => Cow::Owned(decoded(&value).collect()),
+        false => value,
+    }
 }
 
 /// Decodes escapes, and blanks that are written as `+`.
-pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (&first, after) = rest.split_first()?;

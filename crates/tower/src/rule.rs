@@ -10,8 +10,7 @@ use http::HeaderName;
 use tidegate_store::Limit;
 
 use crate::{Answers, Cost};
-use tidegate_identity::ClientPlan;
-use tidegate_identity::{Access, LimitLists};
+use tidegate_identity::{Access, ClientPlan, LimitLists};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +71,7 @@ impl Per {
                 | Self::Claim(_)
         )
     }
-}
 
-impl Per {
     /// Whether the sender of a request chooses its value, and it is not verified.
     pub(crate) const fn is_chosen(&self) -> bool {
         matches!(

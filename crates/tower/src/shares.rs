@@ -17,7 +17,6 @@ pub(crate) const FEW: usize = 16;
 
 const SHARDS: usize = 16;
 
-/// The permits.
 #[derive(Debug)]
 pub(crate) struct Shares {
     most: usize,
@@ -49,7 +48,6 @@ impl Shares {
         })
     }
 
-    /// The number of holders of permits.
     pub(crate) fn holders(&self) -> usize {
         self.holders.load(Ordering::Relaxed)
     }

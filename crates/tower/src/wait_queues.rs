@@ -46,12 +46,11 @@ pub struct WaitQueues(Arc<Shared>);
 /// Where a request comes from that may wait, and how many permits it then takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
-    address: IpAddr,
+    pub(crate) address: IpAddr,
     permits: usize,
 }
 
 impl Sender {
-    /// The sender of this request.
     pub(crate) fn of<B>(address: IpAddr, request: &Request<B>) -> Self {
         let headers = request.headers().iter();
         let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
@@ -77,7 +76,6 @@ impl From<IpAddr> for Sender {
 pub(crate) struct QueueKey {
     /// The limit's ID: each plan with a budget of its own has a queue.
     pub(crate) limit: Box<str>,
-    /// The key that is counted.
     pub(crate) key: Key,
     /// Whether it holds the requests that the limit's `queue` admitted.
     pub(crate) is_queue: bool,
@@ -120,17 +118,15 @@ struct Entry {
 /// The refusal that the head of a wait queue got last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastRefusal {
-    /// The refusal.
     pub(crate) verdict: Verdict,
     /// The time of the decision by the deciding clock, in us since the epoch.
     pub(crate) now: Micros,
-    /// When it came.
     pub(crate) came: Instant,
 }
 
 /// A request in a wait queue. It leaves when this is dropped.
 pub(crate) struct Waiter {
-    key: QueueKey,
+    pub(crate) key: QueueKey,
     position: Position,
     is_first: Arc<Notify>,
     /// The units that the requests before it ask for, when it came.
@@ -261,11 +257,6 @@ impl WaitQueues {
 }
 
 impl Waiter {
-    /// Its wait queue.
-    pub(crate) const fn key(&self) -> &QueueKey {
-        &self.key
-    }
-
     /// Ready when it is the head.
     pub(crate) async fn first(&self) {
         while !self.is_head() {
@@ -291,7 +282,6 @@ impl Waiter {
         }
     }
 
-    /// Whether it is the head.
     pub(crate) fn is_head(&self) -> bool {
         let queues = self.queues.shard(&self.key);
         let queue = queues.get(&self.key);
@@ -299,12 +289,10 @@ impl Waiter {
         first.is_some_and(|(position, _)| *position == self.position)
     }
 
-    /// The last refusal of the head.
     pub(crate) fn last_refusal(&self) -> Option<LastRefusal> {
         self.queues.last_refusal(&self.key)
     }
 
-    /// Notes the refusal of the head.
     pub(crate) fn note_refusal(&self, last_refusal: LastRefusal) {
         if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
             queue.last_refusal = Some(last_refusal);

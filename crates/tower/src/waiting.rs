@@ -10,7 +10,7 @@ mod reply;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Verdict};
+use tidegate_core::{HoldId, Micros, Verdict};
 use tidegate_store::{
     Charge, Decision, Outcome, Outlook, PerCharge, SettlementWatch, Source, Store, Via,
 };
@@ -44,9 +44,8 @@ impl Admission<'_> {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
         let mut waiter = match self.behind(rule_charges) {
-            Behind::None => None,
-            Behind::Others(nth, waiter) => Some((nth, waiter)),
-            Behind::TooMany(refusal) => return (Reply::from(*refusal), waited),
+            Ok(waiter) => waiter,
+            Err(refusal) => return (Reply::from(*refusal), waited),
         };
         let mut watched: Option<Watched> = None;
         loop {
@@ -91,20 +90,17 @@ impl Admission<'_> {
             };
             let stays = waiter
                 .take()
-                .filter(|(_, waiter)| *waiter.key() == rule_charge.wait_key());
-            let joined = match stays {
-                Some((_, waiter)) => waiter,
-                None => {
-                    match self.wait_queues.join(
-                        rule_charge.wait_key(),
-                        self.sender,
-                        rule_charge.cost,
-                        last_refusal,
-                    ) {
-                        Some(waiter) if rule_charge.is_worth(began, until, waiter.ahead) => waiter,
-                        _ => return (reply, waited),
-                    }
-                }
+                .filter(|(_, waiter)| waiter.key == rule_charge.wait_key());
+            let join = || {
+                let (key, cost) = (rule_charge.wait_key(), rule_charge.cost);
+                let joined = self
+                    .wait_queues
+                    .join(key, self.sender, cost, last_refusal)?;
+                let is_worth = rule_charge.is_worth(began, until, joined.ahead);
+                is_worth.then_some(joined)
+            };
+            let Some(joined) = stays.map(|(_, waiter)| waiter).or_else(join) else {
+                return (reply, waited);
             };
             if joined.is_head() {
                 joined.note_refusal(last_refusal);
@@ -136,10 +132,14 @@ impl Admission<'_> {
         }
     }
 
-    /// Joins the end of the first wait queue that there is at one of these limits.
-    fn behind(&self, rule_charges: &RuleCharges<'_>) -> Behind {
+    /// Joins the end of the first wait queue that there is at one of these limits, and returns the limit's number. Refuses the request if
+    /// there are too many before it.
+    fn behind(
+        &self,
+        rule_charges: &RuleCharges<'_>,
+    ) -> Result<Option<(usize, Waiter)>, Box<Decision>> {
         if self.wait_queues.waiting() == 0 {
-            return Behind::None;
+            return Ok(None);
         }
         for (nth, rule_charge) in rule_charges.iter().enumerate() {
             if !rule_charge.rule.may_wait() {
@@ -149,34 +149,33 @@ impl Admission<'_> {
             let Some(last_refusal) = self.wait_queues.last_refusal(&key) else {
                 continue;
             };
-            let Some(waiter) =
-                self.wait_queues
-                    .join(key, self.sender, rule_charge.cost, last_refusal)
-            else {
-                return Behind::TooMany(
-                    refusal(rule_charges, nth, last_refusal, Duration::ZERO).into(),
-                );
-            };
+            let refused = |ahead| Box::new(refusal(rule_charges, nth, last_refusal, ahead));
+            let waiter = self
+                .wait_queues
+                .join(key, self.sender, rule_charge.cost, last_refusal)
+                .ok_or_else(|| refused(Duration::ZERO))?;
             let ahead = rule_charge.pace(waiter.ahead);
-            if !last_refusal.verdict.settling
-                && last_refusal.left() + ahead > rule_charge.max_wait()
-            {
-                return Behind::TooMany(refusal(rule_charges, nth, last_refusal, ahead).into());
+            let is_late = last_refusal.left() + ahead > rule_charge.max_wait();
+            if is_late && !last_refusal.verdict.settling {
+                return Err(refused(ahead));
             }
-            return Behind::Others(nth, waiter);
+            return Ok(Some((nth, waiter)));
         }
-        Behind::None
+        Ok(None)
     }
 
     /// Takes a permit to wait for a turn in a `queue`, before the request is charged to anything. If there is none, a request whose
     /// turn is now goes on without; any other is refused.
-    pub(crate) async fn room(&self, rule_charges: &RuleCharges<'_>) -> Result<Room, Box<Decision>> {
+    pub(crate) async fn room(
+        &self,
+        rule_charges: &RuleCharges<'_>,
+    ) -> Result<Option<Permit>, Box<Decision>> {
         let queues = |rule_charge: &&RuleCharge<'_>| rule_charge.rule.queues();
         if !rule_charges.iter().any(|rule_charge| queues(&rule_charge)) {
-            return Ok(Room(None));
+            return Ok(None);
         }
         if let Some(permit) = self.wait_queues.permit(self.sender) {
-            return Ok(Room(Some(permit)));
+            return Ok(Some(permit));
         }
         let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
@@ -186,7 +185,7 @@ impl Admission<'_> {
         let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
         match outlooks.iter().any(waits) {
             true => Err(Box::new(turned_away(rule_charges, &outlooks))),
-            false => Ok(Room(None)),
+            false => Ok(None),
         }
     }
 
@@ -194,7 +193,7 @@ impl Admission<'_> {
     pub(crate) async fn turn(
         &self,
         rule_charges: &RuleCharges<'_>,
-        room: Room,
+        permit: Option<Permit>,
         decision: &Decision,
     ) -> Duration {
         let came = Instant::now();
@@ -211,7 +210,6 @@ impl Admission<'_> {
         else {
             return Duration::ZERO;
         };
-        let Room(permit) = room;
         // Without a permit its turn was to be now. Another request came between, and this one has been charged.
         let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.sender));
         let Some(waiter) = self
@@ -234,9 +232,6 @@ impl Admission<'_> {
     }
 }
 
-/// A permit for a request that may have to wait for its turn in a `queue`.
-pub(crate) struct Room(Option<Permit>);
-
 /// The ends of holds that the head of a wait queue waits for.
 struct Watched {
     /// The number of the limit among the demands.
@@ -244,15 +239,6 @@ struct Watched {
     settlements: SettlementWatch,
     /// How often the store was asked without one.
     calls: u32,
-}
-
-/// The wait queue that a request has to join.
-enum Behind {
-    None,
-    /// It waits at the limit with this number.
-    Others(usize, Waiter),
-    /// There are so many before it that it is refused.
-    TooMany(Box<Decision>),
 }
 
 /// The limit that the request has to wait for the longest: its number, its verdict, and until when. None if the request need not
@@ -287,48 +273,48 @@ fn refusal(
     ahead: Duration,
 ) -> Decision {
     let (verdict, now) = last_refusal.refusal(last_refusal.left() + ahead);
-    let said = |waiter| (waiter == nth).then_some(verdict);
-    let source = Source {
-        at: now,
-        here: false,
-        hold: HoldId(0),
-    };
-    Decision {
-        outcome: Outcome::Refused,
-        via: Via::Remembered,
-        now,
-        verdicts: (0..rule_charges.len()).map(said).collect(),
-        sources: rule_charges.iter().map(|_| source).collect(),
-        call: None,
-    }
+    let said = (0..rule_charges.len()).map(|other| ((other == nth).then_some(verdict), now));
+    uncharged(Via::Remembered, now, said)
 }
 
 /// The refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were looked at, and
 /// no limit was charged.
 fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
-    let mut looked = outlooks.iter();
-    let mut outlook =
-        |rule_charge: &RuleCharge<'_>| rule_charge.rule.queues().then(|| looked.next()).flatten();
-    let looked: PerCharge<Option<&Outlook>> = rule_charges.iter().map(&mut outlook).collect();
     let now = outlooks.iter().map(|outlook| outlook.now).max();
-    let verdict = |outlook: &Outlook| Verdict {
-        allowed: false,
-        retry_after: outlook.verdict.delay.max(outlook.verdict.retry_after),
-        ..outlook.verdict
+    let mut outlooks = outlooks.iter();
+    let said = rule_charges.iter().map(|rule_charge| {
+        let is_looked_at = rule_charge.rule.queues();
+        let Some(Outlook { verdict, now, .. }) = is_looked_at.then(|| outlooks.next()).flatten()
+        else {
+            return (None, 0);
+        };
+        let verdict = Verdict {
+            allowed: false,
+            retry_after: verdict.delay.max(verdict.retry_after),
+            ..*verdict
+        };
+        (Some(verdict), *now)
+    });
+    uncharged(Via::Here, now.unwrap_or_default(), said)
+}
+
+/// A refusal for which no limit was charged. `said`: what each limit said, and when.
+fn uncharged(
+    via: Via,
+    now: Micros,
+    said: impl Iterator<Item = (Option<Verdict>, Micros)>,
+) -> Decision {
+    let source = |(verdict, at)| {
+        let (here, hold) = (false, HoldId(0));
+        (verdict, Source { at, here, hold })
     };
+    let (verdicts, sources) = said.map(source).unzip();
     Decision {
         outcome: Outcome::Refused,
-        via: Via::Here,
-        now: now.unwrap_or_default(),
-        verdicts: looked.iter().map(|outlook| outlook.map(verdict)).collect(),
-        sources: looked
-            .iter()
-            .map(|outlook| Source {
-                at: outlook.map_or(0, |outlook| outlook.now),
-                here: false,
-                hold: HoldId(0),
-            })
-            .collect(),
+        via,
+        now,
+        verdicts,
+        sources,
         call: None,
     }
 }

@@ -8,8 +8,7 @@ use tidegate_store::{Limit, PerCharge};
 
 use super::headers::digits;
 use crate::{Reject, Rule};
-use tidegate_identity::Credentials;
-use tidegate_identity::Required;
+use tidegate_identity::{Credentials, Required};
 
 /// More than most problem details take, in bytes.
 const USUAL: usize = 320;
@@ -42,7 +41,6 @@ enum Member<'a> {
     List(&'a [&'a str]),
 }
 
-/// A refusal with this status and problem details.
 pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> Refusal {
     respond(&Problem::of(status, error, detail))
 }

@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -15,20 +15,9 @@ use crate::{
     Answers, Cost, Hasher, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext,
     Rule,
 };
-use tidegate_identity::{AddressFrom, ClientSource, Clients, TrustedProxies};
+use tidegate_identity::Clients;
 
 const HOUR: u64 = 3_600_000_000;
-
-fn clients() -> Clients {
-    Clients {
-        sources: vec![ClientSource::Ip],
-        trusted: TrustedProxies::default(),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
-    }
-}
 
 /// A service behind two limits, under each of which a request holds units: one with `count`, and one of `concurrency`.
 struct Bench {
@@ -77,7 +66,7 @@ impl Bench {
         &self,
     ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Infallible>> + Send>> {
         let (store, wait_queues) = (self.store.clone(), self.wait_queues.clone());
-        let (policy, clients) = (self.policy(), clients().into());
+        let (policy, clients) = (self.policy(), Clients::default().into());
         let layer = RateLimitLayer::new(policy, clients, Hasher::new(""), store, wait_queues);
         let (answer, sends) = (self.answer.subscribe(), self.sends);
         let service = tower::service_fn(move |mut request: Request<()>| {
@@ -103,7 +92,7 @@ impl Bench {
     async fn left(&self) -> [u64; 2] {
         let request = Request::new(());
         let peer = Peer::connected((Ipv4Addr::UNSPECIFIED, 0).into());
-        let caller = clients().identify(peer, request.headers());
+        let caller = Clients::default().identify(peer, request.headers());
         let keys = Hasher::new("").keys(&self.policy(), &caller, &request);
         let charges = [0, 1].map(|nth: usize| Charge {
             limit: &self.rules[nth].limit,

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use http::Request;
 use http::header::COOKIE;
 
-use super::spelling::{folds_to, percent_decoded};
+use super::folds_to;
+use crate::query::percent_decoded;
 
 /// The value of the cookie `name`; none if it is missing, empty, there with two values, or read in parts by some servers.
 pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
@@ -51,19 +52,18 @@ fn count_named(line: &[u8], name: &str) -> usize {
 
 /// Whether all servers take the whole value: some end it at a blank, a comma or a quote (RFC 6265, 4.1.1, allows none of these).
 fn is_whole(value: &[u8]) -> bool {
-    let inner = value
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_suffix(b"\""));
     let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'"');
-    !inner.unwrap_or(value).iter().any(ends)
+    !in_quotes(value).unwrap_or(value).iter().any(ends)
+}
+
+/// The inside of a quoted value.
+fn in_quotes(value: &[u8]) -> Option<&[u8]> {
+    value.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
 /// A quoted value without its quotes and escapes (RFC 2109, as Python's `http.cookies` reads it).
 fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
-    let inner = value
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_suffix(b"\""));
-    let Some(mut rest) = inner else {
+    let Some(mut rest) = in_quotes(value) else {
         return Cow::Borrowed(value);
     };
     if !rest.contains(&b'\\') {

@@ -2,12 +2,13 @@
 
 use tidegate_store::MemoryStore;
 
-use super::rule_charges::rule_charges;
 use super::{Enforced, Given};
-use crate::Decided;
 use crate::assessment::Assessment;
+use crate::charges::RuleCharges;
 use crate::wait_queues::Sender;
-use tidegate_identity::Caller;
+use crate::waiting::Reply;
+use crate::{Decided, Policy};
+use tidegate_identity::{Caller, ClientPlan};
 
 impl Enforced {
     /// Asks the store, and waits for the request's turn.
@@ -17,44 +18,44 @@ impl Enforced {
         assessment: Assessment,
         sender: Sender,
     ) -> Given {
-        let admission = self.admission(sender);
         // The charges refer to the plan, which may have limits of its own.
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) =
-            rule_charges(&self.policy, &mut decided, assessment, plan.as_ref())
-        else {
-            decided.plan = plan;
-            return (decided, None);
+        let reply = match rule_charges(&self.policy, &mut decided, assessment, plan.as_ref()) {
+            Some(charges) => Some(self.ask(&charges, sender, &mut decided).await),
+            None => None,
         };
-        let room = match self.queues {
-            true => match Box::pin(admission.room(&rule_charges)).await {
-                Ok(room) => Some(room),
-                Err(refusal) => {
-                    drop(rule_charges);
-                    decided.plan = plan;
-                    decided.decide(*refusal);
-                    return (decided, None);
-                }
+        given(decided, plan, reply)
+    }
+
+    async fn ask(
+        &self,
+        rule_charges: &RuleCharges<'_>,
+        sender: Sender,
+        decided: &mut Decided,
+    ) -> Reply {
+        let admission = self.admission(sender);
+        let permit = match self.queues {
+            true => match Box::pin(admission.room(rule_charges)).await {
+                Ok(permit) => permit,
+                Err(refusal) => return Reply::from(*refusal),
             },
             false => None,
         };
         // Boxed: a request that need not wait need not make room for it.
         let reply = if self.may_wait {
-            let (reply, waited) = Box::pin(admission.decide(&rule_charges)).await;
+            let (reply, waited) = Box::pin(admission.decide(rule_charges)).await;
             decided.waited += waited;
             decided.delayed = waited;
             reply
         } else {
-            admission.ask(&rule_charges).await
+            admission.ask(rule_charges).await
         };
-        if let Some(room) = room {
-            decided.waited += Box::pin(admission.turn(&rule_charges, room, &reply.decision)).await;
+        if self.queues {
+            let turn = admission.turn(rule_charges, permit, &reply.decision);
+            decided.waited += Box::pin(turn).await;
         }
-        drop(rule_charges);
-        decided.plan = plan;
-        decided.decide(reply.decision);
-        (decided, reply.reservation)
+        reply
     }
 
     /// Asks the store in memory, without any wait.
@@ -67,16 +68,46 @@ impl Enforced {
         let admission = self.admission(caller.address().into());
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) =
-            rule_charges(&self.policy, &mut decided, assessment, plan.as_ref())
-        else {
-            decided.plan = plan;
-            return (decided, None);
-        };
-        let reply = admission.ask_at_once(memory, &rule_charges);
-        drop(rule_charges);
-        decided.plan = plan;
-        decided.decide(reply.decision);
-        (decided, reply.reservation)
+        let charges = rule_charges(&self.policy, &mut decided, assessment, plan.as_ref());
+        let reply = charges.map(|charges| admission.ask_at_once(memory, &charges));
+        given(decided, plan, reply)
     }
+}
+
+/// Returns the decision and the holds of a request. Without a reply the store was not asked.
+fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -> Given {
+    decided.plan = plan;
+    let Some(reply) = reply else {
+        return (decided, None);
+    };
+    decided.decide(reply.decision);
+    (decided, reply.reservation)
+}
+
+/// Returns the charges of a request of a client with this `plan`. A request has none if it is denied, or costs more than a limit can ever
+/// admit.
+fn rule_charges<'a>(
+    policy: &'a Policy,
+    decided: &mut Decided,
+    assessment: Assessment,
+    plan: Option<&'a ClientPlan>,
+) -> Option<RuleCharges<'a>> {
+    decided.access.clone_from(&assessment.access);
+    if decided.denied_by().is_some() {
+        return None;
+    }
+    let is_refused = decided.refused.is_some();
+    let rule_charges = match assessment.charges(policy, is_refused, plan) {
+        Ok(rule_charges) => rule_charges,
+        Err(oversized) => {
+            decided.oversized = Some(oversized);
+            return None;
+        }
+    };
+    for charge in &rule_charges {
+        decided.charged.push(charge.index);
+        decided.costs.push(charge.cost);
+        decided.cost = decided.cost.max(charge.cost);
+    }
+    (!rule_charges.is_empty()).then_some(rule_charges)
 }

@@ -19,28 +19,13 @@ use crate::{
     X_RATELIMIT_RESET,
 };
 use tidegate_identity::{
-    AddressFrom, Client, ClientPlans, ClientSource, Credentials, TrustedProxies,
-};
-use tidegate_identity::{
-    api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey, api_keys::hash,
-};
-use tidegate_identity::{
-    jwt::InvalidToken, jwt::Signature, jwt::TokenKeys, jwt::TokenRules, jwt::Tokens,
+    Client, ClientPlans, ClientSource, Credentials,
+    api_keys::{ApiKeys, ListedKey, UnknownKey, hash},
+    jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens},
 };
 
 const HOME: Option<&str> = Some("192.0.2.1");
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
-
-fn clients() -> Clients {
-    Clients {
-        sources: vec![ClientSource::Ip],
-        trusted: TrustedProxies::default(),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
-    }
-}
 
 /// A service behind limits of these capacities, each counted per client, and how often it was called.
 struct Bench {
@@ -68,7 +53,7 @@ impl Bench {
             access: None,
             answers: Answers::default(),
         };
-        Self::of(policy, clients())
+        Self::of(policy, Clients::default())
     }
 
     fn of(policy: Policy, clients: Clients) -> Self {
@@ -201,12 +186,12 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
     };
     let told = Clients {
         forward_client: Some(HeaderName::from_static("x-client")),
-        ..clients()
+        ..Clients::default()
     };
     let bench = Bench::of(policy(), told);
     bench.ask(HOME).await;
     assert_eq!(bench.told().as_deref(), Some("ip:192.0.2.1"));
-    let bench = Bench::of(policy(), clients());
+    let bench = Bench::of(policy(), Clients::default());
     bench.ask(HOME).await;
     assert_eq!(bench.called.load(Ordering::Relaxed), 1);
     assert_eq!(bench.told(), None);
@@ -245,7 +230,7 @@ fn planned() -> Bench {
     };
     let clients = Clients {
         sources: vec![key, ClientSource::Ip],
-        ..clients()
+        ..Clients::default()
     };
     Bench::of(policy, clients)
 }
@@ -290,7 +275,7 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
             access: None,
             answers: Answers::default(),
         };
-        let bench = Bench::of(policy, clients());
+        let bench = Bench::of(policy, Clients::default());
         let first = bench.ask(HOME).await;
         assert_eq!(
             decided(&first).action(),
@@ -337,7 +322,7 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
         access: None,
         answers: Answers::default(),
     };
-    let bench = Bench::of(policy, clients());
+    let bench = Bench::of(policy, Clients::default());
     assert_eq!(bench.ask(Some("192.0.2.1")).await.status(), StatusCode::OK);
     let others = std::net::IpAddr::from([192, 0, 2, 9]);
     let enforced = bench.layer.0.clone();

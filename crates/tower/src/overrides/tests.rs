@@ -5,7 +5,7 @@ use tidegate_store::{Limit, OnFailure};
 
 use super::*;
 use crate::{Peer, Per, Rule};
-use tidegate_identity::{AddressFrom, ClientSource, Clients as Sources, TrustedProxies};
+use tidegate_identity::{ClientSource, Clients as Sources, TrustedProxies};
 
 fn listed(name: &str) -> ListedClient {
     match name.split_once(':') {
@@ -34,10 +34,7 @@ fn caller(address: &str, user: &str) -> Caller {
             header: http::HeaderName::from_static("x-user-id"),
         }],
         trusted: TrustedProxies::new(vec!["127.0.0.1/32".parse().unwrap()]),
-        address_from: AddressFrom::default(),
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
+        ..Sources::default()
     };
     let mut headers = http::HeaderMap::new();
     headers.insert("x-forwarded-for", address.parse().unwrap());

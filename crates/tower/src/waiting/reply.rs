@@ -1,5 +1,6 @@
 //! Asks the store, and takes the holds that it gives.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate_store::{
@@ -15,7 +16,6 @@ use crate::in_flight::Reservation;
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) decision: Decision,
-    /// The holds of the request.
     pub(crate) reservation: Option<Reservation>,
 }
 
@@ -27,11 +27,8 @@ impl Admission<'_> {
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
-            let charges: PerCharge<Charge<'_>> =
-                rule_charges.iter().map(RuleCharge::charge).collect();
-            let decision = self.store.decide(&charges).await;
-            let charged = || rule_charges.iter().map(RuleCharge::charged);
-            return Reply::new(self.store, self.rules, charged, decision);
+            let decision = self.store.decide(&charges(rule_charges)).await;
+            return self.reply(rule_charges, decision);
         }
         let own = |rule_charge: &RuleCharge<'_>| {
             let (key, cost) = (rule_charge.key, rule_charge.cost);
@@ -39,6 +36,7 @@ impl Admission<'_> {
         };
         let owned: Vec<_> = rule_charges.iter().map(own).collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
+        let address = self.sender.address;
         let asking = tokio::spawn(async move {
             let charged = || {
                 owned
@@ -53,7 +51,7 @@ impl Admission<'_> {
             });
             let charges: PerCharge<Charge<'_>> = charges.collect();
             let decision = store.decide(&charges).await;
-            Reply::new(&store, &rules, charged, decision)
+            Reply::new(&store, &rules, address, charged, decision)
         });
         // A task of ours that is gone has decided nothing.
         asking.await.unwrap_or_else(|_| Reply::nothing())
@@ -65,11 +63,26 @@ impl Admission<'_> {
         memory: &MemoryStore,
         rule_charges: &RuleCharges<'_>,
     ) -> Reply {
-        let charges: PerCharge<Charge<'_>> = rule_charges.iter().map(RuleCharge::charge).collect();
-        let decision = memory.decide(&charges);
-        let charged = || rule_charges.iter().map(RuleCharge::charged);
-        Reply::new(self.store, self.rules, charged, decision)
+        let decision = memory.decide(&charges(rule_charges));
+        self.reply(rule_charges, decision)
     }
+
+    /// Takes what the decision on these charges gave.
+    fn reply(&self, rule_charges: &RuleCharges<'_>, decision: Decision) -> Reply {
+        let charged = || rule_charges.iter().map(RuleCharge::charged);
+        Reply::new(
+            self.store,
+            self.rules,
+            self.sender.address,
+            charged,
+            decision,
+        )
+    }
+}
+
+/// Returns the charges as the store takes them.
+fn charges<'a>(rule_charges: &RuleCharges<'a>) -> PerCharge<Charge<'a>> {
+    rule_charges.iter().map(RuleCharge::charge).collect()
 }
 
 impl Reply {
@@ -77,6 +90,7 @@ impl Reply {
     fn new<'a, C>(
         store: &Store,
         rules: &Arc<[Rule]>,
+        address: IpAddr,
         charged: impl Fn() -> C,
         decision: Decision,
     ) -> Self
@@ -85,7 +99,7 @@ impl Reply {
     {
         let held = store.holds(charged(), &decision);
         Self {
-            reservation: held.map(|held| Reservation::new(held, rules.clone())),
+            reservation: held.map(|held| Reservation::new(held, rules.clone(), address)),
             decision,
         }
     }

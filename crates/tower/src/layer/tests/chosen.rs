@@ -44,7 +44,7 @@ fn bench(per: &Per) -> Bench {
     };
     let clients = Clients {
         sources: vec![unlisted, ClientSource::Ip],
-        ..clients()
+        ..Clients::default()
     };
     Bench::with(policy, clients, MemoryStore::new(KEYS))
 }

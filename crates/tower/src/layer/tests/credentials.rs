@@ -42,7 +42,7 @@ fn strict(always: u64, route: u64) -> Bench {
     };
     let clients = Clients {
         sources: vec![key, token, ClientSource::Ip],
-        ..clients()
+        ..Clients::default()
     };
     Bench::of(policy, clients)
 }

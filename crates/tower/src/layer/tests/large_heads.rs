@@ -39,7 +39,7 @@ async fn waiting(length: usize) -> usize {
         let hasher = Hasher::new("");
         let layer = RateLimitLayer::new(
             policy,
-            Arc::new(clients()),
+            Arc::new(Clients::default()),
             hasher,
             store.clone(),
             queues.clone(),

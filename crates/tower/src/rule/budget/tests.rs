@@ -7,10 +7,9 @@ use tidegate_store::{Limit, OnFailure};
 use super::*;
 use crate::Answers;
 use crate::{Hasher, Peer, Policy};
-use tidegate_identity::UnknownClient;
-use tidegate_identity::{AddressFrom, Caller, ClientSource, Clients, TrustedProxies};
 use tidegate_identity::{
-    api_keys::ApiKeys, api_keys::ListedKey, api_keys::UnknownKey, api_keys::hash,
+    Caller, ClientSource, Clients, TrustedProxies, UnknownClient,
+    api_keys::{ApiKeys, ListedKey, UnknownKey, hash},
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -20,10 +19,7 @@ fn clients(sources: Vec<ClientSource>) -> Clients {
     Clients {
         sources,
         trusted: TrustedProxies::new(vec!["127.0.0.1/32".parse().unwrap()]),
-        address_from: AddressFrom::XForwardedFor,
-        ipv6_prefix: 64,
-        forward_client: None,
-        members: Default::default(),
+        ..Clients::default()
     }
 }
 
