@@ -1,6 +1,8 @@
 use tidegate_identity::ClientPlans;
 use tidegate_tower::NumberReader;
 
+use super::InvalidWish::{Action, Time, TimeForm};
+use super::OverrideAction::{Block, Exempt};
 use super::*;
 use crate::name::read_name;
 
@@ -42,14 +44,10 @@ fn what_is_wished_for_is_read() {
             plan(),
             day(),
         ),
-        (
-            r#"{"action":"block","for":"never"}"#,
-            OverrideAction::Block,
-            Ends::Never,
-        ),
+        (r#"{"action":"block","for":"never"}"#, Block, Ends::Never),
         (
             r#"{"action":"exempt","until":"never"}"#,
-            OverrideAction::Exempt,
+            Exempt,
             Ends::Never,
         ),
         (r#"{"limits":{"it":"9"},"for":"24h"}"#, numbers("9"), day()),
@@ -60,7 +58,7 @@ fn what_is_wished_for_is_read() {
         ),
         (
             r#"{"action":"block","until":"2026-11-28T08:30:00Z"}"#,
-            OverrideAction::Block,
+            Block,
             end,
         ),
     ] {
@@ -77,22 +75,16 @@ fn what_is_wished_for_is_read() {
 fn what_is_missing_or_wrong_is_said() {
     let unknown = InvalidWish::UnknownPlan("gold, free".to_owned());
     for (json, error) in [
-        (r#"{"for":"24h"}"#, InvalidWish::Action),
-        (r#"{"action":"plan","for":"24h"}"#, InvalidWish::Action),
-        (
-            r#"{"action":"block","plan":"gold","for":"24h"}"#,
-            InvalidWish::Action,
-        ),
+        (r#"{"for":"24h"}"#, Action),
+        (r#"{"action":"plan","for":"24h"}"#, Action),
+        (r#"{"action":"block","plan":"gold","for":"24h"}"#, Action),
         (r#"{"plan":"golden","for":"24h"}"#, unknown),
-        (r#"{"action":"set","for":"24h"}"#, InvalidWish::Action),
+        (r#"{"action":"set","for":"24h"}"#, Action),
         (
             r#"{"action":"block","limits":{"it":"9"},"for":"24h"}"#,
-            InvalidWish::Action,
+            Action,
         ),
-        (
-            r#"{"plan":"gold","limits":{"it":"9"},"for":"24h"}"#,
-            InvalidWish::Action,
-        ),
+        (r#"{"plan":"gold","limits":{"it":"9"},"for":"24h"}"#, Action),
         (
             r#"{"limits":{},"for":"24h"}"#,
             InvalidWish::Setting(InvalidSetting::Numbers),
@@ -101,29 +93,20 @@ fn what_is_missing_or_wrong_is_said() {
             r#"{"limits":{"it":"9","other":"9"},"for":"24h"}"#,
             InvalidWish::Numbers("other: 9".to_owned()),
         ),
-        (r#"{"action":"block"}"#, InvalidWish::Time),
-        (
-            r#"{"action":"block","for":"1h","until":"never"}"#,
-            InvalidWish::Time,
-        ),
-        (r#"{"action":"block","for":""}"#, InvalidWish::TimeForm),
-        (r#"{"action":"block","for":"0s"}"#, InvalidWish::TimeForm),
-        (r#"{"action":"block","for":"-1h"}"#, InvalidWish::TimeForm),
-        (
-            r#"{"action":"block","for":"11years"}"#,
-            InvalidWish::TimeForm,
-        ),
-        (
-            r#"{"action":"block","until":"tomorrow"}"#,
-            InvalidWish::TimeForm,
-        ),
+        (r#"{"action":"block"}"#, Time),
+        (r#"{"action":"block","for":"1h","until":"never"}"#, Time),
+        (r#"{"action":"block","for":""}"#, TimeForm),
+        (r#"{"action":"block","for":"0s"}"#, TimeForm),
+        (r#"{"action":"block","for":"-1h"}"#, TimeForm),
+        (r#"{"action":"block","for":"11years"}"#, TimeForm),
+        (r#"{"action":"block","until":"tomorrow"}"#, TimeForm),
         (
             r#"{"action":"block","until":"9999-01-01T00:00:00Z"}"#,
-            InvalidWish::TimeForm,
+            TimeForm,
         ),
         (
             r#"{"action":"block","until":"1970-01-01T00:00:00Z"}"#,
-            InvalidWish::TimeForm,
+            TimeForm,
         ),
         (
             "{\"action\":\"block\",\"for\":\"1h\",\"reason\":\"a\\nb\"}",
@@ -147,17 +130,9 @@ fn what_is_shown_can_be_set_again() {
     };
     let all = [
         of("api_key:acme", OverrideAction::Plan("gold".into()), None),
-        of(
-            "user_id:42",
-            OverrideAction::Exempt,
-            Some(1_795_854_600_000_001),
-        ),
+        of("user_id:42", Exempt, Some(1_795_854_600_000_001)),
         of("user_id:43", numbers("9"), None),
-        of(
-            "10.0.0.0/8",
-            OverrideAction::Block,
-            Some(1_795_854_600_000_000),
-        ),
+        of("10.0.0.0/8", Block, Some(1_795_854_600_000_000)),
     ];
     let list = ShownList::of(&all[..3], true, 4, Kept::File);
     assert_eq!((list.count, list.next.as_deref()), (4, Some("user_id:43")));
