@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Micros;
+use tidegate_core::{Micros, micros};
 use tidegate_identity::{ClientPlan, ListedClient};
 use tidegate_net::text::cut;
 use tidegate_tower::{OverrideAction, Overrides, SetNumbers};
 
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;
-use crate::name::{InvalidName, MAX_NAME};
+use crate::name::MAX_NAME;
 use crate::setting::{InvalidSetting, Override, Setting};
-use crate::table::micros;
 pub use table::table;
 
 /// What stands in place of a time where there is none.
@@ -150,9 +149,6 @@ pub struct Loaded {
 /// Why something cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWish {
-    /// The name.
-    #[error(transparent)]
-    Name(#[from] InvalidName),
     /// A text.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
@@ -340,7 +336,6 @@ impl Wanted {
     }
 }
 
-/// Returns the action that gives these numbers.
 fn set(limits: &BTreeMap<String, String>) -> OverrideAction {
     OverrideAction::Set(Arc::new(SetNumbers::new(limits.clone())))
 }

@@ -5,27 +5,24 @@ mod comparing;
 use std::cmp::Reverse;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, micros};
 use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
 use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};
 use crate::figures::{Counts, Figures, Kept};
-use crate::file::OverrideFile;
-use crate::local;
 use crate::redis::{BATCH, Clock, RedisTable, Timing};
 use crate::setting::{Change, Override};
-use crate::table::{Entry, Table, micros};
+use crate::table::{Entry, Table};
+use crate::{file, local};
 use comparing::Read;
 
-/// From this number of entries on, a pass over all takes a while. A thread beside the requests' threads makes it.
-const MANY: usize = 2_000;
 /// The number of latest overrides that are at hand.
 const MOST_LATEST: usize = 100;
 
@@ -43,7 +40,10 @@ pub trait Listener: Send + Sync {
 
 /// All overrides of a gateway.
 pub struct Overrides {
-    store: Store,
+    // None: this gateway alone has them.
+    redis: Option<RedisTable>,
+    // Keeps them for this gateway alone.
+    file: Option<PathBuf>,
     timing: Timing,
     table: Mutex<Table>,
     // Held over calls: one of them at a time.
@@ -66,20 +66,13 @@ struct Unseen {
 }
 
 impl Unseen {
-    fn new(are_news: bool) -> Self {
+    fn new() -> Self {
         Self {
             changes: Vec::new(),
-            are_news,
+            are_news: true,
             since: Instant::now(),
         }
     }
-}
-
-/// The place that keeps overrides.
-#[derive(Debug)]
-enum Store {
-    Redis(RedisTable),
-    Local(Option<Mutex<OverrideFile>>),
 }
 
 impl fmt::Debug for Overrides {
@@ -90,21 +83,15 @@ impl fmt::Debug for Overrides {
 
 impl Overrides {
     /// Makes the overrides of all gateways on a Redis, under keys with this prefix. The table is empty until the first [`sync`](Self::sync).
-    pub fn in_redis(shards: Arc<Shards>, prefix: &str, listener: Box<dyn Listener>) -> Arc<Self> {
-        Self::in_redis_timed(shards, prefix, Timing::default(), listener)
-    }
-
-    /// Makes the same as [`in_redis`](Self::in_redis), with other times.
-    #[doc(hidden)]
-    pub fn in_redis_timed(
+    pub fn in_redis(
         shards: Arc<Shards>,
         prefix: &str,
         timing: Timing,
         listener: Box<dyn Listener>,
     ) -> Arc<Self> {
-        let store = Store::Redis(RedisTable::new(shards, prefix, timing));
+        let redis = RedisTable::new(shards, prefix, timing);
         let table = Table::new(timing.remembered);
-        Arc::new(Self::new(store, timing, table, listener))
+        Arc::new(Self::new(Some(redis), None, timing, table, listener))
     }
 
     /// Makes the overrides of this gateway alone. A file keeps them if it is named.
@@ -115,17 +102,26 @@ impl Overrides {
     pub fn in_memory(file: Option<&Path>, listener: Box<dyn Listener>) -> io::Result<Arc<Self>> {
         let timing = Timing::default();
         let mut table = Table::new(timing.remembered);
-        let file = file.map(|path| OverrideFile::open(path, &mut table));
-        let store = Store::Local(file.transpose()?.map(Mutex::new));
-        let overrides = Self::new(store, timing, table, listener);
+        if let Some(path) = file {
+            file::open(path, &mut table)?;
+        }
+        let file = file.map(Path::to_owned);
+        let overrides = Self::new(None, file, timing, table, listener);
         overrides.merge([].into_iter(), &mut Vec::new());
         overrides.tell_now(&[], false);
         Ok(Arc::new(overrides))
     }
 
-    fn new(store: Store, timing: Timing, table: Table, listener: Box<dyn Listener>) -> Self {
+    fn new(
+        redis: Option<RedisTable>,
+        file: Option<PathBuf>,
+        timing: Timing,
+        table: Table,
+        listener: Box<dyn Listener>,
+    ) -> Self {
         Self {
-            store,
+            redis,
+            file,
             timing,
             table: Mutex::new(table),
             read: tokio::sync::Mutex::default(),
@@ -137,11 +133,11 @@ impl Overrides {
     }
 
     /// Returns where they are kept.
-    pub fn kept(&self) -> Kept {
-        match &self.store {
-            Store::Redis(_) => Kept::Redis,
-            Store::Local(Some(_)) => Kept::File,
-            Store::Local(None) => Kept::Process,
+    pub const fn kept(&self) -> Kept {
+        match (&self.redis, &self.file) {
+            (Some(_), _) => Kept::Redis,
+            (None, Some(_)) => Kept::File,
+            (None, None) => Kept::Process,
         }
     }
 
@@ -200,29 +196,27 @@ impl Overrides {
 
     async fn change_all(self: Arc<Self>, wishes: &[Wish]) -> Result<Vec<Outcome>, Unfinished> {
         let mut read = self.read.lock().await;
-        let (mut outcomes, mut unseen) = (Vec::new(), Unseen::new(true));
-        let mut failed = None;
-        for wishes in wishes.chunks(BATCH) {
-            match self.change_some(&mut read, wishes, &mut unseen).await {
-                Ok(done) => {
-                    let entries = wishes.iter().zip(&done);
-                    let entries = entries
-                        .filter_map(|(wish, (_, entry))| Some((&wish.subject, entry.as_ref()?)));
-                    self.merge(entries, &mut unseen.changes);
-                    self.tell_if_due(&mut unseen).await;
-                    outcomes.extend(done.into_iter().map(|(outcome, _)| outcome));
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
+        let (mut outcomes, mut unseen) = (Vec::new(), Unseen::new());
+        // A file is written once for all of them.
+        let batch = self.redis.as_ref().map_or(usize::MAX, |_| BATCH);
+        let changing = async {
+            for wishes in wishes.chunks(batch) {
+                let done = self.change_some(&mut read, wishes, &mut unseen).await?;
+                let entries = wishes.iter().zip(&done);
+                let entries =
+                    entries.filter_map(|(wish, (_, entry))| Some((&wish.subject, entry.as_ref()?)));
+                self.merge(entries, &mut unseen.changes);
+                self.tell_if_due(&mut unseen).await;
+                outcomes.extend(done.into_iter().map(|(outcome, _)| outcome));
             }
-        }
+            Ok(())
+        };
+        let changed = changing.await;
         // Also if a later part failed.
         self.tell(&mut unseen).await;
-        match failed {
-            None => Ok(outcomes),
-            Some(error) => Err(Unfinished { outcomes, error }),
+        match changed {
+            Ok(()) => Ok(outcomes),
+            Err(error) => Err(Unfinished { outcomes, error }),
         }
     }
 
@@ -232,7 +226,7 @@ impl Overrides {
         wishes: &[Wish],
         unseen: &mut Unseen,
     ) -> Result<Vec<Done>, ChangeError> {
-        if let Store::Redis(redis) = &self.store {
+        if let Some(redis) = &self.redis {
             // Redis may lack entries of this table. It would judge the conditions of changes without them.
             self.compare(redis, read, unseen).await?;
             // Another server may lack entries that were compared.
@@ -249,10 +243,8 @@ impl Overrides {
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());
         // No request waits for the disk.
-        let changing = tokio::task::spawn_blocking(move || match &this.store {
-            Store::Local(file) => local::change(&this.table, file.as_ref(), &wishes),
-            Store::Redis(_) => Ok(Vec::new()),
-        });
+        let changing = move || local::change(&this.table, this.file.as_deref(), &wishes);
+        let changing = tokio::task::spawn_blocking(changing);
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)
     }
 
@@ -270,7 +262,7 @@ impl Overrides {
                 let next = self.table.lock().next_end().unwrap_or(Micros::MAX);
                 let pause = Duration::from_micros(next.saturating_sub(self.now()));
                 tokio::time::sleep(pause.max(self.timing.together).min(self.timing.poll)).await;
-                let mut unseen = Unseen::new(true);
+                let mut unseen = Unseen::new();
                 self.merge([].into_iter(), &mut unseen.changes);
                 self.tell(&mut unseen).await;
             }
@@ -289,19 +281,15 @@ impl Overrides {
         changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
     }
 
-    /// Shows the listener the overrides in force, if any has changed. If there are many, another thread does it.
+    /// Shows the listener the overrides in force, if any has changed. No request waits for the pass over all.
     async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.changes.is_empty() {
             return;
         }
         let (changes, are_news) = (std::mem::take(&mut unseen.changes), unseen.are_news);
-        if self.table.lock().entries().len() < MANY {
-            self.tell_now(&changes, are_news);
-        } else {
-            let this = self.clone();
-            // A listener that panicked has said so.
-            let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
-        }
+        let this = self.clone();
+        // A listener that panicked has said so.
+        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
         unseen.since = Instant::now();
     }
 

@@ -16,6 +16,7 @@ use tidegate_tower::{Hasher, OverrideTable};
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
 use crate::name::is_unlisted;
+use crate::redis::Timing;
 use crate::setting::{Change, Override};
 
 /// Events that wait for the status page; of more, the first are left out.
@@ -65,7 +66,8 @@ impl LiveOverrides {
         let overrides = match store {
             Store::Redis(redis) => {
                 let (servers, key_prefix) = redis.servers();
-                let overrides = Overrides::in_redis(servers, key_prefix, applied);
+                let overrides =
+                    Overrides::in_redis(servers, key_prefix, Timing::default(), applied);
                 // Errors are met again, by what keeps asking.
                 let _ = overrides.sync().await;
                 overrides

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 
 use parking_lot::Mutex;
+use tidegate_core::micros;
 use tidegate_identity::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
-use crate::file::OverrideFile;
-use crate::table::{Entry, Table, micros};
+use crate::file;
+use crate::table::{Entry, Table};
 
 /// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time.
 ///
@@ -18,17 +20,17 @@ use crate::table::{Entry, Table, micros};
 /// The file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
-    file: Option<&Mutex<OverrideFile>>,
+    file: Option<&Path>,
     wishes: &[Wish],
 ) -> io::Result<Vec<Done>> {
     let (all, newest) = decide(&table.lock(), wishes);
-    // The table is free while the disk is slow.
-    if let Some(file) = file
+    if let Some(path) = file
         && !newest.is_empty()
     {
-        let newest = newest.iter();
-        file.lock()
-            .append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
+        // The table is free while the disk is slow.
+        let mut entries = table.lock().entries().clone();
+        entries.extend(newest.into_iter().map(|(it, entry)| (it.clone(), entry)));
+        file::write(path, &entries)?;
     }
     Ok(all)
 }

@@ -79,36 +79,29 @@ pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidNam
     if text.chars().any(char::is_control) {
         return Err(InvalidName::Control);
     }
-    let named = match text.split_once(':') {
-        Some(("api_key", name)) => Some((name, ListedClient::ApiKey(name.into()))),
-        Some(("user_id", name)) => Some((name, ListedClient::UserId(name.into()))),
-        Some(("client_cert", name)) => Some((name, ListedClient::Certificate(name.into()))),
-        _ => None,
-    };
-    match named {
-        Some(("", _)) => return Err(InvalidName::Form),
-        Some((_, subject)) => return Ok(subject),
-        None => {}
+    match text.split_once(':') {
+        Some(("api_key" | "user_id" | "client_cert", "")) => Err(InvalidName::Form),
+        Some(("api_key", name)) => Ok(ListedClient::ApiKey(name.into())),
+        Some(("user_id", id)) => Ok(ListedClient::UserId(id.into())),
+        Some(("client_cert", name)) => Ok(ListedClient::Certificate(name.into())),
+        Some(("ip", address)) => {
+            let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
+            let address = folded(address.into()).addr();
+            let bits = if address.is_ipv4() { 32 } else { ipv6_prefix };
+            let network = IpNet::new(address, bits).map_err(|_| InvalidName::Form)?;
+            Ok(ListedClient::Network(network.trunc()))
+        }
+        _ => {
+            let network = match text.parse::<IpAddr>() {
+                Ok(address) => address.into(),
+                Err(_) => text.parse::<IpNet>().map_err(|_| InvalidName::Form)?,
+            };
+            if network.addr() != network.network() {
+                return Err(InvalidName::HostBits(network.network()));
+            }
+            Ok(ListedClient::Network(folded(network)))
+        }
     }
-    if let Some(address) = text.strip_prefix("ip:") {
-        let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
-        let address = folded(address.into()).addr();
-        let bits = match address {
-            IpAddr::V4(_) => 32,
-            IpAddr::V6(_) => ipv6_prefix,
-        };
-        let network = IpNet::new(address, bits);
-        let network = network.map_err(|_| InvalidName::Form)?;
-        return Ok(ListedClient::Network(network.trunc()));
-    }
-    let network = match text.parse::<IpAddr>() {
-        Ok(address) => address.into(),
-        Err(_) => text.parse::<IpNet>().map_err(|_| InvalidName::Form)?,
-    };
-    if network.addr() != network.network() {
-        return Err(InvalidName::HostBits(network.network()));
-    }
-    Ok(ListedClient::Network(folded(network)))
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub struct Port<'a> {
 }
 
 /// An answer, and what has changed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answered {
     /// The answer.
     pub response: Response<Bytes>,
@@ -130,12 +130,7 @@ impl Asked {
 impl Port<'_> {
     /// Answers, and changes what is to be changed.
     pub async fn answer(&self, question: Question<'_>) -> Answered {
-        let mut answered = Answered {
-            response: Response::default(),
-            changed: Vec::new(),
-            refused: 0,
-            failed: None,
-        };
+        let mut answered = Answered::default();
         let answer = match (question.asked, question.method) {
             (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, micros};
 use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards, Word};
 
 use crate::change::{Done, Ends, Expected, Outcome, Wish};
 use crate::name::{MAX_NAME, read_name};
-use crate::table::{Entry, MAX_ENTRIES, micros};
+use crate::table::{Entry, MAX_ENTRIES};
 
 const WRITE: &str = include_str!("../../../lua/override.lua");
 const READ: &str = include_str!("../../../lua/overrides.lua");
@@ -19,8 +19,8 @@ const READ: &str = include_str!("../../../lua/overrides.lua");
 const PAGE: u64 = 500;
 /// The number of entries that are written at once. Redis is busy meanwhile, and decisions wait for 25 ms at most.
 pub(crate) const BATCH: usize = 100;
-/// The time for which Redis keeps the keys after the last call. The secret of the gateways has the same time.
-const KEYS_KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
+/// The time for which Redis keeps the keys after the last call, in ms. The secret of the gateways has the same time.
+const KEYS_KEPT: u64 = 64 * 24 * 60 * 60 * 1_000;
 
 /// The times of the protocol. Tests set them.
 #[doc(hidden)]
@@ -65,7 +65,6 @@ pub(crate) struct Page {
     /// The time by Redis's clock.
     pub(crate) time: Micros,
     pub(crate) generation: u64,
-    /// The highest version.
     pub(crate) version: u64,
     /// The highest version of an entry that was dropped.
     pub(crate) floor: u64,
@@ -141,7 +140,7 @@ impl RedisTable {
         since: u64,
         clock: &Mutex<Option<Clock>>,
     ) -> Result<Page, CallError> {
-        let arguments = [since.into(), PAGE.into(), keys_kept()];
+        let arguments = [since, PAGE, KEYS_KEPT].map(Word::from);
         let sent = Instant::now();
         let reply = self.call(READ, &arguments).await?;
         let page = read_page(&reply).ok_or_else(CallError::unknown_reply)?;
@@ -193,13 +192,8 @@ impl RedisTable {
         let mut arguments = vec![deadline.into()];
         arguments.extend(self.head(known, 0));
         for (subject, entry) in entries {
-            let [taken_back, none] = ["=", ""].map(Word::from);
-            arguments.extend([
-                subject.to_string().into(),
-                taken_back,
-                entry.written().into(),
-                none,
-            ]);
+            let (name, entry) = (subject.to_string().into(), entry.written().into());
+            arguments.extend([name, "=".into(), entry, "".into()]);
         }
         let reply = self.call(WRITE, &arguments).await?;
         match reply.get(1).map(Vec::as_slice) {
@@ -211,9 +205,8 @@ impl RedisTable {
     /// Returns the arguments between the deadline and the entries.
     fn head(&self, known: u64, room: usize) -> Vec<Word> {
         let kept = micros(self.timing.remembered);
-        let numbers = [known, room as u64, MAX_ENTRIES as u64, kept];
-        let numbers = numbers.into_iter().map(Word::from);
-        numbers.chain([keys_kept()]).collect()
+        let numbers = [known, room as u64, MAX_ENTRIES as u64, kept, KEYS_KEPT];
+        numbers.map(Word::from).to_vec()
     }
 
     async fn call(
@@ -225,12 +218,6 @@ impl RedisTable {
         let asked = shards.eval(&self.keys, script, arguments, self.timing.patience);
         Ok(asked.await?.1)
     }
-}
-
-fn keys_kept() -> Word {
-    u64::try_from(KEYS_KEPT.as_millis())
-        .unwrap_or(u64::MAX)
-        .into()
 }
 
 fn number(text: &[u8]) -> Option<u64> {

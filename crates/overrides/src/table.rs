@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, micros};
 use tidegate_identity::ListedClient;
 
 use crate::setting::{Change, Clearing, Override, Setting};
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 /// All entries, as of a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
     now: Micros,
     // The time for which an entry is kept when it is over, in us.
@@ -125,12 +125,8 @@ impl Table {
     /// Makes a table that keeps entries for this long when they are over.
     pub(crate) fn new(kept: Duration) -> Self {
         Self {
-            now: 0,
             kept: micros(kept),
-            entries: BTreeMap::new(),
-            ends: BTreeSet::new(),
-            version: 0,
-            holding: 0,
+            ..Self::default()
         }
     }
 
@@ -213,7 +209,6 @@ impl Table {
         &self.entries
     }
 
-    /// Returns how many overrides hold.
     pub(crate) const fn holding(&self) -> usize {
         self.holding
     }
@@ -236,11 +231,6 @@ impl Table {
         let ahead = self.ends.range((self.now.saturating_add(1), None)..);
         ahead.map(|(ends, _)| *ends).next()
     }
-}
-
-/// Returns a time in us.
-pub(crate) fn micros(time: Duration) -> Micros {
-    Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX)
 }
 
 #[cfg(test)]

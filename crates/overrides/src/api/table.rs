@@ -15,12 +15,8 @@ pub fn table(overrides: &[Shown]) -> String {
     });
     let mut text = String::new();
     for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line.push_str(cell);
-            let spaces = 2 + width - cell.chars().count();
-            line.extend(std::iter::repeat_n(' ', spaces));
-        }
+        let cells = row.iter().zip(widths);
+        let line: String = cells.map(|(it, width)| format!("{it:width$}  ")).collect();
         text.push_str(line.trim_end());
         text.push('\n');
     }

@@ -4,21 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_core::micros;
 use tidegate_identity::ListedClient;
 use tidegate_redis::CallError;
 
-use super::{Overrides, Store, Unseen};
+use super::{Overrides, Unseen};
 use crate::redis::{BATCH, Page, RedisTable};
-use crate::table::micros;
 
 /// The state of Redis when it was read last.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     at: Option<Instant>,
     pub(super) connection: Option<u64>,
-    generation: u64,
-    version: u64,
-    lacking: u64,
+    // Without its entries.
+    page: Page,
 }
 
 impl Overrides {
@@ -28,11 +27,11 @@ impl Overrides {
     ///
     /// Redis does not answer as it should.
     pub async fn sync(self: &Arc<Self>) -> Result<(), CallError> {
-        let Store::Redis(redis) = &self.store else {
+        let Some(redis) = &self.redis else {
             return Ok(());
         };
         let mut read = self.read.lock().await;
-        let mut unseen = Unseen::new(true);
+        let mut unseen = Unseen::new();
         let answer = self.compare(redis, &mut read, &mut unseen).await;
         // Also if a later part failed.
         self.tell(&mut unseen).await;
@@ -50,26 +49,25 @@ impl Overrides {
         // Overrides that were in force before this process has read any are no news.
         unseen.are_news = read.at.is_some();
         let connection = redis.connection();
-        let mut page = redis.read(read.version, &self.clock).await?;
+        let mut page = redis.read(read.page.version, &self.clock).await?;
         // Entries that no gateway has stay lost. They are no reason to compare all again and again.
-        let is_torn = page.lacking > read.lacking;
+        let is_torn = page.lacking > read.page.lacking;
         let compares_all = is_torn
             || connection.is_none()
             || connection != read.connection
-            || page.generation != read.generation
+            || page.generation != read.page.generation
             || page.version < self.table.lock().version()
-            || page.floor > read.version
+            || page.floor > read.page.version
             || read.at.is_none_or(|at| at.elapsed() > self.timing.silence);
         if is_torn {
-            let lacking = page.lacking;
             tracing::warn!(
-                lacking,
+                lacking = page.lacking,
                 "Redis has lost a part of the overrides; gateways that know it restore it"
             );
             // If this comparison fails, the next one compares all, and does not warn.
-            (read.lacking, read.connection) = (lacking, None);
+            (read.page.lacking, read.connection) = (page.lacking, None);
         }
-        if compares_all && read.version != 0 {
+        if compares_all && read.page.version != 0 {
             page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
@@ -103,16 +101,14 @@ impl Overrides {
             (entries, until, version) = (next.entries, next.until, next.version);
         }
         if compares_all {
-            let was_away = first.floor > read.version;
+            let was_away = first.floor > read.page.version;
             self.give_back(redis, &seen, &first, was_away, unseen)
                 .await?;
         }
         *read = Read {
             at: Some(Instant::now()),
             connection,
-            generation: first.generation,
-            version: first.version,
-            lacking: first.lacking,
+            page: first,
         };
         if !unseen.are_news {
             self.tell(unseen).await;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_overrides::{Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
-use tidegate_tower::OverrideAction;
+use tidegate_tower::OverrideAction::{Block, Exempt};
 
 use crate::support::{
-    Told, action, change, changes_of_one_name_follow_each_other, clear, clearing,
-    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, wait_until, wish,
+    Told, action, block, blocks, change, changes_of_one_name_follow_each_other, clear, clearing,
+    is_conflict, is_set, one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set,
+    wait_until, wish,
 };
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
@@ -24,27 +25,18 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
     let file = folder.path().join("overrides");
     let (one, told) = open(Some(&file));
     let version = set(&one, "user_id:1", plan("gold")).await;
-    set(&one, "user_id:2", OverrideAction::Exempt).await;
-    set(&one, "10.0.0.0/8", OverrideAction::Block).await;
+    set(&one, "user_id:2", Exempt).await;
+    set(&one, "10.0.0.0/8", Block).await;
     change(&one, clear("user_id:2")).await;
     assert_eq!(told.cleared(), [("user_id:2".to_owned(), clearing())]);
     assert_eq!(told.in_force(), 2);
     let expecting = |version| Wish {
         expected: Expected::Version(version),
-        ..wish("user_id:1", OverrideAction::Block, Ends::Never)
+        ..block("user_id:1")
     };
-    assert!(matches!(
-        change(&one, expecting(version + 1)).await,
-        Outcome::Conflict(Some(_))
-    ));
-    assert!(matches!(
-        change(&one, expecting(version)).await,
-        Outcome::Set { .. }
-    ));
-    assert!(matches!(
-        change(&one, expecting(version)).await,
-        Outcome::Conflict(Some(_))
-    ));
+    assert!(is_conflict(&change(&one, expecting(version + 1)).await));
+    assert!(is_set(&change(&one, expecting(version)).await));
+    assert!(is_conflict(&change(&one, expecting(version)).await));
     let listed = one.list();
     drop(one);
     let (again, told) = open(Some(&file));
@@ -59,47 +51,37 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
 #[tokio::test]
 async fn their_number_is_bounded() {
     let (one, told) = open(None);
-    let never = Ends::Never;
     let name = |index| format!("user_id:{index}");
-    let wishes = (0..=MAX_OVERRIDES).map(|index| wish(&name(index), OverrideAction::Block, never));
-    let mut outcomes = one.change(wishes.collect()).await.unwrap();
+    let mut outcomes = one.change(blocks(MAX_OVERRIDES + 1)).await.unwrap();
     assert_eq!(outcomes.pop(), Some(Outcome::Full));
-    let is_made = |it: &Outcome| matches!(it, Outcome::Set { .. });
-    assert!(outcomes.iter().all(is_made));
+    assert!(outcomes.iter().all(is_set));
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     change(&one, clear(&name(0))).await;
-    set(&one, &name(MAX_OVERRIDES), OverrideAction::Block).await;
+    set(&one, &name(MAX_OVERRIDES), Block).await;
     // Of one name twice, one takes room.
     for index in [1, 2] {
         change(&one, clear(&name(index))).await;
     }
-    let (first, second) = (
-        wish(&name(0), OverrideAction::Block, never),
-        wish(&name(1), OverrideAction::Block, never),
-    );
-    let outcomes = one
-        .change(vec![first.clone(), first, second])
-        .await
-        .unwrap();
-    assert!(outcomes.iter().all(is_made), "{outcomes:?}");
-    let more = wish(&name(2), OverrideAction::Block, never);
-    assert_eq!(change(&one, more).await, Outcome::Full);
+    let wishes = [0, 0, 1].map(|index| block(&name(index)));
+    let outcomes = one.change(wishes.to_vec()).await.unwrap();
+    assert!(outcomes.iter().all(is_set), "{outcomes:?}");
+    assert_eq!(change(&one, block(&name(2))).await, Outcome::Full);
 }
 
 #[tokio::test]
 async fn overrides_end_by_themselves() {
     let (one, told) = open(None);
     let short = Ends::After(Duration::from_millis(200));
-    change(&one, wish("user_id:1", OverrideAction::Block, short)).await;
-    set(&one, "user_id:2", OverrideAction::Block).await;
+    change(&one, wish("user_id:1", Block, short)).await;
+    set(&one, "user_id:2", Block).await;
     let kept = one.clone();
     let keeper = tokio::spawn(async move { kept.keep().await });
     wait_until("it ends", || told.in_force() == 1).await;
     keeper.abort();
     let changes = told.changes();
-    let last = ("user_id:1".to_owned(), Some(OverrideAction::Block), None);
+    let last = ("user_id:1".to_owned(), Some(Block), None);
     assert_eq!(changes.last(), Some(&last));
-    let over = wish("user_id:1", OverrideAction::Block, Ends::At(1));
+    let over = wish("user_id:1", Block, Ends::At(1));
     assert_eq!(change(&one, over).await, Outcome::Over);
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tidegate_overrides::{Ends, MAX_OVERRIDES, Outcome, Timing};
 use tidegate_testkit::RedisServer;
-use tidegate_tower::OverrideAction;
+use tidegate_tower::OverrideAction::Block;
 
 use crate::support::{
-    HASH, action, change, clear, connect, connect_timed, plan, set, subject, wish, write,
+    HASH, action, block, blocks, change, clear, connect, connect_timed, is_set, lose, plan, set,
+    subject, sync_all, synced, until, wish, write,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,16 +22,12 @@ async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
     let short = Ends::After(Duration::from_secs(600));
     let wishes = (0..MAX_OVERRIDES).map(|index| wish(&name(index), plan("gold"), short));
     let outcomes = one.change(wishes.collect()).await.unwrap();
-    let made = outcomes.iter().all(|it| matches!(it, Outcome::Set { .. }));
-    assert!(made);
+    assert!(outcomes.iter().all(is_set));
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     let more = wish("user_id:more", plan("gold"), short);
     assert_eq!(change(&one, more.clone()).await, Outcome::Full);
     // One that is there may change, and one that goes makes room.
-    assert!(matches!(
-        change(&one, wish(&name(0), OverrideAction::Block, short)).await,
-        Outcome::Set { .. }
-    ));
+    assert!(is_set(&change(&one, wish(&name(0), Block, short)).await));
     change(&one, clear(&name(1))).await;
     // Of changes that are made together, each takes its room, and a name twice takes it once.
     let other = wish("user_id:other", plan("gold"), short);
@@ -38,15 +35,13 @@ async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
     let outcomes = one.change(wishes).await.unwrap();
     let made = outcomes.iter().map(|it| !matches!(it, Outcome::Full));
     assert_eq!(made.collect::<Vec<_>>(), [true, true, false, true, true]);
-    let (other, told) = connect(&server.url()).await;
-    other.sync().await.unwrap();
+    let (other, told) = synced(&server).await;
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     assert_eq!(other.list(), one.list());
     // All of it is restored.
     server.command(&["FLUSHALL"]).await;
     other.sync().await.unwrap();
-    let (fresh, told) = connect(&server.url()).await;
-    fresh.sync().await.unwrap();
+    let (fresh, told) = synced(&server).await;
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     assert_eq!(action(&fresh, &name(1)), None);
 }
@@ -56,25 +51,14 @@ async fn overrides_that_are_over_make_room() {
     let server = RedisServer::start().await;
     let (one, told) = connect(&server.url()).await;
     let short = Ends::After(Duration::from_millis(300));
-    let wishes = (0..MAX_OVERRIDES)
-        .map(|index| wish(&format!("user_id:{index}"), OverrideAction::Block, short));
+    let wishes = (0..MAX_OVERRIDES).map(|index| wish(&format!("user_id:{index}"), Block, short));
     one.change(wishes.collect()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let outcome = change(
-        &one,
-        wish("user_id:more", OverrideAction::Block, Ends::Never),
-    )
-    .await;
-    assert!(matches!(outcome, Outcome::Set { .. }), "{outcome:?}");
+    let outcome = change(&one, block("user_id:more")).await;
+    assert!(is_set(&outcome), "{outcome:?}");
     assert_eq!(told.in_force(), 1);
     // Also for a gateway that has dropped them, while Redis still has them.
-    let more = (0..600).map(|index| {
-        wish(
-            &format!("user_id:more{index}"),
-            OverrideAction::Block,
-            Ends::Never,
-        )
-    });
+    let more = (0..600).map(|index| block(&format!("user_id:more{index}")));
     one.change(more.collect()).await.unwrap();
     let timing = Timing {
         remembered: Duration::ZERO,
@@ -82,7 +66,7 @@ async fn overrides_that_are_over_make_room() {
     };
     let (forgetful, told) = connect_timed(&server.url(), timing).await;
     forgetful.sync().await.unwrap();
-    set(&forgetful, "user_id:last", OverrideAction::Block).await;
+    set(&forgetful, "user_id:last", Block).await;
     assert_eq!(told.in_force(), 602);
 }
 
@@ -112,10 +96,9 @@ async fn foreign_records_are_passed_over() {
     }
     let head = format!("1 {}", version + 9);
     server.command(&["HSET", HASH, "=", &head]).await;
-    let (other, told) = connect(&server.url()).await;
-    other.sync().await.unwrap();
+    let (other, told) = synced(&server).await;
     assert_eq!(told.in_force(), 2);
-    set(&other, "user_id:7", OverrideAction::Block).await;
+    set(&other, "user_id:7", Block).await;
     one.sync().await.unwrap();
     assert_eq!(one.list().len(), 3);
     // Keys of another type are no reason to forget anything.
@@ -139,8 +122,7 @@ async fn names_and_reasons_are_only_text() {
     for name in names {
         set(&one, name, plan("a\"b\\c' 7 0 ")).await;
     }
-    let (other, _) = connect(&server.url()).await;
-    other.sync().await.unwrap();
+    let (other, _) = synced(&server).await;
     assert_eq!(other.list(), one.list());
     for name in names {
         let found = other.get(&subject(name)).unwrap();
@@ -155,21 +137,12 @@ async fn either_key_may_be_lost() {
     for key in [HASH.to_owned(), format!("{HASH}:versions")] {
         let server = RedisServer::start().await;
         let (one, _) = connect(&server.url()).await;
-        for index in 0..1_200 {
-            let wish = wish(
-                &format!("user_id:{index}"),
-                OverrideAction::Block,
-                Ends::Never,
-            );
-            one.change(vec![wish]).await.unwrap();
+        for wish in blocks(1_200) {
+            change(&one, wish).await;
         }
-        // Until it has nothing to compare.
-        for _ in 0..3 {
-            one.sync().await.unwrap();
-        }
+        sync_all(&one).await;
         server.command(&["DEL", &key]).await;
-        let (fresh, _) = connect(&server.url()).await;
-        fresh.sync().await.unwrap();
+        let (fresh, _) = synced(&server).await;
         assert_eq!(fresh.list().len(), 0);
         // Without another connection, too.
         one.sync().await.unwrap();
@@ -188,12 +161,11 @@ async fn what_is_restored_is_never_older() {
     let (one, _) = connect(&server.url()).await;
     let first = set(&one, "user_id:1", plan("gold")).await;
     let old = server.command(&["HGET", HASH, "user_id:1"]).await;
-    let second = set(&one, "user_id:1", OverrideAction::Block).await;
+    let second = set(&one, "user_id:1", Block).await;
     assert!(second > first);
     write(&server, ["user_id:1", "=", old.as_str(), ""]).await;
-    let (other, _) = connect(&server.url()).await;
-    other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:1"), Some(OverrideAction::Block));
+    let (other, _) = synced(&server).await;
+    assert_eq!(action(&other, "user_id:1"), Some(Block));
 }
 
 /// Two servers that ran apart may have given one version twice.
@@ -225,26 +197,17 @@ async fn of_two_entries_with_one_version_redis_keeps_the_greater_bytes() {
 async fn behind_another_connection_all_is_compared() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", OverrideAction::Block).await;
-    set(&one, "user_id:2", OverrideAction::Block).await;
-    // Until it has nothing to compare.
-    for _ in 0..3 {
-        one.sync().await.unwrap();
-    }
-    let versions = format!("{HASH}:versions");
-    server.command(&["HDEL", HASH, "user_id:1"]).await;
-    server.command(&["ZREM", &versions, "user_id:1"]).await;
+    set(&one, "user_id:1", Block).await;
+    set(&one, "user_id:2", Block).await;
+    sync_all(&one).await;
+    lose(&server, "user_id:1").await;
     one.sync().await.unwrap();
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    let knows = async || {
+    until("it is given back", async || {
         let _ = one.sync().await;
         let found = server.command(&["HEXISTS", HASH, "user_id:1"]).await;
         found.as_int() == 1
-    };
-    while !knows().await {
-        assert!(std::time::Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(action(&one, "user_id:1"), Some(OverrideAction::Block));
+    })
+    .await;
+    assert_eq!(action(&one, "user_id:1"), Some(Block));
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tidegate_overrides::{Ends, Outcome, Overrides, Timing};
 use tidegate_testkit::{CallFault, RedisProxy, RedisSentinels, RedisServer};
-use tidegate_tower::OverrideAction;
+use tidegate_tower::OverrideAction::{Block, Exempt};
 
 use crate::support::{
-    HASH, action, change, clear, connect, connect_timed, keeping, keeping_at, scripts, set, until,
-    wait_until, wish,
+    HASH, action, block, change, clear, connect, connect_through, connect_timed, keeping,
+    keeping_at, scripts, set, until, wait_until, wish,
 };
 
 /// Names whose override is set for ever at first. Each name then has another history.
@@ -25,17 +25,17 @@ const SHORT: Ends = Ends::After(Duration::from_millis(300));
 
 async fn block_all(overrides: &Arc<Overrides>) {
     for name in NAMES {
-        set(overrides, name, OverrideAction::Block).await;
+        set(overrides, name, Block).await;
     }
 }
 
 /// Replaces, shortens, clears and sets again, clears after the end, clears. Returns when all of it has ended.
 async fn end_all(overrides: &Arc<Overrides>) {
-    change(overrides, wish(NAMES[0], OverrideAction::Exempt, SHORT)).await;
-    change(overrides, wish(NAMES[1], OverrideAction::Block, SHORT)).await;
+    change(overrides, wish(NAMES[0], Exempt, SHORT)).await;
+    change(overrides, wish(NAMES[1], Block, SHORT)).await;
     change(overrides, clear(NAMES[2])).await;
-    change(overrides, wish(NAMES[2], OverrideAction::Exempt, SHORT)).await;
-    change(overrides, wish(NAMES[3], OverrideAction::Exempt, SHORT)).await;
+    change(overrides, wish(NAMES[2], Exempt, SHORT)).await;
+    change(overrides, wish(NAMES[3], Exempt, SHORT)).await;
     change(overrides, clear(NAMES[4])).await;
     until("the last one has ended", async || {
         change(overrides, clear(NAMES[3])).await == Outcome::Nothing
@@ -142,11 +142,7 @@ async fn what_is_listed_is_in_force_when_the_clock_was_ahead() {
     let server = RedisServer::start_with_clock(&[]).await;
     let (one, other) = (keeping(&server).await, keeping(&server).await);
     let long = Ends::After(Duration::from_secs(60));
-    change(
-        &one.overrides,
-        wish("user_id:1", OverrideAction::Block, long),
-    )
-    .await;
+    change(&one.overrides, wish("user_id:1", Block, long)).await;
     wait_until("the other knows", || other.told.in_force() == 1).await;
     for ahead in [120_000, 3_600_000] {
         server.step_clock(ahead);
@@ -157,10 +153,7 @@ async fn what_is_listed_is_in_force_when_the_clock_was_ahead() {
         server.step_clock(0);
         for gateway in [&one, &other] {
             wait_until("it is in force again", || gateway.told.in_force() == 1).await;
-            assert_eq!(
-                action(&gateway.overrides, "user_id:1"),
-                Some(OverrideAction::Block)
-            );
+            assert_eq!(action(&gateway.overrides, "user_id:1"), Some(Block));
         }
     }
 }
@@ -171,7 +164,7 @@ async fn a_change_that_is_refused_is_not_made_later() {
     for between in [false, true] {
         let server = RedisServer::start().await;
         let proxy = RedisProxy::start(server.addr());
-        let (one, _) = connect(&format!("redis://{}", proxy.addr())).await;
+        let (one, _) = connect_through(&proxy).await;
         let (other, _) = connect(&server.url()).await;
         one.sync().await.unwrap();
         let calls = scripts(&server).await;
@@ -179,10 +172,7 @@ async fn a_change_that_is_refused_is_not_made_later() {
             proxy.strike(0, CallFault::AnsweredLate(Duration::from_millis(200)));
             proxy.hold(!between);
             let one = one.clone();
-            async move {
-                one.change(vec![wish("user_id:1", OverrideAction::Block, Ends::Never)])
-                    .await
-            }
+            async move { one.change(vec![block("user_id:1")]).await }
         });
         if between {
             until("the first call has run", async || {
@@ -193,15 +183,11 @@ async fn a_change_that_is_refused_is_not_made_later() {
         }
         let refused = changing.await.unwrap();
         assert!(refused.is_err(), "{refused:?}");
-        set(&other, "user_id:1", OverrideAction::Exempt).await;
+        set(&other, "user_id:1", Exempt).await;
         proxy.hold(false);
         for overrides in [&one, &other, &one] {
             until("Redis answers", async || overrides.sync().await.is_ok()).await;
-            assert_eq!(
-                action(overrides, "user_id:1"),
-                Some(OverrideAction::Exempt),
-                "{between}"
-            );
+            assert_eq!(action(overrides, "user_id:1"), Some(Exempt), "{between}");
         }
     }
 }
@@ -217,14 +203,14 @@ async fn not_by_a_gateway_that_was_away_for_longer_than_ends_are_remembered() {
     let (one, _) = connect_timed(&server.url(), timing).await;
     let (away, told) = connect_timed(&server.url(), timing).await;
     block_all(&one).await;
-    set(&one, "user_id:stays", OverrideAction::Block).await;
+    set(&one, "user_id:stays", Block).await;
     away.sync().await.unwrap();
     assert_eq!(told.in_force(), NAMES.len() + 1);
     for name in NAMES {
         change(&one, clear(name)).await;
     }
     until("all are dropped", async || {
-        set(&one, "user_id:other", OverrideAction::Block).await;
+        set(&one, "user_id:other", Block).await;
         server.command(&["HLEN", HASH]).await.as_int() == 3
     })
     .await;
@@ -250,12 +236,12 @@ async fn gateways_agree_after_two_servers_ran_apart() {
     let servers = [RedisServer::start().await, RedisServer::start().await];
     let (one, _) = connect(&servers[0].url()).await;
     let (other, _) = connect(&servers[1].url()).await;
-    set(&one, "user_id:1", OverrideAction::Block).await;
-    set(&other, "user_id:1", OverrideAction::Exempt).await;
-    set(&other, "user_id:2", OverrideAction::Block).await;
+    set(&one, "user_id:1", Block).await;
+    set(&other, "user_id:1", Exempt).await;
+    set(&other, "user_id:2", Block).await;
     change(&other, clear("user_id:2")).await;
-    set(&one, "user_id:2", OverrideAction::Exempt).await;
-    set(&one, "user_id:3", OverrideAction::Block).await;
+    set(&one, "user_id:2", Exempt).await;
+    set(&one, "user_id:3", Block).await;
     // The gateway of the second server goes on with the first.
     let data = servers[0].dir().join("dump.rdb");
     servers[0].command(&["SAVE"]).await;
@@ -267,9 +253,9 @@ async fn gateways_agree_after_two_servers_ran_apart() {
     for overrides in [&other, &fresh] {
         overrides.sync().await.unwrap();
         for (name, expected) in [
-            ("user_id:1", OverrideAction::Exempt),
-            ("user_id:2", OverrideAction::Exempt),
-            ("user_id:3", OverrideAction::Block),
+            ("user_id:1", Exempt),
+            ("user_id:2", Exempt),
+            ("user_id:3", Block),
         ] {
             assert_eq!(action(overrides, name), Some(expected), "{name}");
         }

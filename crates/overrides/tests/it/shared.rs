@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_overrides::{Ends, Expected, Outcome, Previous, Wish};
 use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
-use tidegate_tower::OverrideAction;
+use tidegate_tower::OverrideAction::{Block, Exempt};
 
 use crate::support::{
-    HASH, action, change, changes_of_one_name_follow_each_other, clear, clearing, connect, keeping,
-    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, subject, until, wait_until,
-    wish, write,
+    HASH, action, change, changes_of_one_name_follow_each_other, clear, clearing, connect,
+    connect_through, is_set, keeping, one_that_ended_is_none, one_that_ends_at_once_is_set, plan,
+    set, subject, synced, until, wait_until, wish, write,
 };
 
 /// So soon all gateways know of a change.
@@ -44,7 +44,7 @@ async fn overrides_survive_restarts_of_gateways_and_of_an_empty_redis() {
     let server = RedisServer::start().await;
     let (one, other) = (keeping(&server).await, keeping(&server).await);
     set(&one.overrides, "api_key:acme", plan("gold")).await;
-    set(&one.overrides, "10.0.0.0/8", OverrideAction::Block).await;
+    set(&one.overrides, "10.0.0.0/8", Block).await;
     change(&one.overrides, clear("10.0.0.0/8")).await;
     // Gateways that are started anew have it from Redis.
     drop((one, other));
@@ -59,10 +59,10 @@ async fn overrides_survive_restarts_of_gateways_and_of_an_empty_redis() {
     assert_eq!(action(&fresh.overrides, "api_key:acme"), Some(plan("gold")));
     assert_eq!(action(&fresh.overrides, "10.0.0.0/8"), None);
     // What is changed then is later than all before.
-    set(&fresh.overrides, "api_key:acme", OverrideAction::Exempt).await;
+    set(&fresh.overrides, "api_key:acme", Exempt).await;
     for gateway in [&one, &other] {
         wait_until("all agree", || {
-            action(&gateway.overrides, "api_key:acme") == Some(OverrideAction::Exempt)
+            action(&gateway.overrides, "api_key:acme") == Some(Exempt)
         })
         .await;
     }
@@ -73,21 +73,20 @@ async fn a_cleared_override_does_not_come_back_with_the_data() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
     let (away, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", OverrideAction::Exempt).await;
-    set(&one, "user_id:2", OverrideAction::Exempt).await;
+    set(&one, "user_id:1", Exempt).await;
+    set(&one, "user_id:2", Exempt).await;
     away.sync().await.unwrap();
     // The other one does not hear of this.
     change(&one, clear("user_id:1")).await;
     server.command(&["FLUSHALL"]).await;
     away.sync().await.unwrap();
-    assert_eq!(action(&away, "user_id:1"), Some(OverrideAction::Exempt));
+    assert_eq!(action(&away, "user_id:1"), Some(Exempt));
     one.sync().await.unwrap();
     away.sync().await.unwrap();
-    let (fresh, _) = connect(&server.url()).await;
-    fresh.sync().await.unwrap();
+    let (fresh, _) = synced(&server).await;
     for overrides in [&one, &away, &fresh] {
         assert_eq!(action(overrides, "user_id:1"), None);
-        assert_eq!(action(overrides, "user_id:2"), Some(OverrideAction::Exempt));
+        assert_eq!(action(overrides, "user_id:2"), Some(Exempt));
     }
 }
 
@@ -133,17 +132,10 @@ async fn of_two_changes_at_once_the_second_is_refused() {
         (current.version, &current.setting.action),
         (version, &plan("a"))
     );
-    let made = change(&other, same.clone()).await;
-    assert!(
-        matches!(
-            made,
-            Outcome::Set {
-                before: Some(_),
-                ..
-            }
-        ),
-        "{made:?}"
-    );
+    let Outcome::Set { before, .. } = change(&other, same.clone()).await else {
+        panic!("it is set");
+    };
+    assert!(before.is_some());
     // This one has not heard of it.
     let late = change(&one, same).await;
     assert!(matches!(late, Outcome::Conflict(Some(_))), "{late:?}");
@@ -156,7 +148,7 @@ async fn of_two_changes_at_once_the_second_is_refused() {
     assert_eq!(action(&one, "user_id:1"), Some(plan("c")));
     change(&one, clear("user_id:1")).await;
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
-    assert!(matches!(change(&other, nothing).await, Outcome::Set { .. }));
+    assert!(is_set(&change(&other, nothing).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,23 +159,19 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
         server.step_clock(ahead);
         let (one, other) = (keeping(&server).await, keeping(&server).await);
         let short = Ends::After(Duration::from_secs(2));
-        let made = change(
-            &one.overrides,
-            wish("10.0.0.0/8", OverrideAction::Block, short),
-        )
-        .await;
-        assert!(matches!(made, Outcome::Set { .. }), "{made:?}");
+        let made = change(&one.overrides, wish("10.0.0.0/8", Block, short)).await;
+        assert!(is_set(&made), "{made:?}");
         wait_until("the other one knows", || other.told.in_force() == 1).await;
         wait_until("one ends it", || one.told.in_force() == 0).await;
         let ended = Instant::now();
         wait_until("the other one ends it", || other.told.in_force() == 0).await;
         assert!(ended.elapsed() < Duration::from_secs(1));
-        let last = ("10.0.0.0/8".to_owned(), Some(OverrideAction::Block), None);
+        let last = ("10.0.0.0/8".to_owned(), Some(Block), None);
         for gateway in [&one, &other] {
             assert_eq!(gateway.told.changes().last(), Some(&last));
             assert_eq!(gateway.overrides.get(&subject("10.0.0.0/8")), None);
         }
-        let past = wish("user_id:1", OverrideAction::Block, Ends::At(1));
+        let past = wish("user_id:1", Block, Ends::At(1));
         assert_eq!(change(&one.overrides, past).await, Outcome::Over);
     }
 }
@@ -192,15 +180,12 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
 async fn what_is_known_stays_in_force_without_redis() {
     let server = RedisServer::start().await;
     let one = keeping(&server).await;
-    set(&one.overrides, "user_id:1", OverrideAction::Exempt).await;
+    set(&one.overrides, "user_id:1", Exempt).await;
     server.stop();
     let failed = one.overrides.change(vec![clear("user_id:1")]).await;
     assert!(failed.is_err());
     assert!(one.overrides.sync().await.is_err());
-    assert_eq!(
-        action(&one.overrides, "user_id:1"),
-        Some(OverrideAction::Exempt)
-    );
+    assert_eq!(action(&one.overrides, "user_id:1"), Some(Exempt));
     assert_eq!(one.told.in_force(), 1);
 }
 
@@ -209,10 +194,8 @@ async fn they_are_shared_over_a_cluster() {
     let cluster = RedisCluster::start().await;
     let (one, _) = connect(&cluster.url()).await;
     let (other, _) = connect(&cluster.url()).await;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while one.sync().await.is_err() || other.sync().await.is_err() {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    for gateway in [&one, &other] {
+        until("the cluster answers", async || gateway.sync().await.is_ok()).await;
     }
     set(&one, "user_id:1", plan("gold")).await;
     other.sync().await.unwrap();
@@ -226,7 +209,7 @@ async fn all_gateways_know_who_cleared_an_override() {
     let (one, told) = connect(&server.url()).await;
     let (other, other_told) = connect(&server.url()).await;
     let (away, away_told) = connect(&server.url()).await;
-    set(&one, "user_id:1", OverrideAction::Block).await;
+    set(&one, "user_id:1", Block).await;
     other.sync().await.unwrap();
     away.sync().await.unwrap();
     change(&one, clear("user_id:1")).await;
@@ -239,7 +222,7 @@ async fn all_gateways_know_who_cleared_an_override() {
         assert_eq!(told.cleared(), std::slice::from_ref(&expected));
     }
     // Without any of it.
-    set(&one, "user_id:2", OverrideAction::Block).await;
+    set(&one, "user_id:2", Block).await;
     write(&server, ["user_id:2", "*", "0", ""]).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:2"), None);
@@ -249,26 +232,25 @@ async fn all_gateways_know_who_cleared_an_override() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_in_force_at_the_start_is_no_news() {
     let server = RedisServer::start().await;
-    let (one, told) = connect(&server.url()).await;
-    one.sync().await.unwrap();
-    set(&one, "user_id:1", OverrideAction::Block).await;
+    let (one, told) = synced(&server).await;
+    set(&one, "user_id:1", Block).await;
     assert_eq!(told.news(), 1);
     let proxy = RedisProxy::start(server.addr());
     proxy.refuse().await;
-    let (other, told) = connect(&format!("redis://{}", proxy.addr())).await;
+    let (other, told) = connect_through(&proxy).await;
     assert!(other.sync().await.is_err());
     proxy.accept();
     until("Redis is there", async || other.sync().await.is_ok()).await;
     assert_eq!((told.in_force(), told.news()), (1, 0));
-    set(&one, "user_id:2", OverrideAction::Block).await;
+    set(&one, "user_id:2", Block).await;
     other.sync().await.unwrap();
     assert_eq!((told.in_force(), told.news()), (2, 1));
     // A change may be the first call of a gateway.
     let (fresh, told) = connect(&server.url()).await;
-    set(&fresh, "user_id:3", OverrideAction::Block).await;
+    set(&fresh, "user_id:3", Block).await;
     assert_eq!((told.in_force(), told.news()), (3, 1));
-    set(&one, "user_id:4", OverrideAction::Block).await;
-    set(&fresh, "user_id:5", OverrideAction::Block).await;
+    set(&one, "user_id:4", Block).await;
+    set(&fresh, "user_id:5", Block).await;
     assert_eq!((told.in_force(), told.news()), (5, 3));
 }
 

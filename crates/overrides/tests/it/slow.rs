@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Ends, Outcome, Timing};
+use tidegate_overrides::Timing;
 use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
-use tidegate_tower::OverrideAction;
+use tidegate_tower::OverrideAction::Block;
 
 use crate::support::{
-    HASH, action, change, clear, connect, connect_timed, plan, scripts, set, until, wait_until,
-    wish, write,
+    HASH, action, blocks, change, clear, connect, connect_through, connect_timed, is_set, lose,
+    plan, scripts, set, synced, until, wait_until, write,
 };
 
 /// Several times what decisions wait for.
@@ -19,7 +19,7 @@ const LATE: Duration = Duration::from_millis(300);
 async fn an_answer_may_come_later_than_decisions_wait() {
     let server = RedisServer::start().await;
     let proxy = RedisProxy::start(server.addr());
-    let (one, _) = connect(&format!("redis://{}", proxy.addr())).await;
+    let (one, _) = connect_through(&proxy).await;
     let late = || proxy.strike(0, CallFault::AnsweredLate(LATE));
     // A look at what is newer, and the change.
     late();
@@ -28,7 +28,7 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     late();
     late();
     change(&one, clear("user_id:1")).await;
-    set(&one, "user_id:2", OverrideAction::Block).await;
+    set(&one, "user_id:2", Block).await;
     server.command(&["FLUSHALL"]).await;
     // What changed, all of it, and the call that gives it back.
     for _ in 0..3 {
@@ -36,9 +36,8 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     }
     one.sync().await.unwrap();
     assert_eq!(proxy.struck().len(), 7);
-    let (other, _) = connect(&server.url()).await;
-    other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:2"), Some(OverrideAction::Block));
+    let (other, _) = synced(&server).await;
+    assert_eq!(action(&other, "user_id:2"), Some(Block));
 }
 
 /// What was changed before an answer is lost is told.
@@ -46,14 +45,11 @@ async fn an_answer_may_come_later_than_decisions_wait() {
 async fn of_many_changes_the_first_are_told_though_a_later_one_failed() {
     let server = RedisServer::start().await;
     let proxy = RedisProxy::start(server.addr());
-    let (one, told) = connect(&format!("redis://{}", proxy.addr())).await;
-    let wishes =
-        (0..450).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
+    let (one, told) = connect_through(&proxy).await;
     // Each part is written after a look at what is newer.
     proxy.strike(5, CallFault::Unanswered);
-    let unfinished = one.change(wishes.collect()).await.unwrap_err();
+    let unfinished = one.change(blocks(450)).await.unwrap_err();
     assert_eq!(unfinished.outcomes.len(), 200);
-    let is_set = |it: &Outcome| matches!(it, Outcome::Set { .. });
     assert!(unfinished.outcomes.iter().all(is_set));
     assert_eq!(told.in_force(), 200);
 }
@@ -67,9 +63,7 @@ async fn each_part_is_in_force_at_once() {
     };
     let server = RedisServer::start().await;
     let (one, told) = connect_timed(&server.url(), timing).await;
-    let wishes =
-        (0..1_200).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
-    one.change(wishes.collect()).await.unwrap();
+    one.change(blocks(1_200)).await.unwrap();
     assert_eq!((told.times(), told.in_force()), (12, 1_200));
     let (fresh, told) = connect_timed(&server.url(), timing).await;
     fresh.sync().await.unwrap();
@@ -86,9 +80,9 @@ async fn what_was_read_is_in_force_before_entries_are_given_back() {
     let proxy = RedisProxy::start(server.addr());
     let (one, told) = connect_timed(&format!("redis://{}", proxy.addr()), timing).await;
     let (other, _) = connect(&server.url()).await;
-    set(&one, "user_id:1", OverrideAction::Block).await;
+    set(&one, "user_id:1", Block).await;
     server.command(&["FLUSHALL"]).await;
-    set(&other, "user_id:2", OverrideAction::Block).await;
+    set(&other, "user_id:2", Block).await;
     // The call that reads all entries passes. The call that gives back waits.
     proxy.strike(1, CallFault::AnsweredLate(timing.patience));
     let syncing = tokio::spawn({
@@ -105,16 +99,12 @@ async fn what_was_read_is_in_force_before_entries_are_given_back() {
 async fn what_is_restored_between_two_parts_is_read() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
-    set(&one, "user_id:first", OverrideAction::Block).await;
+    set(&one, "user_id:first", Block).await;
     let record = server.command(&["HGET", HASH, "user_id:first"]).await;
-    let many =
-        (0..600).map(|id| wish(&format!("user_id:{id}"), OverrideAction::Block, Ends::Never));
-    one.change(many.collect()).await.unwrap();
-    let versions = format!("{HASH}:versions");
-    server.command(&["HDEL", HASH, "user_id:first"]).await;
-    server.command(&["ZREM", &versions, "user_id:first"]).await;
+    one.change(blocks(600)).await.unwrap();
+    lose(&server, "user_id:first").await;
     let proxy = RedisProxy::start(server.addr());
-    let (other, told) = connect(&format!("redis://{}", proxy.addr())).await;
+    let (other, told) = connect_through(&proxy).await;
     let calls = scripts(&server).await;
     proxy.strike(0, CallFault::AnsweredLate(LATE));
     let reading = tokio::spawn({
@@ -129,6 +119,6 @@ async fn what_is_restored_between_two_parts_is_read() {
     write(&server, ["user_id:first", "=", record.as_str(), ""]).await;
     reading.await.unwrap().unwrap();
     other.sync().await.unwrap();
-    assert_eq!(action(&other, "user_id:first"), Some(OverrideAction::Block));
+    assert_eq!(action(&other, "user_id:first"), Some(Block));
     assert_eq!(told.in_force(), 601);
 }

@@ -10,8 +10,8 @@ use tidegate_overrides::{
     Setting, Timing, Wish, read_name,
 };
 use tidegate_redis::{Scripts, Shards};
-use tidegate_testkit::{RedisServer, Reply};
-use tidegate_tower::OverrideAction;
+use tidegate_testkit::{RedisProxy, RedisServer, Reply};
+use tidegate_tower::OverrideAction::{self, Block, Exempt};
 use tokio::task::AbortHandle;
 
 /// The hash of all records.
@@ -93,6 +93,18 @@ pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
     connect_timed(url, Timing::default()).await
 }
 
+/// Connects a gateway behind a proxy.
+pub(crate) async fn connect_through(proxy: &RedisProxy) -> (Arc<Overrides>, Told) {
+    connect(&format!("redis://{}", proxy.addr())).await
+}
+
+/// Connects a gateway that has read all overrides.
+pub(crate) async fn synced(server: &RedisServer) -> (Arc<Overrides>, Told) {
+    let (overrides, told) = connect(&server.url()).await;
+    overrides.sync().await.unwrap();
+    (overrides, told)
+}
+
 pub(crate) async fn connect_timed(url: &str, timing: Timing) -> (Arc<Overrides>, Told) {
     let scripts = Arc::new(Scripts::new(0, |_| String::new()));
     // As decisions have it by default.
@@ -101,7 +113,7 @@ pub(crate) async fn connect_timed(url: &str, timing: Timing) -> (Arc<Overrides>,
     shards.tried().await;
     let told = Told::default();
     let listener = Box::new(told.clone());
-    let overrides = Overrides::in_redis_timed(Arc::new(shards), "tidegate", timing, listener);
+    let overrides = Overrides::in_redis(Arc::new(shards), "tidegate", timing, listener);
     (overrides, told)
 }
 
@@ -135,6 +147,39 @@ pub(crate) fn wish(name: &str, action: OverrideAction, ends: Ends) -> Wish {
         ends,
         intent: Intent::Set(Setting::new(action, "why", "ops").unwrap()),
     }
+}
+
+/// A block without an end.
+pub(crate) fn block(name: &str) -> Wish {
+    wish(name, Block, Ends::Never)
+}
+
+/// Blocks of this many users.
+pub(crate) fn blocks(count: usize) -> Vec<Wish> {
+    let names = (0..count).map(|id| format!("user_id:{id}"));
+    names.map(|name| block(&name)).collect()
+}
+
+pub(crate) fn is_set(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Set { .. })
+}
+
+pub(crate) fn is_conflict(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Conflict(Some(_)))
+}
+
+/// Reads until there is nothing to compare.
+pub(crate) async fn sync_all(overrides: &Arc<Overrides>) {
+    for _ in 0..3 {
+        overrides.sync().await.unwrap();
+    }
+}
+
+/// Makes Redis lose the entry of a name.
+pub(crate) async fn lose(server: &RedisServer, name: &str) {
+    let versions = format!("{HASH}:versions");
+    server.command(&["HDEL", HASH, name]).await;
+    server.command(&["ZREM", &versions, name]).await;
 }
 
 pub(crate) fn clear(name: &str) -> Wish {
@@ -231,7 +276,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     let mut versions = Vec::new();
     for name in ["user_id:1", "user_id:2", "user_id:3", "user_id:4"] {
         let short = Ends::After(Duration::from_millis(100));
-        let outcome = change(overrides, wish(name, OverrideAction::Block, short)).await;
+        let outcome = change(overrides, wish(name, Block, short)).await;
         let Outcome::Set { after, .. } = outcome else {
             panic!("{outcome:?}");
         };
@@ -240,7 +285,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     // The store knows when: this gateway may be ahead of it.
     let ask = Wish {
         expected: Expected::Version(versions[3]),
-        ..wish("user_id:4", OverrideAction::Block, Ends::At(1))
+        ..wish("user_id:4", Block, Ends::At(1))
     };
     until("the last ends", async || {
         change(overrides, ask.clone()).await == Outcome::Conflict(None)
@@ -248,7 +293,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     .await;
     let expecting = |name: &str, expected| Wish {
         expected,
-        ..wish(name, OverrideAction::Exempt, Ends::Never)
+        ..wish(name, Exempt, Ends::Never)
     };
     let stale = expecting("user_id:1", Expected::Version(versions[0]));
     assert_eq!(change(overrides, stale).await, Outcome::Conflict(None));
@@ -263,11 +308,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
 
 /// One that has ended when its change is answered was set.
 pub(crate) async fn one_that_ends_at_once_is_set(overrides: &Arc<Overrides>) {
-    let short = wish(
-        "user_id:1",
-        OverrideAction::Block,
-        Ends::After(Duration::from_micros(1)),
-    );
+    let short = wish("user_id:1", Block, Ends::After(Duration::from_micros(1)));
     let outcome = change(overrides, short).await;
     let Outcome::Set {
         before: None,

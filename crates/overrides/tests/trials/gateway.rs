@@ -91,7 +91,7 @@ impl Fleet {
             false => TIMING,
         };
         let shards = Arc::new(shards);
-        let overrides = Overrides::in_redis_timed(shards, &self.key_prefix, timing, listener);
+        let overrides = Overrides::in_redis(shards, &self.key_prefix, timing, listener);
         // The keeper meets an error again.
         let _ = overrides.sync().await;
         let is_paused = watch::Sender::new(false);
