@@ -95,7 +95,6 @@ impl ClientList {
         list.entries.get(*at)
     }
 
-    /// The entry that is found in the table of all.
     pub(crate) fn find(
         &self,
         find: impl FnOnce(&ClientTable<usize>) -> Option<&usize>,

@@ -219,8 +219,11 @@ impl Decided {
         if self.denied_by().is_some() {
             return Some(refusal::denied());
         }
-        if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
-            return Some(refusal);
+        if let Some(Oversized { index, cost }) = self.oversized
+            && let Some(rule) = self.rules.get(index)
+            && let Some(limit) = rule.limit_for(self.plan.as_ref())
+        {
+            return Some(refusal::too_costly(limit, cost));
         }
         match self.outcome() {
             None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
@@ -260,12 +263,6 @@ impl Decided {
         let is_refused = self.outcome() == Some(Outcome::Refused);
         let refusing = self.refusing().filter(move |_| is_refused);
         refusing.map(|(said, _)| said.limit)
-    }
-
-    fn too_costly(&self, oversized: Oversized) -> Option<Refusal> {
-        let rule = self.rules.get(oversized.index)?;
-        let limit = rule.limit_for(self.plan.as_ref())?;
-        Some(refusal::too_costly(limit, oversized.cost))
     }
 
     /// The limits that refused, and their verdicts; not those that only observe.

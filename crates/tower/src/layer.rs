@@ -35,7 +35,7 @@ use tidegate_identity::{Caller, Clients};
 /// use tidegate_identity::Clients;
 /// use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 /// use tidegate_tower::{
-///     Answers, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
+///     Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
 /// };
 /// use tower::{Layer as _, ServiceExt as _, service_fn};
 ///
@@ -47,9 +47,7 @@ use tidegate_identity::{Caller, Clients};
 /// let policy = Policy {
 ///     route: "all".into(),
 ///     rules: [Rule::new(limit, &[Per::Ip][..])].into(),
-///     always: 0,
-///     access: None,
-///     answers: Answers::default(),
+///     ..Policy::default()
 /// };
 /// let store = Store::Memory(Arc::new(MemoryStore::default()));
 /// let layer = RateLimitLayer::new(
@@ -246,7 +244,6 @@ impl Enforced {
         }
     }
 
-    /// The answer to a request that does not go on.
     fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
         decided.refusal(&self.policy.answers).map(respond)
     }

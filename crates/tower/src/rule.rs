@@ -1,7 +1,5 @@
 //! What a route enforces: its rules, each a limit and what it is counted per.
 
-pub(crate) mod budget;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +8,7 @@ use http::HeaderName;
 use tidegate_store::Limit;
 
 use crate::{Answers, Cost};
-use tidegate_identity::{Access, ClientPlan, LimitLists};
+use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +77,25 @@ impl Per {
             Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) | Self::Query(_)
         )
     }
+
+    /// Whether a client's name, or the route's, says under what this counts.
+    const fn is_told_by(&self, client: &Client) -> bool {
+        match self {
+            Self::Client | Self::Route => true,
+            // A token says which claims a client has. An address alone has none.
+            Self::Ip | Self::Network(_) | Self::Claim(_) => matches!(client, Client::Ip(_)),
+            // Who has none counts under the address.
+            Self::ApiKey => !matches!(client, Client::UserId(_) | Client::Certificate(_)),
+            Self::ClientCert => matches!(client, Client::Certificate(_) | Client::Ip(_)),
+            Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
+            Self::Method
+            | Self::Host
+            | Self::Header(_)
+            | Self::Cookie(_)
+            | Self::Path(_)
+            | Self::Query(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for Per {
@@ -111,6 +128,17 @@ pub enum Action {
     Reject,
     /// It is not answered at all: its connection is closed, or its stream reset, by whoever serves it.
     Drop,
+}
+
+/// Whose budget a limit is, as far as one client's name can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The client's own, one per route if it is counted per route.
+    Own,
+    /// The client's own, but it takes a request to say which of several.
+    OfRequest,
+    /// Not this client's alone.
+    Shared,
 }
 
 /// A limit as a route is charged to it.
@@ -148,6 +176,17 @@ impl Rule {
             count: None,
             nodelay: false,
             lists: LimitLists::default(),
+        }
+    }
+
+    /// Whose budget this limit is, for a [named](tidegate_identity::Caller::named) client.
+    pub fn budget_of(&self, client: &Client) -> Budget {
+        if !self.per.iter().all(|per| per.is_told_by(client)) {
+            Budget::OfRequest
+        } else if self.is_callers() {
+            Budget::Own
+        } else {
+            Budget::Shared
         }
     }
 
@@ -241,7 +280,7 @@ impl Rule {
 }
 
 /// Everything that one route enforces.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// The route's name, for limits counted per route.
     pub route: Arc<str>,
@@ -254,3 +293,6 @@ pub struct Policy {
     /// How it answers.
     pub answers: Answers,
 }
+
+#[cfg(test)]
+mod tests;

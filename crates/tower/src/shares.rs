@@ -37,7 +37,6 @@ pub(crate) struct Permit {
 }
 
 impl Shares {
-    /// As many permits as `most`.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,

@@ -170,7 +170,6 @@ impl WaitQueues {
         &self.0.retries
     }
 
-    /// The last refusal in a wait queue, if there is one.
     pub(crate) fn last_refusal(&self, key: &QueueKey) -> Option<LastRefusal> {
         self.shard(key).get(key)?.last_refusal
     }

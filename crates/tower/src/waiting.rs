@@ -32,7 +32,6 @@ pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) wait_queues: &'a WaitQueues,
     pub(crate) rules: &'a Arc<[Rule]>,
-    /// Where the request comes from.
     pub(crate) sender: Sender,
     /// Whether an admitted request may hold something.
     pub(crate) holds: bool,

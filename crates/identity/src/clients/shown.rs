@@ -61,7 +61,6 @@ impl Caller {
         self.by_user(Some((id, plan)))
     }
 
-    /// The client that a certificate names.
     pub(super) fn by_certificate(
         &mut self,
         certificate: Option<&ClientCertificate>,
@@ -72,7 +71,6 @@ impl Caller {
         Some((client, NamedPlan::Nothing))
     }
 
-    /// The client with this user ID, and their plan.
     pub(super) fn by_user(
         &mut self,
         user: Option<(Box<str>, NamedPlan)>,

@@ -38,7 +38,6 @@ impl Clients {
         })
     }
 
-    /// The tables of listed API keys.
     pub(super) fn api_keys(&self) -> impl Iterator<Item = &ApiKeys> {
         self.sources.iter().filter_map(|source| match source {
             ClientSource::ApiKey { keys, .. } => Some(keys),

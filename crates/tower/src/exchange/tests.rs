@@ -12,8 +12,7 @@ use tower::{Layer as _, Service as _};
 
 use super::*;
 use crate::{
-    Answers, Cost, Hasher, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext,
-    Rule,
+    Cost, Hasher, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext, Rule,
 };
 use tidegate_identity::Clients;
 
@@ -55,9 +54,7 @@ impl Bench {
         Policy {
             route: "route".into(),
             rules: self.rules.to_vec().into(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         }
     }
 

@@ -5,7 +5,6 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
-use crate::Answers;
 use tidegate_identity::Claims;
 
 /// Values that callers choose.
@@ -52,9 +51,7 @@ fn key(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Key {
     let policy = Policy {
         route: route.into(),
         rules: [rule("limit", per)].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     Hasher::new("secret").keys(&policy, &caller(client), request)[0]
 }
@@ -126,9 +123,7 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
     let policy = Policy {
         route: "route".into(),
         rules: per.map(|per| rule("limit", per)).into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let together = Hasher::new("secret").keys(&policy, &caller(user("42")), &get("host"));
     let alone = per.map(|per| key(per, "route", user("42"), &get("host")));
@@ -155,9 +150,7 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
         let policy = Policy {
             route: "route".into(),
             rules: [rule(name, &[])].into(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         };
         Hasher::new("secret").keys(&policy, &caller(client), &get("host"))[0]
     };
@@ -204,9 +197,7 @@ fn another_secret_makes_other_hashes() {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client, Per::Route])].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let with = |secret| Hasher::new(secret).keys(&policy, &caller(user("42")), &get("host"))[0];
     assert_ne!(with("one").tag, with("two").tag);
@@ -219,9 +210,7 @@ fn another_secret_is_used_by_all_clones_and_told_apart_without_being_told() {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client])].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let of = |hasher: &Hasher| hasher.keys(&policy, &caller(user("42")), &get("host"))[0];
     let (hasher, other) = (Hasher::new("one"), Hasher::new("two"));

@@ -15,7 +15,7 @@ use tidegate_store::{Charge, Limit, MemoryStore, OnFailure, Outcome, Via};
 
 use super::*;
 use crate::{
-    Action, Answers, MAX_WAITING, Peer, Per, Rule, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    Action, MAX_WAITING, Peer, Per, Rule, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
     X_RATELIMIT_RESET,
 };
 use tidegate_identity::{
@@ -49,9 +49,7 @@ impl Bench {
         let policy = Policy {
             route: "route".into(),
             rules: rules.collect(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         };
         Self::of(policy, Clients::default())
     }
@@ -180,9 +178,7 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
     let policy = || Policy {
         route: "route".into(),
         rules: [].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let told = Clients {
         forward_client: Some(HeaderName::from_static("x-client")),
@@ -224,9 +220,7 @@ fn planned() -> Bench {
     let policy = Policy {
         route: "route".into(),
         rules: [second, first, rule("third", 9, &[Per::Client])].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let clients = Clients {
         sources: vec![key, ClientSource::Ip],
@@ -271,9 +265,7 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
         let policy = Policy {
             route: "route".into(),
             rules: rules.collect(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         };
         let bench = Bench::of(policy, Clients::default());
         let first = bench.ask(HOME).await;
@@ -318,9 +310,7 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
             Rule::new(queue, [Per::Client]),
         ]
         .into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let bench = Bench::of(policy, Clients::default());
     assert_eq!(bench.ask(Some("192.0.2.1")).await.status(), StatusCode::OK);

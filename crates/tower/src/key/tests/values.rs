@@ -10,9 +10,7 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", per)].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let caller = Caller {
         ip: ip(address),
@@ -384,9 +382,7 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
         let policy = Policy {
             route: "route".into(),
             rules: [rule("limit", per)].into(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         };
         let caller = Caller {
             api_key: Some(Client::ApiKey("acme".into())),
@@ -413,9 +409,7 @@ fn by_claim(claims: &serde_json::Value, address: &str, per: &[Per]) -> Key {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", per)].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let names: [std::sync::Arc<str>; 2] = ["tenant".into(), "team".into()];
     let caller = Caller {

@@ -33,9 +33,7 @@ fn bench(per: &Per) -> Bench {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("chosen", 1, std::slice::from_ref(per))].into(),
-        always: 0,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let unlisted = ClientSource::ApiKey {
         header: KEY,

@@ -37,8 +37,7 @@ fn strict(always: u64, route: u64) -> Bench {
         ]
         .into(),
         always: 1,
-        access: None,
-        answers: Answers::default(),
+        ..Policy::default()
     };
     let clients = Clients {
         sources: vec![key, token, ClientSource::Ip],

@@ -32,9 +32,7 @@ async fn waiting(length: usize) -> usize {
         let policy = Policy {
             route: "route".into(),
             rules: [rule].into(),
-            always: 0,
-            access: None,
-            answers: Answers::default(),
+            ..Policy::default()
         };
         let hasher = Hasher::new("");
         let layer = RateLimitLayer::new(

@@ -5,8 +5,7 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
-use crate::Answers;
-use crate::{Hasher, Peer, Policy};
+use crate::{Hasher, Peer};
 use tidegate_identity::{
     Caller, ClientSource, Clients, TrustedProxies, UnknownClient,
     api_keys::{ApiKeys, ListedKey, UnknownKey, hash},
@@ -97,9 +96,7 @@ fn a_name_counts_where_requests_of_the_client_do() {
             let policy = Policy {
                 route: "route".into(),
                 rules: [rule].into(),
-                always: 0,
-                access: None,
-                answers: Answers::default(),
+                ..Policy::default()
             };
             let hasher = Hasher::new("secret");
             let keys = |caller| hasher.keys(&policy, caller, &Request::new(()));
