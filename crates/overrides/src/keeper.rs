@@ -89,9 +89,10 @@ impl Overrides {
         timing: Timing,
         listener: Box<dyn Listener>,
     ) -> Arc<Self> {
-        let redis = RedisTable::new(shards, prefix, timing);
-        let table = Table::new(timing.remembered);
-        Arc::new(Self::new(Some(redis), None, timing, table, listener))
+        Arc::new(Self {
+            redis: Some(RedisTable::new(shards, prefix, timing)),
+            ..Self::new(timing, listener)
+        })
     }
 
     /// Makes the overrides of this gateway alone. A file keeps them if it is named.
@@ -100,30 +101,24 @@ impl Overrides {
     ///
     /// The file cannot be read or written.
     pub fn in_memory(file: Option<&Path>, listener: Box<dyn Listener>) -> io::Result<Arc<Self>> {
-        let timing = Timing::default();
-        let mut table = Table::new(timing.remembered);
+        let overrides = Self {
+            file: file.map(Path::to_owned),
+            ..Self::new(Timing::default(), listener)
+        };
         if let Some(path) = file {
-            file::open(path, &mut table)?;
+            file::open(path, &mut overrides.table.lock())?;
         }
-        let file = file.map(Path::to_owned);
-        let overrides = Self::new(None, file, timing, table, listener);
         overrides.merge([].into_iter(), &mut Vec::new());
         overrides.tell_now(&[], false);
         Ok(Arc::new(overrides))
     }
 
-    fn new(
-        redis: Option<RedisTable>,
-        file: Option<PathBuf>,
-        timing: Timing,
-        table: Table,
-        listener: Box<dyn Listener>,
-    ) -> Self {
+    fn new(timing: Timing, listener: Box<dyn Listener>) -> Self {
         Self {
-            redis,
-            file,
+            redis: None,
+            file: None,
             timing,
-            table: Mutex::new(table),
+            table: Mutex::new(Table::new(timing.remembered)),
             read: tokio::sync::Mutex::default(),
             clock: Mutex::default(),
             listener,

@@ -159,7 +159,6 @@ impl Applied {
     }
 }
 
-/// The event of a change.
 fn event(change: &Change) -> String {
     let name = change.subject.to_string();
     let name = cut(&name, MAX_TEXT);

@@ -13,11 +13,8 @@ use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file;
 use crate::table::{Entry, Table};
 
-/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time.
-///
-/// # Errors
-///
-/// The file cannot be written.
+/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time. Fails if
+/// the file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
     file: Option<&Path>,

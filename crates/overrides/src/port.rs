@@ -19,7 +19,7 @@ use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};
 use crate::keeper::Overrides;
 use crate::name::{doubt, read_name};
 use crate::setting::{Clearing, Override};
-use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
+use answers::{NONE, Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
 /// The longest body with many overrides, and with one, in bytes.
@@ -166,10 +166,8 @@ impl Port<'_> {
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
         let it = self.overrides.get(&subject);
-        it.map_or_else(
-            || Err(none(&subject)),
-            |it| Ok(shown(&it, None, self.overrides.kept())),
-        )
+        let it = it.ok_or_else(|| none(&subject))?;
+        Ok(shown(&it, None, self.overrides.kept()))
     }
 
     fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
@@ -296,8 +294,7 @@ impl Port<'_> {
                 Err(why) => loaded.refuse(name, &why, MAX_REASONS),
             }
         }
-        let made = self.overrides.change(wishes).await;
-        let (outcomes, error) = match made {
+        let (outcomes, error) = match self.overrides.change(wishes).await {
             Ok(outcomes) => (outcomes, None),
             Err(unfinished) => (unfinished.outcomes, Some(unfinished.error)),
         };
@@ -315,7 +312,7 @@ impl Port<'_> {
                 }
                 Outcome::Over => loaded.over += 1,
                 other => {
-                    let (.., why) = why(Some(&other));
+                    let why = why(&other).map_or(NONE, |(.., why)| why);
                     loaded.refuse(&subject.to_string(), why, MAX_REASONS);
                 }
             }

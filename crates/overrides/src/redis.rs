@@ -91,7 +91,6 @@ impl Clock {
         Self { time, at, heard }
     }
 
-    /// Returns the time by Redis's clock.
     pub(crate) fn now(&self) -> Micros {
         self.time.saturating_add(micros(self.at.elapsed()))
     }

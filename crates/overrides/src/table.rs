@@ -226,7 +226,6 @@ impl Table {
         entries.filter_map(|(subject, it)| it.in_force(subject, self.now))
     }
 
-    /// Returns when the next override ends.
     pub(crate) fn next_end(&self) -> Option<Micros> {
         let ahead = self.ends.range((self.now.saturating_add(1), None)..);
         ahead.map(|(ends, _)| *ends).next()

@@ -14,6 +14,9 @@ use crate::change::Outcome;
 use crate::figures::Kept;
 use crate::setting::Override;
 
+/// The reason where there is no other.
+pub(super) const NONE: &str = "No override is in force.";
+
 /// An answer to what cannot be done. Boxed, because it is rare.
 pub(super) type Refusal = Box<Response<Bytes>>;
 
@@ -28,10 +31,9 @@ pub(super) fn none(subject: &ListedClient) -> Refusal {
 }
 
 pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refusal {
-    let (status, code, detail) = why(outcome);
-    if status == StatusCode::NOT_FOUND {
+    let Some((status, code, detail)) = outcome.and_then(why) else {
         return none(subject);
-    }
+    };
     let mut refusal = Box::new(problem(status, code, detail));
     if let Some(Outcome::Conflict(Some(current))) = outcome {
         refusal.headers_mut().insert(ETAG, etag(current));
@@ -39,30 +41,26 @@ pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refu
     refusal
 }
 
-/// Why a wish was not fulfilled.
-pub(super) const fn why(outcome: Option<&Outcome>) -> (StatusCode, &'static str, &'static str) {
-    match outcome {
-        Some(Outcome::Conflict(_)) => (
+/// Why a wish was not fulfilled; none: no override is in force.
+pub(super) const fn why(outcome: &Outcome) -> Option<(StatusCode, &'static str, &'static str)> {
+    Some(match outcome {
+        Outcome::Conflict(_) => (
             StatusCode::PRECONDITION_FAILED,
             "override_changed",
             "Another override is in force than the request expects, or none is. Read it and try again.",
         ),
-        Some(Outcome::Full) => (
+        Outcome::Full => (
             StatusCode::INSUFFICIENT_STORAGE,
             "too_many_overrides",
             "There are 100,000 overrides, which is the most. Clear some.",
         ),
-        Some(Outcome::Over) => (
+        Outcome::Over => (
             StatusCode::BAD_REQUEST,
             "bad_override",
             "The override would have ended already.",
         ),
-        Some(Outcome::Nothing | Outcome::Set { .. } | Outcome::Cleared { .. }) | None => (
-            StatusCode::NOT_FOUND,
-            "no_override",
-            "No override is in force.",
-        ),
-    }
+        Outcome::Nothing | Outcome::Set { .. } | Outcome::Cleared { .. } => return None,
+    })
 }
 
 pub(super) fn method_not_allowed(allow: &'static str) -> Refusal {
