@@ -2,6 +2,7 @@
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
+use tidegate_net::headers::tokens;
 
 /// Has the upstream compress its answer by gzip if the client accepts that, and else not at all. The gateway can read no other
 /// compression.
@@ -17,11 +18,8 @@ pub fn accept_readable(headers: &mut HeaderMap) {
 
 /// Whether the client takes gzip (RFC 9110, 12.5.3).
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT_ENCODING).iter();
-    let codings = values.filter_map(|value| value.to_str().ok());
-    let codings = codings.flat_map(|value| value.split(','));
     let mut any = false;
-    for coding in codings {
+    for coding in tokens(headers, &ACCEPT_ENCODING) {
         let mut parts = coding.split(';').map(str::trim);
         let name = parts.next().unwrap_or_default();
         let is_taken = !parts.any(is_zero);

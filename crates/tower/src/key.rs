@@ -4,14 +4,15 @@ pub(crate) mod cookie;
 mod recent;
 
 use std::borrow::Cow;
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use http::header::HOST;
+use http::uri::Authority;
 use http::{Method, Request};
+use tidegate_net::host::host_of;
 use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
@@ -109,7 +110,7 @@ impl Hasher {
                         Per::Claim(name) => parts.add_claim(caller, name),
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
-                        Per::Host => parts.add("host", &host(request)),
+                        Per::Host => parts.add("host", host(request).as_bytes()),
                         Per::Header(name) => {
                             let value = header_value(request.headers(), name);
                             parts.add_named(caller, "header", name.as_str(), value);
@@ -264,32 +265,13 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// The host that was asked for, in lower case, without port and trailing dot; an IPv6 address as it is shortest.
-fn host<B>(request: &Request<B>) -> Vec<u8> {
-    let header = || {
-        request
-            .headers()
-            .get(HOST)
-            .map_or(&b""[..], |host| host.as_bytes())
-    };
-    let authority = request.uri().authority();
-    let host = authority.map_or_else(header, |authority| authority.as_str().as_bytes());
-    let port = host.iter().rposition(|byte| *byte == b':');
-    // In `[::1]` the last colon is no port's.
-    let port = port.filter(|colon| !host[*colon..].contains(&b']'));
-    let host = &host[..port.unwrap_or(host.len())];
-    let host = host.strip_suffix(b".").unwrap_or(host);
-    // `[0:0::1]` is `[::1]`: a host of many spellings would have as many budgets.
-    ipv6(host).map_or_else(
-        || host.to_ascii_lowercase(),
-        |address| format!("[{address}]").into_bytes(),
-    )
-}
-
-/// The address of a host such as `[::1]`.
-fn ipv6(host: &[u8]) -> Option<Ipv6Addr> {
-    let bare = host.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    std::str::from_utf8(bare).ok()?.parse().ok()
+/// The host that was asked for, in its one spelling: a host of many spellings would have as many budgets.
+fn host<B>(request: &Request<B>) -> Cow<'_, str> {
+    let header = || request.headers().get(HOST)?.to_str().ok();
+    let authority = request.uri().authority().map(Authority::as_str);
+    let authority = authority.or_else(header).unwrap_or_default();
+    // A server rejects what is no host.
+    host_of(authority).unwrap_or_else(|| authority.to_ascii_lowercase().into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use tidegate_net::path::decode;
+
 /// What a query says under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryValue<'a> {
@@ -71,24 +73,13 @@ fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (&first, after) = rest.split_first()?;
-        if first == b'%'
-            && let Some(byte) = escaped(after)
-        {
+        if let Some(byte) = decode(rest) {
             rest = &after[2..];
             return Some(byte);
         }
         rest = after;
         Some(if first == b'+' { b' ' } else { first })
     })
-}
-
-/// The byte that two hexadecimal digits stand for.
-fn escaped(digits: &[u8]) -> Option<u8> {
-    let [high, low, ..] = digits else {
-        return None;
-    };
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 #[cfg(test)]
