@@ -1,4 +1,4 @@
-//! The admin port: is it alive, is it ready, what has it counted, and how does a client stand.
+//! The admin port: health, metrics, the status page, the configuration in force, clients and overrides.
 
 mod access;
 mod audit;
@@ -48,19 +48,19 @@ use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 use tidegate_tower::Answered;
 
-/// How long a head may take, and how long a connection may ask nothing.
+/// The longest time for a head, and for a connection without a request.
 const HEADER: Duration = Duration::from_secs(5);
-/// How much of a head is buffered, in bytes.
+/// The most bytes of a head that are buffered.
 const MAX_BUFFER: usize = 16 * 1024;
 /// The longest life of a connection.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// When a stream ends, after the connection began: a browser then opens another one.
+/// The age of a connection at which its stream ends; the browser then opens another one.
 const STREAM: Duration = Duration::from_secs(55);
 
 /// The answer to a request that is refused.
 type Refusal = Box<Response<Bytes>>;
 
-/// What the admin port reports on.
+/// The state of the admin port, and the status that it serves.
 #[derive(Debug)]
 pub(crate) struct Admin {
     status: Arc<LiveStatus>,
@@ -72,7 +72,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Fails if the system gives no random numbers.
+    /// Returns an error if the system gives no random numbers.
     pub(crate) fn new(
         status: Arc<LiveStatus>,
         stopping: watch::Receiver<bool>,
@@ -88,17 +88,17 @@ impl Admin {
     }
 }
 
-/// Serves the admin port for as long as the future is polled.
+/// Serves the admin port until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let connections = Arc::new(AdminConnections::default());
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                // A client that does not read its stream is found out soon.
+                // Detects a client that stops reading its stream.
                 tcp::set_options(&socket);
                 connections.open(peer.ip(), |connection| {
                     let served = serve_connection(socket, peer, connection, admin.clone());
-                    // A probe that goes away is no event.
+                    // A client that hangs up, such as a probe, is not logged.
                     let served = async { drop(timeout(LIFETIME, served).await) };
                     tokio::spawn(served).abort_handle()
                 });
@@ -137,7 +137,7 @@ async fn serve_connection(
 }
 
 impl Admin {
-    /// Answers a request. A refusal is counted and logged; a missing token is not logged, because browsers ask without one first.
+    /// Answers a request. Refusals are counted and logged, except a missing token: browsers send their first request without one.
     async fn answer(
         &self,
         request: Request<Incoming>,

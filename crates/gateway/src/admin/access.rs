@@ -1,12 +1,11 @@
-//! Who may ask what on the admin port.
+//! Access rules of the admin port.
 //!
-//! - Health and metrics: whoever reaches the port by an address, as `localhost`, or by a name that is listed. A web page that
-//!   was given a name for this address (DNS rebinding) asks by that name.
-//! - Clients, the configuration and the status page: whoever has a token, and without tokens whoever is on this machine. A browser
-//!   sends the token as a password, or the cookie that the status page set. In both cases it must be the status page itself that
-//!   asks.
-//! - A change: whoever has a token with the role `write`, and without tokens whoever is on this machine. What a browser sends by
-//!   itself is enough only for the status page: the request needs the port's own `Origin`.
+//! - Health and metrics need no token. `Host` must be an address, `localhost` or a listed name: a
+//!   web page that reaches this address by DNS rebinding sends its own name.
+//! - Clients, the configuration and the status page need a token. If no tokens are configured, only this machine has access. A browser
+//!   sends the token as a password, or the cookie that the status page set. Only the status page itself may send such a request.
+//! - Changes need a token with the role `write`. If no tokens are configured, only this machine may make them.
+//!   A browser's password or cookie is enough only with the port's own `Origin`, so for the status page alone.
 
 use std::net::IpAddr;
 
@@ -23,21 +22,21 @@ use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;
 
-/// Who makes a request: a browser says so of its pages.
+/// Fetch metadata: headers in which a browser describes the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker<'a> {
-    /// Whoever has this token; with the session, if only its cookie was shown.
+    /// The holder of this token; with the session if the request has only its cookie.
     Token(&'a AdminToken, Option<Session>),
-    /// Whoever is on this machine, because there are no tokens.
+    /// A client on this machine; no tokens are configured.
     Local,
 }
 
 impl Asker<'_> {
-    /// What audit lines call them. No token has the second name, which has a blank.
+    /// Returns the name for audit lines. No token can be called `no token`, because of the blank.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Token(token, _) => &token.name,
@@ -45,7 +44,7 @@ impl Asker<'_> {
         }
     }
 
-    /// What they may change on the status page.
+    /// Returns the rights on the status page.
     pub(super) fn rights(&self) -> Rights {
         match self {
             Self::Token(token, _) if token.role == Role::Write => Rights::Write,
@@ -55,7 +54,7 @@ impl Asker<'_> {
     }
 }
 
-/// The rule of one admin port.
+/// The access rules of one admin port.
 #[derive(Debug)]
 pub(super) struct Access<'a> {
     tokens: &'a [AdminToken],
@@ -66,7 +65,7 @@ pub(super) struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// The cookies of this process's status page are signed with `sessions`.
+    /// Returns the rules of `plan`; `sessions` signs the cookies of the status page.
     pub(super) fn new(plan: &'a AdminPlan, sessions: &'a Sessions) -> Self {
         Self {
             tokens: &plan.tokens,
@@ -81,7 +80,7 @@ impl<'a> Access<'a> {
     ///
     /// # Errors
     ///
-    /// It may be of a page. The error is the answer.
+    /// The request may come from a web page. The error is the answer.
     pub(super) fn check_open(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.may_be_of_a_page(headers) && self.by_bearer(headers).is_none() {
             return Err(forbidden(
@@ -93,16 +92,16 @@ impl<'a> Access<'a> {
         Ok(())
     }
 
-    /// Who asks about clients or the configuration, or wants to change something.
+    /// Returns the sender of a request about clients or the configuration, or of a change.
     ///
     /// # Errors
     ///
-    /// They may not; the answer that says so.
+    /// The sender has no access. The error is the answer.
     pub(super) fn asker(&self, method: &Method, headers: &HeaderMap) -> Result<Asker<'a>, Refusal> {
         let reads = [Method::GET, Method::HEAD].contains(method);
         let is_foreign = self.may_be_of_a_page(headers);
         if !self.tokens.is_empty() {
-            // What a browser sends by itself is no consent: a change must come from a page of ours.
+            // A browser adds passwords and cookies by itself: a change must come from a page of ours.
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
@@ -133,8 +132,8 @@ impl<'a> Access<'a> {
         Ok(Asker::Local)
     }
 
-    /// The cookie with which the status page may ask on for them. With the document there is one each time; otherwise only if
-    /// half of the life of theirs is over. None: they need none.
+    /// Returns a cookie for further requests of the status page. A document always sets it, other
+    /// answers once half of the present cookie's life is over. None if no cookie is needed.
     pub(super) fn cookie(&self, asker: Asker<'_>, is_document: bool) -> Option<HeaderValue> {
         let Asker::Token(token, session) = asker else {
             return None;
@@ -143,12 +142,12 @@ impl<'a> Access<'a> {
         sessions.cookie(self.port, &token.sha256, session, is_document)
     }
 
-    /// The token that a request carries as `Authorization: Bearer`.
+    /// Returns the token in `Authorization: Bearer`.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
         self.known(credentials::bearer(credentials::authorization(headers)?)?)
     }
 
-    /// The token that a request carries as a password, or by the cookie of whoever did.
+    /// Returns the token that a request carries as a password, or whose cookie it carries.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
         let password = credentials::authorization(headers).and_then(credentials::password);
         let by_password = password.and_then(|shown| self.known(&shown));
@@ -161,7 +160,7 @@ impl<'a> Access<'a> {
         by_password.map(|token| (token, None)).or_else(by_cookie)
     }
 
-    /// The token that is shown, if it is one. All are compared, each in the time that every wrong one takes.
+    /// Returns the configured token that equals `shown`. Compares all tokens, each in constant time.
     fn known(&self, shown: &[u8]) -> Option<&'a AdminToken> {
         let sha256 = api_keys::hash(shown);
         let mut found = None;
@@ -173,8 +172,8 @@ impl<'a> Access<'a> {
         found
     }
 
-    /// Whether a browser may send this for a page of somebody else's: it says so, or asks under a name of the page's choice. A
-    /// request without `Host` is of no browser.
+    /// Whether a browser may send this for a foreign page: its fetch metadata, `Origin` or `Host`
+    /// is foreign. A request without `Host` comes from no browser.
     fn may_be_of_a_page(&self, headers: &HeaderMap) -> bool {
         let own_host = |host: &HeaderValue| host.to_str().is_ok_and(|host| self.is_own(host));
         let own_origin = |origin: &HeaderValue| {
@@ -186,7 +185,7 @@ impl<'a> Access<'a> {
             authority
                 .is_some_and(|it| host.is_some_and(|host| host.eq_ignore_ascii_case(it.as_bytes())))
         };
-        // A link may lead here from elsewhere; nothing else may.
+        // A foreign page may link to this port, but may send no other request.
         let is_link = headers
             .get(SEC_FETCH_MODE)
             .is_some_and(|mode| mode == "navigate");
@@ -196,7 +195,7 @@ impl<'a> Access<'a> {
             || headers.get(SEC_FETCH_SITE).is_some_and(of_elsewhere) && !is_link
     }
 
-    /// Whether `Host` names an address, this machine, or a listed name. A page cannot make itself one of these.
+    /// Whether `Host` names an address, this machine, or a listed name. A web page cannot choose such a `Host`.
     fn is_own(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else {
             return false;

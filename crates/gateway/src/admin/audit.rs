@@ -1,4 +1,4 @@
-//! Who changed what through the admin port: a line of the log for each change, and an event of the status page.
+//! Audit of changes through the admin port: a line of the log and an event of the status page for each.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -18,29 +18,29 @@ use tokio::sync::Semaphore;
 use crate::runtime::budgets::NoReport;
 use crate::status::LiveStatus;
 
-/// How much of a client's name is logged, in bytes.
+/// The most bytes of a client's name in the log.
 const MAX_NAME: usize = 128;
-/// How much of a client's budgets is logged, in bytes.
+/// The most bytes of a client's budgets in the log.
 const MAX_BUDGETS: usize = 1_024;
 
-/// Who asks for a change, and where it is told.
+/// The author of a change, and the status page that shows it.
 #[derive(Debug)]
 pub(super) struct Audit {
-    /// The name of whoever asks.
+    /// The author's name.
     pub(super) by: String,
     pub(super) from: SocketAddr,
     pub(super) status: Arc<LiveStatus>,
 }
 
-/// How many changes are made at a time. More wait as long as their clients do.
+/// The most changes at a time. Further changes wait while their clients do.
 static CHANGES: Semaphore = Semaphore::const_new(16);
 
-/// Makes a change and tells of it, to the end of both. What a connection does ends when its client hangs up, or when it is open for too
-/// long: then a change would be made of which no line tells.
+/// Runs a change and its audit to the end, in a task. The work of a connection ends when its client
+/// hangs up or its time is over, which could leave a change without a line.
 pub(super) async fn to_its_end(
     change: impl Future<Output = Response<Bytes>> + Send + 'static,
 ) -> Response<Bytes> {
-    // It is never closed.
+    // The semaphore is never closed.
     let permit = CHANGES.acquire().await;
     let done = tokio::spawn(async move {
         let answer = change.await;
@@ -55,10 +55,10 @@ pub(super) async fn to_its_end(
 }
 
 impl Audit {
-    /// A client's budgets were reset.
+    /// Records that a client's budgets were reset.
     pub(super) fn reset(&self, before: &Report, after: &Report) {
         let by = &*self.by;
-        // As text, which is quoted: whoever asks chooses the name.
+        // As text, so that the log quotes it: the client of the admin port chooses the name.
         let client = &*cut(&after.client, MAX_NAME).into_cow();
         let (before, after) = (budgets(before), budgets(after));
         let before = &*cut(&before, MAX_BUDGETS).into_cow();
@@ -77,10 +77,10 @@ impl Audit {
         self.status.happened("reset", text);
     }
 
-    /// Overrides were set or cleared. Their events come from the overrides themselves, because other gateways have them, too.
+    /// Logs overrides that were set or cleared. Their events come from the overrides themselves, because other gateways have them, too.
     pub(super) async fn overridden(&self, changed: &[Changed]) {
         for (number, change) in changed.iter().enumerate() {
-            // A long list keeps no request waiting.
+            // Lets requests run during a long list.
             if number % 100 == 99 {
                 tokio::task::yield_now().await;
             }
@@ -106,13 +106,13 @@ impl Audit {
         }
     }
 
-    /// A change of overrides failed: nobody knows how much of it was made.
+    /// Logs that a change of overrides failed, part of which may have been made.
     pub(super) fn override_failed(&self, whom: &str, error: &ChangeError) {
         let text = "the change of an override failed; it may have been made";
         self.failed("override", whom, error, text);
     }
 
-    /// A reset failed: nobody knows how much of it was done.
+    /// Logs that a reset failed, part of which may have been done.
     pub(super) fn reset_failed(&self, whom: &str, error: &NoReport) {
         let text = "the reset of a client's budgets failed; some may be reset";
         self.failed("reset", whom, error, text);
@@ -125,7 +125,7 @@ impl Audit {
     }
 }
 
-/// An override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
+/// Formats an override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
 fn written(it: Option<Shown>) -> String {
     it.map_or_else(
         || "none".to_owned(),
@@ -133,7 +133,7 @@ fn written(it: Option<Shown>) -> String {
     )
 }
 
-/// What is left of each budget, such as `ride-burst 3/20, daily on rides 7/50`.
+/// Formats the units left of each budget, such as `ride-burst 3/20, daily on rides 7/50`.
 fn budgets(report: &Report) -> String {
     let mut text = String::new();
     for limit in &report.limits {

@@ -1,4 +1,4 @@
-//! `/clients/{name}`: how one client stands, and `/clients/{name}/reset`: begin anew.
+//! `/clients/{name}` shows the budgets of one client, `/clients/{name}/reset` resets them.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::runtime::budgets::{Budgets, NoReport};
 use crate::runtime::snapshot::Snapshot;
 use tidegate_net::path::decoded_part;
 
-/// What stands before a client's name.
+/// The path before a client's name.
 const CLIENTS: &str = "/clients/";
 
-/// What is asked of a client, and whose.
+/// A question about a client: its name, and whether to reset its budgets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
     name: String,
@@ -26,14 +26,14 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The question that a path is, if it is one.
+    /// Reads the question in a path, if it has one.
     pub(super) fn of(path: &str) -> Option<Self> {
         let rest = path.strip_prefix(CLIENTS)?;
         let (name, resets) = match rest.strip_suffix("/reset") {
             Some(name) => (name, true),
             None => (rest, false),
         };
-        // A slash of the name itself is escaped.
+        // A slash in the name is escaped.
         (!name.is_empty() && !name.contains('/')).then(|| Self {
             name: name.to_owned(),
             resets,
@@ -67,9 +67,9 @@ fn shown(report: Result<Report, NoReport>) -> Response<Bytes> {
     report.map_or_else(|error| refusal(&error), |report| json(&report))
 }
 
-/// Resets a client's budgets, which is told.
+/// Resets a client's budgets, and records it.
 async fn reset(budgets: &Budgets, name: &str, audit: &Audit) -> Result<Report, NoReport> {
-    // A client who is nobody is no event.
+    // Fails for an unknown client, without an event.
     let before = budgets.show(name).await?;
     let after = budgets.reset(name).await;
     match &after {

@@ -1,4 +1,4 @@
-//! `/config`: which configuration is in force, and since when.
+//! `/config`: the configuration in force, and since when.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::runtime::snapshot::Snapshot;
 use tidegate_config::Plan;
 use tidegate_telemetry::program;
 
-/// The configuration in force: when it was taken, and what the keys of its limits are made of.
+/// The configuration in force, with its time and the parts of its limits' keys.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunningConfig {
     /// Equal for equal texts.
@@ -36,14 +36,14 @@ pub(crate) struct RunningConfig {
     /// The profile of the build.
     #[serde(default)]
     profile: String,
-    /// Fingerprints of what only a restart changes, by key.
+    /// Fingerprints of the settings that only a restart changes, by key.
     #[serde(default)]
     fixed: BTreeMap<String, String>,
 }
 
 impl RunningConfig {
-    /// The keys of a plan that are not what they were when this gateway started: a reload with the plan is refused. Gateways of other
-    /// versions do not say.
+    /// Returns the keys of `plan` that differ since this gateway started, so that a reload is
+    /// refused. Fingerprints of other versions are not compared.
     pub(crate) fn refuses(&self, plan: &Plan) -> Vec<&str> {
         if self.program != program::VERSION {
             return Vec::new();

@@ -1,23 +1,23 @@
-//! What a request shows of who makes it: HTTP Basic credentials (RFC 7617), bearer tokens (RFC 6750) and cookies.
+//! Credentials in a request: HTTP Basic (RFC 7617), bearer tokens (RFC 6750) and cookies.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE};
 
-/// The value of the header `Authorization`, if there is one such header.
+/// Returns the value of the header `Authorization` if there is exactly one.
 pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.as_bytes();
     values.next().is_none().then_some(value)
 }
 
-/// The token of a header `Authorization: Bearer …`; none: it is not of this scheme.
+/// Returns the token of a header `Authorization: Bearer …`; none for another scheme.
 pub(super) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
     is_bearer.then(|| shown.trim_ascii())
 }
 
-/// The password of a header `Authorization: Basic …`; none: it is not of this scheme, or malformed.
+/// Returns the password of a header `Authorization: Basic …`; none for another scheme or a malformed value.
 pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, credentials) = value.split_at_checked(b"Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
@@ -28,7 +28,7 @@ pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
     Some(decoded.split_off(colon + 1))
 }
 
-/// The values of all cookies of this name.
+/// Returns the values of all cookies with this name.
 pub(super) fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
     let lines = headers.get_all(COOKIE).iter();
     let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
@@ -59,7 +59,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
         (bits, held) = (bits << 6 | u32::from(six), held + 6);
         if held >= 8 {
             held -= 8;
-            // The lowest eight of those that are held.
+            // The cast keeps the lowest eight bits.
             bytes.push((bits >> held) as u8);
         }
     }

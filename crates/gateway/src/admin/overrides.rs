@@ -1,4 +1,4 @@
-//! `/overrides` and `/overrides/{name}`: what operators set at run time.
+//! `/overrides` and `/overrides/{name}`: the overrides that operators set at run time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::Refusal;
 use super::audit::{Audit, to_its_end};
 use crate::runtime::snapshot::Snapshot;
 
-/// How long a body may take.
+/// The timeout of a request's body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the body of a request. Until all of it has come, the connection gives way to other connections, such as a probe's.
@@ -43,7 +43,7 @@ pub(super) async fn read(
     Ok(body.to_bytes())
 }
 
-/// Answers whoever may ask, and tells of what was changed, also if nobody waits for the answer any more.
+/// Answers a request and records its changes, even if its client hangs up.
 pub(super) async fn answer(
     asked: Asked,
     head: Parts,

@@ -20,13 +20,13 @@ use crate::status::LiveStatus;
 
 /// Streams that may be open at once.
 const MOST_STREAMS: usize = 16;
-/// How long a client may take for one event.
+/// The most time for a client to take one event.
 const SLOW: Duration = Duration::from_secs(10);
 
 /// An answer of the admin port: at once, or as a stream.
 pub(super) type Answer = Either<Full<Bytes>, Events>;
 
-/// What the status page is served from.
+/// The status page: its status, and the permits of its streams.
 #[derive(Debug)]
 pub(super) struct Page {
     status: Arc<LiveStatus>,
@@ -39,7 +39,7 @@ impl Page {
         Self { status, streams }
     }
 
-    /// Answers with a part, for whoever has these rights. A stream ends before its connection does.
+    /// Answers with a part of the page for these rights. A stream ends before its connection does.
     pub(super) fn answer(
         &self,
         part: Part,
@@ -89,13 +89,13 @@ fn too_many_streams() -> Response<Bytes> {
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// Holds the permit of a stream and what its connection counts as, until it ends or the client does not read it.
+    /// Holds the permit of a stream and the mark of its connection until the stream ends or its client stops reading.
     fn of(
         status: Arc<LiveStatus>,
         held: (OwnedSemaphorePermit, AdminStream),
         ends: Instant,
     ) -> Self {
-        // One is sent while the next is made. What a slow reader misses is not kept.
+        // One event is sent while the next is made. A slow client misses events.
         let (sender, receiver) = mpsc::channel(1);
         let sending = async move {
             let mut ticks = status.ticks();

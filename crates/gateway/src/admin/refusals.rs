@@ -1,4 +1,4 @@
-//! Requests that the admin port refuses: each is counted, and the log has a line for each address that goes on.
+//! Counts requests that the admin port refuses, with a line of the log for each address at most once a minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ impl Refusals {
         }
     }
 
-    /// Adds a refusal. Returns how many had no line since the last one, if it is time for the next.
+    /// Adds a refusal. If a line is due, returns the number of refusals without a line since the last one.
     fn add(&self, from: IpAddr, now: Instant) -> Option<u64> {
         let mut addresses = self.0.lock();
         if let Some(address) = addresses.get_mut(&from) {

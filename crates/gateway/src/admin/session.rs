@@ -1,4 +1,4 @@
-//! The cookie of a page: it proves a token, of which this has the hash, does not contain it, and ends.
+//! The session cookie of the status page. It proves a token by a signature over the token's hash, and expires.
 //!
 //! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
 
@@ -12,20 +12,20 @@ use http::{HeaderMap, HeaderValue};
 
 use super::credentials;
 
-/// How long a cookie is good, unless it is renewed.
+/// The life of a cookie that is not renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
-/// For how long it is renewed, after the token itself was shown.
+/// The time after the token itself was shown in which its cookie may be renewed.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Makes the cookies of this process, and reads them.
+/// The key that signs the cookies of this process.
 #[derive(Debug)]
 pub(super) struct Sessions {
     key: hmac::Key,
-    // Cookies tell the seconds since then: a clock that is set back makes none of them live longer.
+    // Cookies contain seconds since then, so a clock that is set back extends none.
     started: Instant,
 }
 
-/// What a cookie says, in seconds since the process started.
+/// The content of a cookie, in seconds since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     /// When the token itself was shown.
@@ -35,12 +35,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether the cookie is to be made anew: half of its life is over, and it may be renewed.
+    /// Whether half of the cookie's life is over, so that an answer should renew it.
     const fn is_old(self, now: u64) -> bool {
         now.saturating_sub(self.made) > LIFE.as_secs() / 2
     }
 
-    /// The same session in a new cookie; none of its times is later than now.
+    /// Returns the session for a new cookie. None of its times is later than now.
     const fn renewed(self, now: u64) -> Self {
         Self { made: now, ..self }
     }
@@ -52,7 +52,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// With a key of its own.
+    /// Makes a new key.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ impl Sessions {
         Ok(Self { key, started })
     }
 
-    /// The cookie for whoever has this token, on the port of this number: with a document (`is_document`) each time, otherwise
-    /// only if half of the life of theirs is over. `session` is that of their cookie; none: they have shown the token itself.
+    /// Returns the cookie of a token for a port: always for a document (`is_document`), else once half of its
+    /// life is over. `session` is the session of the request's cookie; none if the token itself was shown.
     pub(super) fn cookie(
         &self,
         port: u16,
@@ -85,18 +85,18 @@ impl Sessions {
         Some(cookie)
     }
 
-    /// The session of a request with a cookie of this token that is not over.
+    /// Returns the session of a request's cookie that belongs to this token and is not over.
     pub(super) fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
         let (name, now) = (name(port), self.now());
         credentials::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
     }
 
-    /// Now, in seconds since the process started.
+    /// Returns the seconds since the process started.
     fn now(&self) -> u64 {
         self.started.elapsed().as_secs()
     }
 
-    /// A session of whoever has shown the token itself.
+    /// Begins a session after the token itself was shown.
     const fn begin(now: u64) -> Session {
         Session {
             began: now,
@@ -104,7 +104,7 @@ impl Sessions {
         }
     }
 
-    /// The value of a cookie: both times, and a signature of them and the token's hash.
+    /// Returns the value of a cookie: both times, and a signature of them and the token's hash.
     fn value(&self, token: &[u8; 32], session: Session) -> String {
         let signature = hmac::sign(&self.key, &signed(token, session));
         let bytes = signature.as_ref().iter();
@@ -112,7 +112,7 @@ impl Sessions {
         format!("{}.{}.{signature}", session.began, session.made)
     }
 
-    /// The session of a cookie, if it is one of this token and not over.
+    /// Reads the session of a cookie, if the cookie belongs to this token and is not over.
     fn read(&self, value: &[u8], token: &[u8; 32], now: u64) -> Option<Session> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '.');
         let began = parts.next()?.parse().ok()?;
@@ -124,7 +124,7 @@ impl Sessions {
     }
 }
 
-/// A browser has one jar of cookies for all ports of a host: each has a name of its own.
+/// Returns the name of a port's cookie: a browser shares its cookies among all ports of a host.
 fn name(port: u16) -> String {
     format!("tidegate_session_{port}")
 }
