@@ -1,4 +1,4 @@
-//! What the micro-benchmarks and the fuzz targets reach of this crate, and nothing else may.
+//! The parts of this crate that micro-benchmarks and fuzz targets use, and no other code may.
 
 use std::cell::Cell;
 
@@ -10,11 +10,11 @@ use tidegate_config::Plan;
 
 pub use tidegate_config::routes::RouteShape;
 
-/// Routes by where they apply, without what serves them.
+/// Routes with their conditions, without the services behind them.
 #[derive(Debug)]
 pub struct RouteTable(Routes<usize>);
 
-/// What a request asks for.
+/// The target and the method of a request.
 #[derive(Debug)]
 pub struct Sought<'a> {
     target: Target<'a>,
@@ -22,7 +22,7 @@ pub struct Sought<'a> {
 }
 
 impl<'a> Sought<'a> {
-    /// Reads it, if it is well formed.
+    /// Reads a request; none if it is malformed.
     pub fn by<B>(request: &'a Request<B>) -> Option<Self> {
         Some(Self {
             target: Target::of(request).ok()?,
@@ -32,27 +32,27 @@ impl<'a> Sought<'a> {
 }
 
 impl RouteTable {
-    /// The routes of `plan`.
+    /// Returns the routes of `plan`.
     pub fn new(plan: &Plan) -> Self {
         let next = Cell::new(0);
         Self(Routes::new(&plan.routes, |_| next.replace(next.get() + 1)))
     }
 
-    /// Routes of these shapes, in this order.
+    /// Returns routes of these shapes, in this order.
     pub fn of(shapes: impl IntoIterator<Item = RouteShape>) -> Self {
         Self(Routes::of_shapes(shapes.into_iter().enumerate()))
     }
 
-    /// Whether there is a route for it.
+    /// Returns whether a route takes the request.
     pub fn find(&self, sought: &Sought<'_>) -> bool {
         self.number(sought).is_ok()
     }
 
-    /// The number of the route for it, from 0.
+    /// Returns the number of the route that takes the request, from 0.
     ///
     /// # Errors
     ///
-    /// The status of the answer if there is none.
+    /// No route takes the request. The error is the status of the answer.
     pub fn number(&self, sought: &Sought<'_>) -> Result<usize, StatusCode> {
         let found = self.0.find(&sought.target, sought.method);
         found

@@ -1,4 +1,4 @@
-//! The body of answers: a few bytes of the gateway, what an upstream streams, or none, behind which a tunnel opens.
+//! The body of answers: a few bytes of the gateway, an upstream's stream, or none before a tunnel.
 
 mod ahead;
 mod read_on;
@@ -29,7 +29,7 @@ pub(crate) use upstream::UpstreamBody;
 pub(crate) struct Body {
     content: Content,
     slow: Option<LeastRate>,
-    // Counts the cost that it settles if its client leaves before it begins.
+    // Counts the cost that this settles if its client leaves before it begins.
     counted: Option<Arc<RouteMetrics>>,
 }
 
@@ -46,17 +46,17 @@ enum Content {
 }
 
 impl Body {
-    /// Streams what an upstream sends, to a client that must take it at this rate.
+    /// Streams an upstream's answer to a client that must take it at this rate.
     pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Upstream(body), slow)
     }
 
-    /// Streams what an upstream sends and the gateway reads ahead, to a client that must take it at this rate.
+    /// Streams an upstream's answer, which the gateway reads ahead, to a client that must take it at this rate.
     pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Ahead(body), slow)
     }
 
-    /// Nothing; what comes next is no HTTP.
+    /// Returns an empty body, behind which a tunnel opens.
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
         Self::of(Content::Tunnel(Some(Box::new(tunnel))), None)
     }
@@ -69,7 +69,7 @@ impl Body {
         }
     }
 
-    /// Sets where the cost is counted that this body settles.
+    /// Sets the metrics that count the cost which this body settles.
     pub(crate) fn counted(self, counted: Option<Arc<RouteMetrics>>) -> Self {
         Self { counted, ..self }
     }
@@ -82,12 +82,12 @@ impl Body {
         }
     }
 
-    /// Nothing.
+    /// Returns an empty body.
     pub(crate) fn empty() -> Self {
         Bytes::new().into()
     }
 
-    /// What it holds, if that is a few bytes of ours.
+    /// Returns the content, if it is a few bytes of ours.
     pub(crate) const fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref(),
@@ -95,7 +95,7 @@ impl Body {
         }
     }
 
-    /// The least rate at which the client must take it; `own` if it is a few bytes of ours.
+    /// Returns the least rate at which the client must take this; `own` if it is a few bytes of ours.
     pub(crate) const fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate> {
         match &self.content {
             Content::Whole(_) => own,
@@ -103,7 +103,7 @@ impl Body {
         }
     }
 
-    /// The side that ended an upstream's answer, if this is dropped now; none if it is whole, or no upstream's.
+    /// Returns the side that ended an upstream's answer, if this is dropped now; none if it is whole, or no upstream's.
     pub(crate) fn cut(&self) -> Option<Cut> {
         match &self.content {
             Content::Upstream(body) => body.cut(),

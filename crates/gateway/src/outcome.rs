@@ -9,7 +9,7 @@ pub(crate) type Answered = tidegate_tower::Answered<ForwardOutcome>;
 /// The way of a request through forwarding.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ForwardOutcome {
-    /// Nothing.
+    /// The request did not reach forwarding.
     #[default]
     None,
     /// The request was sent, or was to be sent, to the upstream.

@@ -81,7 +81,7 @@ impl ReadAhead {
         }
     }
 
-    /// The side that ended it, if this is dropped now.
+    /// Returns the side that ended the answer, if this is dropped now.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let buffer = self.buffer.lock();
         let is_received = buffer.has_ended || buffer.rest.exact() == Some(0);

@@ -1,4 +1,4 @@
-//! Reads on in an answer whose client has left, for what the request costs.
+//! Reads the rest of an answer whose client has left, for the cost of the request.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::Body;
 
-/// The longest that an answer is read without its client.
+/// The longest time to read an answer without its client.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The most bytes of it that are read, compressed or not.

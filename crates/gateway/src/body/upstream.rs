@@ -20,21 +20,21 @@ use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report, size_behi
 /// The error of a call of gRPC that ends without its result.
 const NO_TRAILERS: &str = "the answer has no trailers";
 
-/// What an upstream streams.
+/// The body of an upstream's answer.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
     inner: Incoming,
     is_http2: bool,
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
-    // Notes the end; none: it has no use, or did so already.
+    // Records the end; none if there is no use for it, or it is recorded.
     report: Option<Report>,
-    // Whether it is whole only with trailers that have this field.
+    // The field that the trailers of a whole answer must have.
     trailer: Option<HeaderName>,
     cut: Option<Cut>,
     // Received before the head was passed on.
     first: Option<Box<Frame<Bytes>>>,
-    // Of the request's body, if it has one.
+    // The state of the request's body, if it has one.
     body_state: Option<Arc<BodyState>>,
     timeout: Duration,
     heard: Option<Instant>,
@@ -111,13 +111,13 @@ impl UpstreamBody {
         self.cut.is_none() && (self.lease.is_none() || self.trailer.is_none() && is_received())
     }
 
-    /// The side that ended it, if this is dropped now. A client that has left takes no more of it.
+    /// Returns the side that ended the answer, if this is dropped now. A client that has left takes no more of it.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let by_client = || (!self.is_whole()).then_some(Cut::Client);
         self.cut.or_else(by_client)
     }
 
-    /// Ends it before its end. The connection ends as well, or its stream.
+    /// Breaks the answer off. Its connection ends as well, or its stream.
     fn break_off(&mut self, cut: Cut, error: BoxError) -> Option<Result<Frame<Bytes>, BoxError>> {
         let phase = self.body_state.as_deref().map(BodyState::phase);
         let is_broken_off = self
@@ -180,7 +180,7 @@ impl Body for UpstreamBody {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.heard = None;
                 match frame.trailers_mut() {
-                    // Nobody asks for more after them.
+                    // The body is not polled again after its trailers.
                     Some(trailers) => {
                         if let Some(trailer) = &self.trailer
                             && !trailers.contains_key(trailer)
