@@ -1,4 +1,4 @@
-//! `tidegate check`: would it start, and what looks wrong.
+//! `tidegate check`: errors that prevent a start, and likely mistakes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use tidegate_net::descriptors;
 use tidegate_overrides::api::Shown;
 use tidegate_status::document::Status;
 
-/// What is checked beside the file.
+/// The checks beside the file.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     /// Asks the running gateway, through the admin port of this file, what a reload would change, and whether it would be refused.
@@ -29,7 +29,7 @@ pub(super) struct Options {
     connect: bool,
 }
 
-/// Prints what was found; fails with status 2 if the configuration would not start.
+/// Prints the findings; fails with status 2 if the configuration would not start.
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (mut plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -104,14 +104,14 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// A warning if not as many connections fit as may be open.
+/// Returns a warning if fewer connections fit than may be open.
 fn too_many_connections(plan: &Plan) -> Option<String> {
     let misfit = descriptors::shares_at_start().misfit(plan.max_connections)?;
     Some(format!("warning: {misfit}"))
 }
 
-/// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more. And why it
-/// would be refused.
+/// Returns the effects of a reload on the running gateway: limits that start anew,
+/// overrides that lose their effect, and reasons to refuse it.
 fn changes_of_reload(
     plan: &Plan,
     running: &RunningConfig,
@@ -150,7 +150,7 @@ fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failu
     Ok(warnings.collect())
 }
 
-/// One warning per plan that overrides name and this configuration does not have.
+/// Returns one warning per plan that overrides name and this configuration does not have.
 fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, usize>::new();
     let named = overrides.iter().filter_map(|it| it.plan.as_deref());
@@ -166,7 +166,7 @@ fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     lost.into_iter().map(warning).collect()
 }
 
-/// One warning per limit to which overrides give numbers that this configuration cannot use.
+/// Returns one warning per limit to which overrides give numbers that this configuration cannot use.
 fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, (usize, String)>::new();
     for (limit, text) in overrides

@@ -1,4 +1,4 @@
-//! `tidegate check --connect`: whether what a configuration names can be reached from here.
+//! `tidegate check --connect`: tries to reach the servers that a configuration names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use tidegate_upstream::{ServerPlan, reach};
 const REDIS: Duration = Duration::from_secs(2);
 /// The timeout of all decisions.
 const ALL_OF_REDIS: Duration = Duration::from_secs(10);
-/// How many are tried at once.
+/// The most servers and key sets that are tried at once.
 const AT_ONCE: usize = 32;
 
-/// Something that was tried.
+/// An attempt to reach Redis, a server or a key set.
 #[derive(Debug)]
 pub(super) struct Tried {
     what: String,
@@ -84,7 +84,7 @@ async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), Strin
     }
 }
 
-/// Each server once, by upstream and URL.
+/// Tries each server once, by upstream and URL.
 async fn servers(plan: &Plan) -> Vec<Tried> {
     let mut servers: BTreeMap<String, (ServerPlan, Duration)> = BTreeMap::new();
     for route in &plan.routes {
@@ -111,7 +111,7 @@ async fn servers(plan: &Plan) -> Vec<Tried> {
             });
         }
         match trying.join_next().await {
-            // A task that panicked has said so.
+            // The panic of a task is printed already.
             Some(one) => tried.extend(one),
             None => break,
         }

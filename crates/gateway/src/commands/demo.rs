@@ -30,7 +30,7 @@ async fn demo() -> Result<(), Failure> {
     };
     let parsed = tidegate_config::parse("gateway.yaml", CONFIGURATION, environment);
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
-    // So that a request can say where it comes from: only here is everyone on this machine believed.
+    // Only the demo trusts every client on this machine, so that its requests may name their own addresses.
     plan.clients.trusted = TrustedProxies::new(loopback());
     // The demo's own clients would fill the terminal.
     plan.log.access = None;
@@ -47,7 +47,7 @@ async fn demo() -> Result<(), Failure> {
         return Ok(());
     };
     let text = requests_to_try(address, admin);
-    // Not waited for: standard output may be a pipe that nobody reads.
+    // This does not wait: standard output may be a pipe without a reader.
     tokio::task::spawn_blocking(move || super::print(&text));
     tokio::select! {
         ended = run::until_stopped(gateway, stop) => ended,

@@ -1,4 +1,4 @@
-//! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
+//! `tidegate explain`: the route, client, limits and keys of a request. Neither sends the request nor charges a budget.
 
 mod caller;
 mod overriding;
@@ -70,7 +70,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is printed.
+/// Returns the text that is printed.
 pub(super) fn explain(
     plan: &Plan,
     question: &Question,
@@ -247,7 +247,7 @@ pub(super) fn explain(
     text
 }
 
-/// Says by which entry the request is denied, if it is.
+/// Writes the entry by which the request is denied, if it is.
 fn denied(text: &mut String, assessment: &Assessment) -> bool {
     let Some(entry) = assessment.denied_by() else {
         return false;
@@ -265,7 +265,7 @@ fn denied(text: &mut String, assessment: &Assessment) -> bool {
     true
 }
 
-/// The numbers of a limit, and whose they are if a plan or an override replaced the limit's own.
+/// Formats the numbers of a limit, and their source if a plan or an override replaced the limit's own.
 fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     let mut text = limit.quota().written();
     if let Some(block) = limit.block() {
@@ -282,7 +282,7 @@ fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     text
 }
 
-/// What a request costs, where that says something.
+/// Formats the cost of a request, unless it is simply 1.
 fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     if let Some(place) = rule.cost.told_in() {
         let missing = match &rule.cost {
@@ -295,7 +295,7 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
         return format!("; reserves {cost} until {place} says what it costs{missing}");
     }
     match cost {
-        // It refuses nobody.
+        // An observed limit refuses no request.
         cost if cost > capacity && rule.limit.is_observed() => {
             "; not charged, for it never fits".to_owned()
         }
@@ -313,7 +313,7 @@ fn written_statuses((first, last): &(u16, u16)) -> String {
     }
 }
 
-/// What the limit does beside counting and rejecting.
+/// Formats the effects of the limit beside counting and rejecting.
 fn does(rule: &Rule) -> String {
     let mut does = String::new();
     if let Some(statuses) = &rule.count {
@@ -348,8 +348,7 @@ fn per_list(rule: &Rule) -> String {
 }
 
 impl Question {
-    /// The request as a client sends it: the path in its first line, and the URL's host in a header, unless there is
-    /// another.
+    /// Returns the request as a client sends it: the path in its first line, and the URL's host in a header, unless there is another.
     fn request(&self) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();

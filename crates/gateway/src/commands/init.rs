@@ -10,10 +10,10 @@ use super::Failure;
 
 const TEMPLATE: &str = include_str!("init.yaml");
 
-/// How often a wrong answer is asked for again.
+/// The number of wrong answers to one question after which the command gives up.
 const MAX_ATTEMPTS: usize = 5;
 
-/// What stands in the file.
+/// The values of the file.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Options {
     /// The URL of your API, such as http://127.0.0.1:9000. Without it the command asks for all values on the terminal
@@ -69,7 +69,7 @@ fn exists(config: &Path) -> Failure {
     ))
 }
 
-/// The file. A value that is more than a plain word is quoted as JSON, which is YAML too.
+/// Returns the text of the file. A value that is more than a plain word is quoted as JSON, which is YAML too.
 fn text(options: &Options) -> String {
     let is_plain = |value: &str| {
         let sign = |c: char| c.is_ascii_alphanumeric() || "./:-".contains(c);
@@ -169,7 +169,7 @@ fn ask(
     Ok(answered)
 }
 
-/// One line from the terminal; the default if it is empty.
+/// Reads one line from the terminal; an empty line is the default.
 fn answer(
     question: &str,
     default: &str,
@@ -193,7 +193,7 @@ fn say(output: &mut impl Write, text: &str) -> Result<(), Failure> {
     said.and_then(|()| output.flush()).map_err(Failure::failed)
 }
 
-/// What a configuration's error says, without the place in a file that does not exist.
+/// Returns the message of a configuration's error, without the place in a file that does not exist.
 fn reason(error: &str) -> String {
     let mut lines = error.lines().take_while(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();

@@ -9,10 +9,10 @@ use tidegate_identity::api_keys;
 
 use super::Failure;
 
-/// How many random bytes a key is made of: 192 bits, which nobody guesses.
+/// The number of random bytes in a key: 192 bits, too many to guess.
 const BYTES: usize = 24;
 
-/// What to do.
+/// The action.
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
     /// Makes a key. Prints it once, with its entry for the configuration.
@@ -21,7 +21,7 @@ pub(super) enum Task {
     Hash(Client),
 }
 
-/// Whose key it is.
+/// The client of a key.
 #[derive(Debug, Args)]
 pub(super) struct Client {
     /// The name of the client.
@@ -35,7 +35,7 @@ pub(super) struct Client {
     expires: Option<String>,
 }
 
-/// Prints what was asked for.
+/// Runs the action, and prints its result.
 pub(super) fn run(task: &Task) -> Result<(), Failure> {
     match task {
         Task::New(client) => {
@@ -67,7 +67,7 @@ pub(super) fn run(task: &Task) -> Result<(), Failure> {
 }
 
 impl Client {
-    /// What stands under `keys`, or in a `keys_file`.
+    /// Returns the entry under `keys`, or in a `keys_file`.
     fn entry(&self, key: &str) -> String {
         let hash = hex(&api_keys::hash(key.as_bytes()));
         let mut entry = format!("- {{ name: {}, hash: \"sha256:{hash}\"", word(&self.name));
@@ -84,7 +84,7 @@ impl Client {
 /// Words that YAML 1.1 or 1.2 takes for something else than a text.
 const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
-/// A text as YAML has it: quoted as JSON, where it is more than a plain word, a number, or one of YAML's own words.
+/// Formats a text for YAML. Quotes it as JSON, unless it is a plain word: no number, and none of YAML's own words.
 fn word(text: &str) -> String {
     let may_follow = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_plain =

@@ -39,7 +39,7 @@ pub(crate) struct Cli {
 
 #[cfg(test)]
 impl Cli {
-    /// What `tidegate explain` prints with this configuration, if that is the command.
+    /// Returns the output of `tidegate explain` with this configuration, if that is the command.
     pub(crate) fn explained(&self, plan: &Plan) -> Option<String> {
         match &self.command {
             Some(Command::Explain(question)) => {

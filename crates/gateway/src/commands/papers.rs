@@ -7,14 +7,14 @@ use clap_complete::Shell;
 
 use super::{Cli, Failure, print};
 
-/// For which shell completions are printed.
+/// The shell of the completions.
 #[derive(Debug, Args)]
 pub(super) struct Completions {
     /// The shell
     shell: Shell,
 }
 
-/// Where manual pages are written.
+/// The folder of the manual pages.
 #[derive(Debug, Args)]
 pub(super) struct Manual {
     /// The folder; it must exist

@@ -12,7 +12,7 @@ use crate::runtime::{ReloadError, Reloader};
 
 use tidegate_net::file_stamp::{EVERY, Stamp};
 
-/// Why a configuration is loaded anew.
+/// The reason for a reload.
 #[derive(Clone, Copy, Debug)]
 enum Cause {
     Signal,
@@ -20,7 +20,7 @@ enum Cause {
 }
 
 impl Cause {
-    /// The word of audit lines.
+    /// Returns the word for audit lines.
     const fn word(self) -> &'static str {
         match self {
             Self::Signal => "signal",
@@ -54,7 +54,7 @@ impl Reloads {
         })
     }
 
-    /// Reloads at each reason, for as long as the future is polled.
+    /// Reloads at each reason, until the future is dropped.
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
         loop {

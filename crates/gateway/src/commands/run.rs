@@ -19,7 +19,7 @@ use tidegate_net::file_stamp::Stamp;
 use tidegate_telemetry::log::Log;
 use tidegate_telemetry::program;
 
-/// How long threads that wait for files or names may delay the end of the process.
+/// The longest delay of the process's end by threads that wait for files or names.
 const LAST_TASKS: Duration = Duration::from_millis(500);
 
 /// Runs until SIGTERM, SIGINT or SIGQUIT; SIGHUP and a changed file reload.
@@ -44,7 +44,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     run_all(serve(plan, config, stamp))
 }
 
-/// Runs a future on all processors. What it leaves behind is given up half a second after its end.
+/// Runs a future on all processors. Gives up its remaining tasks half a second after its end.
 pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let workers = Workers(Some(Runtime::new().map_err(Failure::failed)?));
     match &workers.0 {
@@ -65,7 +65,7 @@ impl Drop for Workers {
 }
 
 async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
-    // Asked for before anything starts, so that no signal finds nobody waiting.
+    // Registers the signals before anything starts, so that none is lost.
     let stop = StopSignals::new().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
     let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
@@ -77,7 +77,7 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
         false => Failure::failed(error),
     })?;
     announce(&gateway).map_err(Failure::failed)?;
-    // Its ports are open: who comes now waits for a moment at most.
+    // The ports are open: a client that connects now waits for a moment at most.
     systemd::ready();
     let reloads = reloads.follow(gateway.reloader());
     let reopens = reopen_at_signal(reopen, gateway.reopener());
@@ -90,7 +90,7 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     Ok(())
 }
 
-/// Has the access log opened again at each SIGUSR1.
+/// Opens the access log again at each SIGUSR1.
 async fn reopen_at_signal(mut signals: Signal, reopen: impl Fn()) -> ! {
     loop {
         match signals.recv().await {
@@ -100,7 +100,7 @@ async fn reopen_at_signal(mut signals: Signal, reopen: impl Fn()) -> ! {
     }
 }
 
-/// Says where the gateway listens.
+/// Logs the addresses of the gateway.
 pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
@@ -118,7 +118,7 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Receives them from here on. Before, each of them ends the process.
+    /// Receives the signals from here on. Before, each of them ends the process.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -137,7 +137,7 @@ impl StopSignals {
     }
 }
 
-/// Runs the gateway until a signal stops it. A Ctrl-C during the stop ends it at once.
+/// Runs the gateway until a signal stops it. A Ctrl-C during the stop ends the gateway at once.
 pub(super) async fn until_stopped(
     gateway: Gateway,
     mut signals: StopSignals,

@@ -1,13 +1,13 @@
-//! What systemd is told of a service with `Type=notify` or `notify-reload`. Without one nobody is told.
+//! Notifies systemd of the state of a service with `Type=notify` or `notify-reload`. Without systemd this has no effect.
 
 use sd_notify::NotifyState;
 
-/// Requests are served.
+/// Reports that requests are served.
 pub(super) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// A reload has begun, which ends with [`ready`] or [`still`].
+/// Reports that a reload has begun, which ends with [`ready`] or [`still`].
 pub(super) fn reloading() {
     // The clock is always there.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
@@ -15,13 +15,13 @@ pub(super) fn reloading() {
     }
 }
 
-/// A reload was refused, and requests are served as before.
+/// Reports that a reload was refused, and that requests are served as before.
 pub(super) fn still() {
     let status = "serving; a changed configuration is refused, the log says why";
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Requests in flight are the last.
+/// Reports that requests in flight are the last.
 pub(super) fn stopping() {
     let status = "requests in flight are answered";
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);

@@ -17,14 +17,14 @@ pub(crate) struct Overriding {
 }
 
 impl Overriding {
-    /// Asks the gateway that has this port.
+    /// Reads the overrides of the gateways behind these ports.
     pub(super) fn ask(ports: &[AdminPort]) -> Result<Self, Failure> {
         let mut overriding = Self::default();
         for port in ports {
             overriding.shown.extend(overrides::if_any(port)?);
         }
         let found = overriding.shown.iter().filter_map(|it| {
-            // A name that is shown has its whole length.
+            // Names in this list are final: 128 bits keep an address as it is.
             let client = read_name(&it.name, 128).ok()?;
             Some((client, it.effect()?))
         });
@@ -32,12 +32,12 @@ impl Overriding {
         Ok(overriding)
     }
 
-    /// As requests meet them.
+    /// Returns the overrides in the form that requests meet.
     pub(super) fn table(&self) -> OverrideTable {
         self.table.clone()
     }
 
-    /// Says which override holds for the caller, if one does.
+    /// Writes the override that holds for the caller, if one does.
     pub(super) fn explain(&self, text: &mut String, overrides: &Overrides, caller: &Caller) {
         let Some((name, action)) = overrides.of(caller) else {
             return;

@@ -1,4 +1,4 @@
-//! Why routes before the one that a request takes did not take it.
+//! The reasons why earlier routes did not take the request.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use tidegate_config::routes::RoutePlan;
 use crate::request::conditions::{Met, has_header, has_parameter};
 use crate::request::target::Target;
 
-/// Why a route of the same host and path did not take the request.
+/// Writes why a route of the same host and path did not take the request.
 pub(super) fn passed_over(
     text: &mut String,
     route: &RoutePlan,
