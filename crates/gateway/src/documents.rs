@@ -1,4 +1,4 @@
-//! Tests that README.md, CONTRIBUTING.md and docs/ say what the program does. CONTRIBUTING.md has the rules for writers.
+//! Tests that compare README.md, CONTRIBUTING.md and docs/ with the program. CONTRIBUTING.md has the rules for writers.
 
 mod commands;
 mod configurations;

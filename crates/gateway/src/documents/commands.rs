@@ -1,5 +1,5 @@
-//! Every command of a `console` block is one that the program accepts, or a script that exists. What `tidegate explain` is
-//! shown to print, it prints.
+//! Tests that the program accepts each command of a `console` block, that each script exists, and
+//! that `tidegate explain` prints the output on the page.
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -50,7 +50,7 @@ fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
     )
 }
 
-/// Why the program refuses these arguments, if it does.
+/// Returns the reason why the program refuses these arguments, if it does.
 fn refusal(arguments: &[String]) -> Option<String> {
     let error = Cli::try_parse_from(arguments).err()?;
     let is_help = matches!(
@@ -107,7 +107,7 @@ fn every_command_is_accepted() {
     assert!(tried >= 30, "{tried} commands were found");
 }
 
-/// With the last configuration before it on its page.
+/// Each command uses the last configuration before it on its page.
 #[test]
 fn explain_prints_what_the_pages_show() {
     let folder = Folder::new();

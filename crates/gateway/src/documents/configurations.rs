@@ -12,7 +12,7 @@ use super::pages::book;
 
 /// An RSA key as an issuer of tokens has one.
 const ISSUER: &str = include_str!("issuer.pem");
-/// What variables of the environment hold: long enough for a secret.
+/// The value of each variable of the environment: long enough for a secret.
 const VALUE: &str = "value-of-a-variable-0123456789abcdef";
 
 /// The entry of the API key that docs/getting-started.md makes.
@@ -37,10 +37,10 @@ impl Folder {
         Self(folder)
     }
 
-    /// What a block is as a configuration, or why it would not start.
+    /// Parses a block as a configuration. The error is the reason why it would not start.
     pub(super) fn parse(&self, block: &str) -> Result<Plan, String> {
         let text = completed(block);
-        // Those with a default are not set.
+        // Variables with a default are not set.
         let env = |name: &str| {
             let is_needed = text.contains(&format!("${{{name}}}"));
             is_needed.then(|| VALUE.to_owned())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::pages::{Page, all, root};
 
-/// What links call a heading: in lower case, without signs, with `-` for spaces.
+/// Returns the anchor of a heading: in lower case, without signs, with `-` for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
@@ -21,7 +21,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
         .collect()
 }
 
-/// The targets of links and images, without those that are code.
+/// Returns the targets of links and images, without code.
 fn targets(page: &Page) -> Vec<String> {
     let text: Vec<&str> = page.prose().collect();
     let text = text.join("\n");

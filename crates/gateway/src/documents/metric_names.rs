@@ -43,7 +43,7 @@ pub(super) fn registered() -> BTreeSet<String> {
     names
 }
 
-/// The whole names of those that a gateway shows before its first request.
+/// Returns the whole names of the metrics that a gateway shows before its first request.
 pub(super) fn shown() -> BTreeSet<String> {
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let store = Store::Memory(Arc::new(MemoryStore::default()));

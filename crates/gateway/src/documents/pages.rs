@@ -14,7 +14,7 @@ pub(super) struct Page {
 pub(super) struct Block {
     /// Where it begins, as `page:line`.
     pub(super) place: String,
-    /// What stands behind the fence, such as `yaml fragment`.
+    /// The words behind the fence, such as `yaml fragment`.
     pub(super) kind: String,
     pub(super) text: String,
 }

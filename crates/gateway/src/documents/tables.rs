@@ -10,7 +10,7 @@ use super::pages::{page, words};
 
 type Names = BTreeSet<String>;
 
-/// Fails with what only one of the two has.
+/// Fails with the names that only one of the two has.
 fn same(rows: &Names, there: &Names, what: &str) {
     let missing: Vec<_> = there.difference(rows).collect();
     let unknown: Vec<_> = rows.difference(there).collect();
@@ -46,7 +46,7 @@ fn every_metric_has_a_row_and_every_row_a_metric() {
         &metric_names::registered(),
         "metric",
     );
-    // With unit and `_total`, as far as a gateway that has done nothing shows them.
+    // The names with unit and `_total` that a gateway shows before its first request.
     let shown = metric_names::shown();
     assert!(shown.len() >= 20, "{shown:?}");
     let wrong: Vec<_> = shown.difference(&rows).collect();
@@ -74,7 +74,7 @@ fn every_field_of_the_status_document_has_a_row_and_every_row_a_field() {
     let document = serde_json::to_value(status).unwrap();
     let mut fields = Names::new();
     for (name, value) in document.as_object().unwrap() {
-        // Of a list each entry is alike.
+        // All entries of a list have the same fields.
         match value.get(0).unwrap_or(value).as_object() {
             Some(parts) => fields.extend(parts.keys().map(|part| format!("{name}.{part}"))),
             None => drop(fields.insert(name.clone())),
@@ -116,7 +116,7 @@ fn every_key_of_the_configuration_has_a_row_and_every_row_a_key() {
     let schema = tidegate_config::schema();
     let mut there = Names::new();
     keys(&schema, &schema, "", &mut there);
-    // These stand elsewhere as well, and are told of once.
+    // These keys also stand elsewhere, and have one row for all places.
     let again = [
         "routes.headers.",
         "routes.reject.",
