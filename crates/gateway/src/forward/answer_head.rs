@@ -13,14 +13,13 @@ pub(super) fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// The protocol that an answer requires: 426 must name it (RFC 9110, 15.5.22).
+/// Returns the protocol that an answer requires: 426 must name it (RFC 9110, 15.5.22).
 pub(super) fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
     let required = head.status == StatusCode::UPGRADE_REQUIRED;
     head.headers.get(UPGRADE).filter(|_| required).cloned()
 }
 
-/// Refuses what an upstream must not send. Refused are framings that two readers could take for two things, and lists that would
-/// cost more to read than they can mean.
+/// Refuses framings that two readers could read in two ways, and lists that would cost more to read than they can mean.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let head = HeadCount::of(headers);
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);

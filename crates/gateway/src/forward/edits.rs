@@ -1,4 +1,4 @@
-//! What a route changes on the way, as it is done.
+//! The edits of a route to paths and headers, and its redirects.
 
 use http::header::{HOST, LOCATION};
 use http::uri::{Authority, PathAndQuery};
@@ -9,7 +9,7 @@ use tidegate_config::routes::HttpsPort;
 
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// The path without its first `count` segments, in any spelling of them. The query is kept.
+/// Returns the path without its first `count` segments, in any spelling of them. The query is kept.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {
     let mut slashes = path.path().match_indices('/').map(|(at, _)| at);
     match slashes.nth(count) {
@@ -36,7 +36,7 @@ pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: u
     }
 }
 
-/// Sends a client to the same place over TLS, with the same method and body; none if it names no host.
+/// Redirects a client to the same place over TLS, with the same method and body; none if it names no host.
 pub(super) fn to_https(
     headers: &HeaderMap,
     uri: &Uri,

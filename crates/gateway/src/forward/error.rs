@@ -1,4 +1,4 @@
-//! Why there is no answer from an upstream, as the client is told.
+//! The problems that clients receive when an upstream gives no answer.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use http::StatusCode;
 use crate::request::problem::Problem;
 use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
-/// When a request may be sent again that met too many others.
+/// The wait before a request that met too many others is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Whose fault it is that there is no answer.
+/// Returns the problem by the side that caused the error.
 pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Problem {
     match body_state.map(BodyState::phase) {
         Some(BodyPhase::TooLarge) => return TOO_LARGE,

@@ -1,4 +1,4 @@
-//! Headers at the border: what belongs to one connection stays there, and what an upstream believes comes from us.
+//! Removes hop-by-hop headers, and sets the forwarding headers that upstreams trust.
 
 use std::net::IpAddr;
 
@@ -18,19 +18,19 @@ pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forw
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Where a request came from, as its upstream is told.
+/// The origin of a request, for its upstream.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) peer: IpAddr,
-    /// Whether the peer's own headers are believed.
+    /// Whether the peer's own headers are trusted.
     pub(super) trusted: bool,
     /// The peer's address, as text.
     pub(super) hop: &'a HeaderValue,
     pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
-    /// The headers that the route's limits rest on.
+    /// The headers that the route's limits read.
     pub(super) read: &'a ReadHeaders,
-    /// Who is calling, if the upstream is told.
+    /// The client, if the upstream receives its name.
     pub(super) client: Option<&'a Client>,
     /// Whether the client's connection is protected.
     pub(super) is_tls: bool,
@@ -38,7 +38,7 @@ pub(super) struct Origin<'a> {
 
 /// Makes a client's headers fit for the upstream.
 pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body: bool) {
-    // Most requests have nothing that would have to be removed or changed, which one look shows.
+    // Most requests need no removal and no change, which one look shows.
     let is_plain = |name: &HeaderName| {
         let text = name.as_str();
         let kind = kind(text);
@@ -51,7 +51,7 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
         clean(headers, &origin);
     }
     if has_body && !headers.contains_key(CONTENT_LENGTH) {
-        // Without this hyper takes a GET for one that has no body.
+        // Without this header, hyper sends a GET without its body.
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     tell_hops(headers, &origin);
@@ -65,7 +65,7 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
     headers.entry(X_REQUEST_ID).or_insert(origin.request_id);
 }
 
-/// Removes what an upstream is not to see of a client's headers.
+/// Removes the client's headers that an upstream must not see.
 fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let trailers = wants_trailers(headers);
     remove_named_by_connection(headers, |name| origin.read.reads(name));
@@ -73,20 +73,20 @@ fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     remove_all(headers, |name| match kind(name.as_str()) {
         Kind::HopByHop | Kind::OtherAddress => true,
         Kind::Origin | Kind::OtherTarget => !origin.trusted,
-        // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
+        // The gateway requests the body itself when it forwards it, so the upstream needs no `Expect`.
         Kind::Framing => *name == EXPECT,
         Kind::EndToEnd => !origin.trusted && origin.read.vouches(name),
     });
     join_cookies(headers);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
-        // In HTTP/1 it must be named (RFC 9110, 10.1.4).
+        // In HTTP/1, `Connection` must name it (RFC 9110, 10.1.4).
         headers.insert(CONNECTION, HeaderValue::from_static("TE"));
     }
 }
 
-/// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find nothing there
-/// that was removed from the headers. The fields that frame or authorise a message are left out by hyper itself.
+/// Makes the trailers after a client's body fit for the upstream. Servers may merge them into the headers: fields that
+/// were removed there are removed here, too. Fields that frame or authorise a message are left out by hyper itself.
 pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, read: &ReadHeaders) {
     remove_aliases(trailers, read);
     remove_all(trailers, |name| match kind(name.as_str()) {
@@ -99,7 +99,7 @@ fn wants_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"))
 }
 
-/// Removes what some servers would take for a header that is read or written here: see [`ReadHeaders`].
+/// Removes headers that some servers would take for a header that is read or written here: see [`ReadHeaders`].
 fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
     let is_known = |name: &str| match kind(&folded(name)) {
         Kind::HopByHop | Kind::Origin | Kind::OtherAddress | Kind::OtherTarget => true,
@@ -114,7 +114,7 @@ fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
     });
 }
 
-/// HTTP/2 may send a cookie in parts; HTTP/1 has one line for it (RFC 9113, 8.2.3).
+/// Joins the parts in which HTTP/2 may send a cookie; HTTP/1 has one line for it (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(COOKIE).iter();
     if cookies.nth(1).is_none() {
@@ -125,13 +125,13 @@ fn join_cookies(headers: &mut HeaderMap) {
         .iter()
         .map(HeaderValue::as_bytes)
         .collect();
-    // Parts that are values make a value when they are joined.
+    // Valid values stay valid when they are joined.
     if let Ok(cookie) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
         headers.insert(COOKIE, cookie);
     }
 }
 
-/// Adds the peer to the hops. The one header that hops are taken from goes on; the other is not anybody's word.
+/// Adds the peer to the hops. The header that hops are read from stays; the other is removed, because no trusted peer vouches for it.
 fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Origin { peer, clients, .. } = origin;
     let peer = peer.to_canonical();
@@ -162,17 +162,17 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     append(headers, X_FORWARDED_FOR, origin.hop);
 }
 
-/// An address as `Forwarded` has it (RFC 7239, 6).
+/// Formats an address for `Forwarded` (RFC 7239, 6).
 fn node(address: IpAddr) -> HeaderValue {
     let text = match address {
         IpAddr::V4(_) => format!("for={address}"),
         IpAddr::V6(_) => format!("for=\"[{address}]\""),
     };
-    // No address holds what a header cannot.
+    // An address has only characters that a header can hold.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Whether a quote was left open, which would swallow what is added behind it.
+/// Whether a quote is still open, which would swallow an added element.
 fn is_open(headers: &HeaderMap) -> bool {
     let bytes = headers.get_all(FORWARDED).iter();
     let quotes = bytes
@@ -181,13 +181,13 @@ fn is_open(headers: &HeaderMap) -> bool {
     quotes.count() % 2 == 1
 }
 
-/// Tells the upstream who is calling, in a header of which no client can send its own.
+/// Sets the header with the client's name, in place of any that the client sent.
 fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Some(name) = &origin.clients.forward_client else {
         return;
     };
     headers.remove(name);
-    // A name that no header can hold is not told: nothing is better than something else.
+    // A name that no header can hold is left out: no name is better than a wrong one.
     let client = origin
         .client
         .map(|client| HeaderValue::try_from(client.to_string()));
@@ -196,7 +196,7 @@ fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     }
 }
 
-/// Adds an element to a header that is a list, and makes one line of it.
+/// Adds an element to a list header, and makes one line of it.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     let mut line = match headers.entry(name) {
         Entry::Vacant(none) => {
@@ -207,7 +207,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     };
     let elements = line.iter().chain([element]);
     let elements: Vec<&[u8]> = elements.map(HeaderValue::as_bytes).collect();
-    // Elements that are values make a value when they are joined.
+    // Valid values stay valid when they are joined.
     if let Ok(elements) = HeaderValue::from_bytes(&elements.join(&b", "[..])) {
         line.insert(elements);
     }

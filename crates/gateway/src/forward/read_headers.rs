@@ -1,4 +1,4 @@
-//! Header names that a route's limits rest on, and the other spellings that servers take for them.
+//! Header names that a route's limits read, and the other spellings that servers take for them.
 //!
 //! Servers that hand headers to programs as variables (CGI, FastCGI, WSGI) make one name of many: `X-API-Key`, `x_api_key`
 //! and, on some, `x.api.key` are all `HTTP_X_API_KEY`. The gateway reads the exact name only.
@@ -11,16 +11,16 @@ use tidegate_tower::{Cost, Per, Rule};
 /// The headers that name callers, that limits are counted by on one route, or that choose routes.
 #[derive(Debug)]
 pub(crate) struct ReadHeaders {
-    /// Those that name a user or the client: only trusted peers may send them.
+    /// Headers that name a user or the client: only trusted peers may send them.
     vouched: Box<[HeaderName]>,
-    /// All of them, each with its folded name.
+    /// All headers, each with its folded name.
     all: Box<[(HeaderName, Box<str>)]>,
-    /// Whether one of the names is not its own folded name.
+    /// Whether a name differs from its folded name.
     has_odd: bool,
 }
 
 impl ReadHeaders {
-    /// Those of these client sources and of a route with these rules; `matched` choose routes.
+    /// Returns the headers of these client sources and of a route with these rules; `matched` choose routes.
     pub(crate) fn new(clients: &Clients, rules: &[Rule], matched: &[HeaderName]) -> Self {
         let costs = rules.iter().filter_map(|rule| match &rule.cost {
             Cost::Header { name, .. } => Some(name),
@@ -52,12 +52,12 @@ impl ReadHeaders {
         self.all.iter().any(|(own, _)| own == name)
     }
 
-    /// Whether this name could be another spelling of one of these headers, or of one that the gateway knows itself.
+    /// Whether this name could be another spelling of a header here, or of a header that the gateway handles itself.
     pub(super) fn may_be_alias(&self, name: &str) -> bool {
         self.has_odd || is_odd(name)
     }
 
-    /// Whether servers may take this header for one of these, which has another name.
+    /// Whether this name is another spelling of a header here, so that servers may take it for that header.
     pub(super) fn is_alias(&self, name: &HeaderName) -> bool {
         let folded = folded(name.as_str());
         let mut all = self.all.iter();

@@ -1,4 +1,4 @@
-//! A request's body on its way to the upstream: bounded, never stalled for ever, never too slow, and telling why it broke off.
+//! A request's body on its way to the upstream, with a bound, a timeout and a least rate. Records why it broke off.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,22 +28,22 @@ pub(super) struct Streaming {
     bounds: BodyBounds,
     left: u64,
     pace: Pace,
-    // Since when the client is waited for.
+    // The start of the wait for the client.
     waiting: Option<Instant>,
     timer: Timer,
     body_state: Arc<BodyState>,
 }
 
-/// What a body is held to.
+/// The bounds of a body, and its counters.
 #[derive(Debug)]
 pub(super) struct BodyBounds {
     /// The most bytes.
     pub(super) most: Option<u64>,
-    /// How long the client may take to send the next part.
+    /// The longest wait for the client's next part.
     pub(super) timeout: Duration,
-    /// The headers that the route's limits rest on, which nobody may send after the body.
+    /// The headers that the route's limits read, which trailers must not contain.
     pub(super) read: Arc<ReadHeaders>,
-    /// The least rate at which the client must send it.
+    /// The least rate at which the client must send the body.
     pub(super) slow: Option<LeastRate>,
     /// Counts the bytes that are handed on.
     pub(super) bytes: Counter,
@@ -51,7 +51,7 @@ pub(super) struct BodyBounds {
     pub(super) cuts: Counter,
 }
 
-/// Streams `inner`, held to `bounds`, and tells `body_state` what becomes of it.
+/// Streams `inner` within `bounds`, and records in `body_state` how it ends.
 pub(super) fn streaming(
     inner: ClientBody,
     version: Version,
@@ -90,7 +90,7 @@ impl Streaming {
         self.bounds.slow.filter(|_| !talking)
     }
 
-    /// Something came after the client was waited for.
+    /// Counts bytes that came, and ends the wait for the client.
     fn came(&mut self, bytes: u64) {
         let waited = self.waiting.take();
         if let Some(least) = self.least_rate() {
@@ -101,7 +101,7 @@ impl Streaming {
         }
     }
 
-    /// Ready when the client has been waited for as long as it may be.
+    /// Ready when the client's time is over, with the phase of this failure.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));

@@ -36,14 +36,14 @@ use tidegate_upstream::{
     Answer, Attempts, BodyState, HashedPart, Report, RequestBody, Retries, Sticky, Tunnel, Upstream,
 };
 
-/// What a route's forwarding is made of.
+/// The parts of a route's forwarding.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     pub(crate) settings: ForwardSettings,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) retries: Option<Retries>,
     pub(crate) clients: Arc<Clients>,
-    /// The headers that the route's limits rest on.
+    /// The headers that the route's limits read.
     pub(crate) read: Arc<ReadHeaders>,
     /// Counts costs that bodies of answers settle, if a limit reads them.
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
@@ -73,7 +73,7 @@ impl Forwarding {
     }
 
     async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
-        // Before anything that is about the request which it announces; browsers follow no redirect of it.
+        // The first step, because all others concern the request that the preflight announces; browsers follow no redirect of a preflight.
         if RequestContext::of(&request).is_preflight {
             let mut response = cors::answered();
             note(&mut response, ForwardOutcome::Preflight);
@@ -114,7 +114,7 @@ impl Forwarding {
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
-                // Also if the client is to blame, the upstream may have done what was asked.
+                // Even if the client is to blame, the upstream may have processed the request.
                 transmission.iter().for_each(Transmission::unanswered);
                 problem.respond()
             }
@@ -132,7 +132,7 @@ impl Forwarding {
         upgrade: Option<Upgrade>,
         attempts: &mut Attempts,
     ) -> Result<Response<Body>, Problem> {
-        // A connection that others are on cannot become a tunnel.
+        // A shared connection cannot become a tunnel.
         let offer = match upgrade {
             Some(_) => Offer::Http1,
             None => Offer::Any,
@@ -188,7 +188,7 @@ impl Forwarding {
             trailer,
         );
         if is_shared {
-            // A client gets nothing of an answer that fails before its head is sent.
+            // If an answer fails before its head is sent, the client receives no part of it.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
         let slow = self.settings.timeouts.slow;
@@ -202,7 +202,7 @@ impl Forwarding {
         };
         let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
-            // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
+            // An HTTP/2 client would expect a body of this length (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
         }
         if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
@@ -211,7 +211,7 @@ impl Forwarding {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Tells the client that the upstream agrees. An upstream must not switch to what the client did not ask for.
+    /// Passes on the upstream's switch of protocols. An upstream must not switch to a protocol that the client did not request.
     fn switch(&self, answer: Answer, upgrade: Option<Upgrade>) -> Result<Response<Body>, Problem> {
         let Answer {
             mut response,
@@ -235,7 +235,7 @@ impl Forwarding {
         Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
-    /// Makes the client's request one of our own.
+    /// Turns the client's request into a request of our own.
     fn prepare(
         &self,
         mut request: Request<ClientBody>,
@@ -279,7 +279,7 @@ impl Forwarding {
             };
             head.uri = Uri::from(stripped.unwrap_or_else(|| path.clone()));
         }
-        // What was noted on this side of the gateway stays here.
+        // Extensions are for this side of the gateway only.
         head.extensions.clear();
         if !has_body {
             return (Request::from_parts(head, RequestBody::Empty), None);
@@ -297,7 +297,7 @@ impl Forwarding {
         (Request::from_parts(head, body), Some(body_state))
     }
 
-    /// The client's address, where the upstream's places are shared by addresses.
+    /// Returns the client's address, where addresses share the upstream's places.
     fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
         let is_bounded = self.upstream.is_bounded();
         let peer = is_bounded.then(|| info.connection.peer());
@@ -306,7 +306,7 @@ impl Forwarding {
         })
     }
 
-    /// The server that a request prefers, if the upstream has sticky sessions.
+    /// Returns the server that a request prefers, if the upstream has sticky sessions.
     fn preference(&self, request: &Request<ClientBody>, info: &RequestInfo) -> Preference {
         let sticky = self.upstream.plan().sticky.as_ref();
         sticky.map_or_else(Preference::default, |sticky| Preference {
@@ -333,7 +333,7 @@ fn note(response: &mut Response<Body>, outcome: ForwardOutcome) {
     answered.forwarded = outcome;
 }
 
-/// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
+/// Whether a client's request came over TLS, to us or to a trusted proxy.
 fn is_https(request: &Request<ClientBody>, RequestInfo { connection, .. }: &RequestInfo) -> bool {
     let proto = request.headers().get(headers::X_FORWARDED_PROTO);
     match proto.filter(|_| connection.is_trusted()) {

@@ -1,7 +1,7 @@
-//! A switch of protocols: what a client may ask for, and what an upstream must say to it.
+//! A switch of protocols: the client's request, and the upstream's agreement.
 //!
-//! The upstream is asked anew, and nothing is tunnelled before it has agreed to this protocol. HTTP/2 has no such switch;
-//! extended CONNECT (RFC 8441) is not served.
+//! The gateway sends its own request to the upstream, and tunnels no bytes before the upstream
+//! agrees to this protocol. HTTP/2 has no such switch; extended CONNECT (RFC 8441) is not served.
 
 use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
@@ -20,7 +20,7 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade that a request asks for, if it is one of `allowed`, which are in lower case.
+    /// Returns the upgrade that a request asks for, if it is in `allowed`, which has names in lower case.
     pub(super) fn of(request: &mut Request<ClientBody>, allowed: &[Box<str>]) -> Option<Self> {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;
@@ -30,7 +30,7 @@ impl Upgrade {
             let protocol = protocol.as_bytes();
             protocol.eq_ignore_ascii_case(name.as_bytes())
         });
-        // What would a body be: a request's, or the first words in the tunnel?
+        // A body would be ambiguous: the request's, or the first bytes in the tunnel.
         (is_allowed && request.body().is_end_stream()).then(|| Self {
             protocol,
             client: hyper::upgrade::on(request),
@@ -43,7 +43,7 @@ impl Upgrade {
         granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))
     }
 
-    /// Writes it into the headers of one connection.
+    /// Writes the upgrade into the headers of one connection.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         headers.remove(TE);
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -51,7 +51,7 @@ impl Upgrade {
     }
 }
 
-/// The one protocol that headers name as the next.
+/// Returns the next protocol, if the headers name exactly one.
 fn asked(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut asked = headers.get_all(UPGRADE).iter();
     let (first, second) = (asked.next(), asked.next());
