@@ -30,13 +30,13 @@ use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory}
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// The longest that a stop waits for the ends of holds.
+/// The longest wait for the ends of holds at a stop.
 const LAST_PLACES: Duration = Duration::from_secs(2);
-/// How long the last lines of the access log may take to be formatted.
+/// The longest wait for the last lines of the access log.
 const LAST_LINES: Duration = Duration::from_secs(3);
-/// How long it may take to send the last spans.
+/// The longest wait for the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(2);
-/// How long a reload that is under way may delay a stop.
+/// The longest delay of a stop by a reload that is under way.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
 
 /// The answer to a connection that is not accepted.
@@ -47,7 +47,7 @@ const TOO_MANY_CONNECTIONS: Problem = Problem::new(
 )
 .retry_after(Duration::from_secs(1));
 
-/// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
+/// A gateway with open ports and all its parts, which serves no requests yet.
 #[derive(Debug)]
 pub struct Gateway {
     listeners: Vec<Listener>,
@@ -55,7 +55,7 @@ pub struct Gateway {
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
     parts: Arc<Parts>,
-    // No plan takes another's place before this one serves.
+    // Held so that no reload replaces the plan before the gateway serves it.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
@@ -72,11 +72,11 @@ impl Gateway {
         Self::start_with(plan, Inherited::default()).await
     }
 
-    /// As [`start`](Self::start), with sockets that are open already; each must be for an address of `plan`.
+    /// Starts a gateway with sockets that are open already; each must be for an address of `plan`.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); also if an inherited socket belongs to no address of `plan`.
+    /// The errors of [`start`](Self::start), or an inherited socket belongs to no address of `plan`.
     pub async fn start_with(plan: Plan, inherited: Inherited) -> Result<Self, StartError> {
         let named = plan.listen.iter().map(|listener| listener.address);
         let named: Vec<_> = named.chain([plan.admin.address]).collect();
@@ -87,7 +87,7 @@ impl Gateway {
         let secret = plan.secret.as_ref();
         let (store, hasher, shared_secret) = match &plan.store {
             StorePlan::Memory => {
-                // Its keys leave this process nowhere.
+                // Its keys never leave this process.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
                 (Store::Memory(Arc::default()), hasher, None)
             }
@@ -95,7 +95,7 @@ impl Gateway {
                 let store = RedisStore::connect(options.clone()).await;
                 let store = Arc::new(store.map_err(StartError::Store)?);
                 let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
-                // Errors are met again, by those that keep asking.
+                // The tasks that repeat these calls meet errors again.
                 let _ = store.heartbeat().await;
                 let _ = shared.settle(&store).await;
                 let hasher = shared.hasher();
@@ -119,7 +119,7 @@ impl Gateway {
             overload: Arc::default(),
             overrides,
         };
-        // Ports and Redis are open by now, and what is left is shared.
+        // Ports and Redis are open by now; connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
             tracing::warn!("{misfit}");
         }
@@ -162,31 +162,31 @@ impl Gateway {
         })
     }
 
-    /// The addresses that it listens on, in the order of the configuration; ports that were 0 are known here.
+    /// Returns the addresses of the listeners, in the order of the configuration, with the system's choice in place of port 0.
     ///
     /// # Errors
     ///
-    /// The system does not tell the address of a socket.
+    /// The system does not return the address of a socket.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let sockets = self.listeners.iter().map(|listener| &listener.socket);
         sockets.map(TcpListener::local_addr).collect()
     }
 
-    /// The address of the admin port.
+    /// Returns the address of the admin port.
     ///
     /// # Errors
     ///
-    /// The system does not tell the address of the socket.
+    /// The system does not return the address of the socket.
     pub fn admin_address(&self) -> io::Result<SocketAddr> {
         self.admin.local_addr()
     }
 
-    /// What puts new plans in force.
+    /// Returns the handle that puts new plans in force.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.parts.clone())
     }
 
-    /// What opens the file of the access log again, whenever it is called.
+    /// Returns a function that opens the file of the access log again.
     pub fn reopener(&self) -> impl Fn() + Send + Sync + 'static {
         let access_log = self.parts.runtime.access_log.clone();
         move || access_log.reopen()
@@ -234,7 +234,7 @@ impl Gateway {
         let stop = async {
             stop.await;
             tracing::info!("stopping: requests in flight are answered first");
-            // The server hears of it, whoever else does.
+            // The server receives this even if no other receiver is left.
             self.stopping.send_replace(true);
         };
         tokio::join!(server.ended(), stop);
@@ -251,7 +251,7 @@ impl Gateway {
         }
         settling.abort();
         admin.abort();
-        // Whatever it was doing has ended.
+        // The aborted task must have ended before the store closes.
         let _ = settling.await;
         runtime.store.close().await;
         // All requests have ended and handed their lines and spans over.
@@ -263,7 +263,7 @@ impl Gateway {
     }
 }
 
-/// The access log, and the thread that collects its lines.
+/// Starts the access log, and the thread that collects its lines.
 fn start_access_log(
     plan: Option<&AccessLogSettings>,
 ) -> Result<(AccessLog, Option<Collector>), StartError> {

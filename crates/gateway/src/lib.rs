@@ -1,7 +1,7 @@
-//! The gateway: what a request goes through, forwarding, reload, the admin port and the commands.
+//! The gateway: the steps of a request, forwarding, reload, the admin port and the commands.
 //!
-//! Start reading at `stack` (what a request goes through, in order). Go on with [`gateway`] (how all parts are made from a checked
-//! plan) and `runtime` (how another plan takes its place).
+//! Start reading at `stack`, which has the steps of a request in order. Go on with [`gateway`],
+//! which makes all parts from a checked plan, and `runtime`, where another plan takes its place.
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]

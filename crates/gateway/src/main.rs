@@ -1,4 +1,4 @@
-//! `tidegate`: the commands of the library, and nothing else.
+//! The program `tidegate`: only calls the commands of the library.
 
 use std::process::ExitCode;
 

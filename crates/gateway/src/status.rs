@@ -17,14 +17,14 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::runtime::reload::Parts;
 use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
-/// How often counters are sampled.
+/// The interval between two samples of the counters.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// After how many samples a slice of the last minute is complete. The first is complete at once, so that gauges are there.
+/// The samples in a slice of the last minute. The first slice is complete at once, so that gauges are there.
 const TURN: u64 = 10;
-/// How long the store may take to say how much is used.
+/// The timeout of the store's answer on the used shares.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What is known of the gateway beside its metrics.
+/// The status of the gateway, beside its metrics.
 #[derive(Debug)]
 pub(crate) struct LiveStatus {
     pub(crate) current: Arc<SharedSnapshot>,
@@ -64,7 +64,7 @@ impl LiveStatus {
         }
     }
 
-    /// Samples once a second, for as long as the future is polled.
+    /// Samples once a second until the future is dropped.
     pub(crate) async fn keep(&self) {
         let mut every = interval(SAMPLE);
         every.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -96,12 +96,12 @@ impl LiveStatus {
         self.with_board(&self.view(&snapshot), |board| board.happened(kind, text));
     }
 
-    /// The number of the last sample, for those that wait for the next.
+    /// Returns the number of the last sample, for receivers that wait for the next.
     pub(crate) fn ticks(&self) -> watch::Receiver<u64> {
         self.ticks.subscribe()
     }
 
-    /// The document, written once per sample at most, however many ask.
+    /// Returns the document, written once per sample at most for all its readers.
     pub(crate) fn written(&self) -> Written {
         let mut written = self.written.lock();
         let tick = Some(*self.ticks.borrow());

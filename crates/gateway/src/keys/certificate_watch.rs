@@ -1,4 +1,4 @@
-//! Certificates that are renewed on disk are shown to the next client, without a restart.
+//! Shows certificates that are renewed on disk to the next client, without a restart.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tidegate_net::tls::ServerTls;
 
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// Watches the files of these listeners for as long as the future is polled.
+/// Watches the files of these listeners until the future is dropped.
 pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMetrics>) {
     if listeners.is_empty() {
         return;

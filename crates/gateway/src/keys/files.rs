@@ -1,6 +1,6 @@
 //! Files with API keys, and the file with denied networks, reread when they change, without a restart.
 //!
-//! A file that cannot be used leaves in force what was known.
+//! If a file cannot be used, the previous content stays in force.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tidegate_config::{DenyFile, KeyFile};
 use tidegate_net::file_stamp::{EVERY, Stamp};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// Watches a file with API keys for as long as the future is polled.
+/// Watches a file with API keys until the future is dropped.
 pub(crate) async fn watch_keys(file: KeyFile, metrics: Arc<GatewayMetrics>) {
     let path = file.path.clone();
     let reread = move || -> Result<usize, String> {
@@ -33,7 +33,7 @@ pub(crate) async fn watch_keys(file: KeyFile, metrics: Arc<GatewayMetrics>) {
     watch(&path, reread, report).await;
 }
 
-/// Watches the file with denied networks, if there is one, for as long as the future is polled.
+/// Watches the file with denied networks, if there is one, until the future is dropped.
 pub(crate) async fn watch_denied(file: Option<DenyFile>, metrics: Arc<GatewayMetrics>) {
     let metrics = metrics.deny_file();
     let Some(DenyFile { path, networks }) = file else {
@@ -64,15 +64,15 @@ pub(crate) async fn watch_denied(file: Option<DenyFile>, metrics: Arc<GatewayMet
     watch(&path, reread, report).await;
 }
 
-/// Rereads a file when it changes. `reread` takes what the file has, and says how much that is, or why the file is refused. `report` is
-/// told so, and whether it is news.
+/// Rereads a file when it changes. `reread` takes the content, and returns the number of entries,
+/// or why the file is refused. `report` receives this result, and whether it is news.
 async fn watch(
     path: &Path,
     reread: impl Fn() -> Result<usize, String> + Clone + Send + 'static,
     report: impl Fn(Result<usize, String>, bool),
 ) {
     let mut every = tokio::time::interval(EVERY);
-    // The file was read just now. What changed in between is not missed if nothing is taken for known.
+    // The file was read at the start. The first look reads it again, so that no change in between is missed.
     let mut known = None;
     loop {
         every.tick().await;
@@ -81,10 +81,10 @@ async fn watch(
             continue;
         }
         let is_first = known.replace(found).is_none();
-        // Reading and checking 100,000 entries takes a while, which no request should wait for.
+        // Reading and checking 100,000 entries takes a while, and no request should wait for it.
         let read = tokio::task::spawn_blocking(reread.clone()).await;
         let read = read.unwrap_or_else(|error| Err(error.to_string()));
-        // What was read at start is no news, but a file that is broken since is.
+        // A file that reads as at the start is no news, but a file that broke since then is.
         let is_news = !is_first || read.is_err();
         report(read, is_news);
     }

@@ -1,8 +1,8 @@
-//! Key sets for tokens, fetched from where their issuers publish them.
+//! Key sets for tokens, fetched from their issuers.
 //!
-//! Each set has one task, which fetches it at start and every so often. If a token names a key that is not in the set, the task
-//! fetches it early. So there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the
-//! keys that were known stay in force, and the set is soon tried again.
+//! Each set has one task, which fetches it at the start and at intervals. If a token names a key that
+//! is not in the set, the task fetches it early. So a set never has two fetches at once, and no request
+//! waits for a fetch. After an error the previous keys stay in force, and the task soon tries again.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -27,15 +27,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tidegate_config::JwksPlan;
 use tidegate_telemetry::metrics::JwksMetrics;
 
-/// How long a fetch may take, from its connection to the last byte.
+/// The timeout of a fetch, from its connection to the last byte.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The longest set that is read, in bytes.
 const MAX_SET: usize = 256 << 10;
-/// How long after the first failure a set is fetched again; each further one doubles it.
+/// The wait after the first failure; each further failure doubles it.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The shortest time between two fetches that tokens asked for.
+/// The shortest time between two fetches that tokens cause.
 const EARLY: Duration = Duration::from_secs(10);
-/// What a fetch calls itself; some servers refuse whoever has no name.
+/// The `User-Agent` of a fetch; some servers refuse requests without one.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// A key set and the means to fetch it.
@@ -44,7 +44,7 @@ pub(crate) struct Jwks {
     plan: JwksPlan,
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    // As it was published last.
+    // The set as it was published last.
     known: Mutex<Bytes>,
 }
 
@@ -62,8 +62,7 @@ enum FetchError {
 }
 
 impl Jwks {
-    /// Makes the client; fails only if the machine's own authorities are needed and there are none. What is known of the
-    /// same URL `before` is taken over, so that no token has to wait for a fetch.
+    /// Makes the client. Takes the keys of the same URL over from `before`, so that no token has to wait for a fetch.
     ///
     /// # Errors
     ///
@@ -85,26 +84,26 @@ impl Jwks {
         })
     }
 
-    /// Its URL as it may be shown: a query may hold a secret.
+    /// Returns the URL without its query, which may hold a secret.
     pub(crate) const fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Whether the set can be fetched now and has keys.
+    /// Checks that the set can be fetched now and has keys.
     ///
     /// # Errors
     ///
-    /// It cannot be fetched or has no keys; why, as text.
+    /// It cannot be fetched or has no keys. The error is the reason as text.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let renewed = self.renew().await;
         renewed.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
+    /// Fetches the set and takes its keys. Returns their number if the set has changed.
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let fetched = timeout(DEADLINE, self.fetch()).await;
         let set = fetched.unwrap_or(Err(FetchError::Late))?;
-        // Without one that is known, an empty answer is no set either.
+        // The set is empty before the first fetch, but an empty answer is no set.
         if !set.is_empty() && set == *self.known.lock() {
             return Ok(None);
         }
@@ -113,7 +112,7 @@ impl Jwks {
         Ok(Some(keys))
     }
 
-    /// The set as it is published now.
+    /// Fetches the set as it is published now.
     async fn fetch(&self) -> Result<Bytes, FetchError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = self.plan.url.clone();
@@ -121,7 +120,7 @@ impl Jwks {
         headers.insert(USER_AGENT, http::HeaderValue::from_static(NAME));
         let answer = self.client.request(request).await;
         let answer = answer.map_err(|error| FetchError::Broken(causes(&error)))?;
-        // A redirect is not followed: the configuration says whose keys are believed.
+        // A redirect is not followed: only the configured URL may provide keys.
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status()));
         }
@@ -130,7 +129,7 @@ impl Jwks {
         Ok(body.to_bytes())
     }
 
-    /// Waits for the next fetch: this long, or until a token asks for one and none asked just before.
+    /// Waits for the next fetch: for `wait`, or until a token needs one and the last early fetch is `EARLY` ago.
     async fn pause(&self, wait: Duration, last_early: &mut Option<Instant>) {
         let heard_from = last_early.map(|last| last + EARLY);
         let asked = async {
@@ -144,7 +143,7 @@ impl Jwks {
         }
     }
 
-    /// How long to wait after so many failures in a row: ever longer, and not all gateways at once.
+    /// Returns the wait after this number of failures in a row. It grows, and differs between gateways.
     fn retry_after(&self, failures: u32) -> Duration {
         let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
         let half = doubled.min(self.plan.refresh) / 2;
@@ -152,7 +151,7 @@ impl Jwks {
     }
 }
 
-/// Keeps the keys of a set as they are published, for as long as the future is polled.
+/// Renews the keys of a set until the future is dropped.
 pub(crate) async fn watch(jwks: Arc<Jwks>, metrics: JwksMetrics) {
     let mut failures = 0;
     let mut last_early = None;
@@ -185,7 +184,7 @@ fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &Jw
     }
 }
 
-/// The connector for a set's URL.
+/// Returns the connector for a set's URL.
 fn connector(plan: &JwksPlan) -> io::Result<HttpsConnector<HttpConnector>> {
     let https = plan.url.scheme() == Some(&Scheme::HTTPS);
     let tls = tls::https_client(plan.authorities.clone(), https)?;
@@ -202,7 +201,7 @@ fn without_query(url: &Uri) -> String {
     format!("{scheme}://{authority}{}", url.path())
 }
 
-/// At least 0 and less than 1.
+/// Returns a random number, at least 0 and less than 1.
 fn random_share() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     f64::from((random >> 32) as u32) / (f64::from(u32::MAX) + 1.0)
