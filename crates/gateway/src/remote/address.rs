@@ -1,4 +1,4 @@
-//! Where an admin port is.
+//! The address of an admin port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::remote::Failure;
 
-/// How long all addresses of a name may take to be connected to. Each has its share.
+/// The longest time to connect to all addresses of a name. Each has its share.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The address of an admin port, as it was written and as it was found.
+/// The address of an admin port, as it was written and as it was resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     name: String,
@@ -20,7 +20,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Of a URL `http://HOST:PORT`.
+    /// Resolves a URL `http://HOST:PORT`.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Address {
         }
     }
 
-    /// Of a port that is bound to this address.
+    /// Returns the address of a port that is bound to `bound`.
     pub(crate) fn of(bound: SocketAddr) -> Self {
         Self {
             name: bound.to_string(),
@@ -59,7 +59,7 @@ impl Address {
         }
     }
 
-    /// As it was written.
+    /// Returns the address as it was written.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -91,7 +91,7 @@ impl Address {
         )))
     }
 
-    /// Where a port that is bound to this address is reached from here.
+    /// Returns the address at which a bound port is reached from here.
     fn reachable(&self, mut address: SocketAddr) -> Result<SocketAddr, Failure> {
         if address.port() == 0 {
             return Err(Failure::failed(format!(

@@ -1,4 +1,4 @@
-//! `tidegate client`: one client on a running gateway: its budgets, and what operators set for it.
+//! `tidegate client`: one client on a running gateway: its budgets, and its override.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tidegate_top::{clean, client_table, escaped};
 use crate::remote::Failure;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// Whose budgets, and what to do with them.
+/// The client, and the action.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The client: api_key:NAME, user_id:ID, client_cert:NAME or an address. An override may also be for a network, such as 10.0.0.0/8.
@@ -60,7 +60,7 @@ enum Task {
     Clear,
 }
 
-/// What must be in force for a change to be made.
+/// The override that must be in force for a change.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Nothing,
@@ -96,7 +96,7 @@ pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
 }
 
 impl Question {
-    /// Refuses what would be of no effect.
+    /// Refuses arguments that would have no effect.
     fn fits(&self) -> Result<(), Failure> {
         let sets = matches!(
             self.task,
@@ -152,7 +152,7 @@ impl Question {
             text.push_str(&clean(&format!("note: {}: {note}", shown.name)));
             text.push('\n');
         }
-        // Gateways of earlier versions do not say.
+        // Gateways of earlier versions do not send this field.
         text.push_str(shown.kept.map_or("", note));
         crate::remote::print(&text);
         Ok(())
@@ -185,7 +185,7 @@ impl Question {
         Ok(())
     }
 
-    /// A change of the client's override.
+    /// Returns the call that changes the client's override.
     fn call(&self, method: Method) -> Call {
         let mut call = Call::new(method, format!("/overrides/{}", escaped(&self.name)));
         let header: Option<(HeaderName, HeaderValue)> = match self.expect {
@@ -200,7 +200,7 @@ impl Question {
     }
 }
 
-/// What is to be known of where overrides are kept.
+/// Returns a note on the place of overrides, if they are lost with the process.
 pub(crate) const fn note(kept: Kept) -> &'static str {
     match kept {
         Kept::Redis | Kept::File => "",

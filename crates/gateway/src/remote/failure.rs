@@ -1,18 +1,18 @@
 use http::StatusCode;
 
-/// Why a command ended early: a text for people, and the exit status that it means.
+/// The reason why a command ended early: a text for people, and an exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What went wrong.
+    /// The text for people.
     pub(crate) message: String,
-    /// 1: the command could not do what it was asked to. 2: wrong arguments or configuration.
+    /// 1: the command failed. 2: wrong arguments or configuration.
     pub(crate) status: u8,
     /// The status of the answer, if a gateway refused.
     pub(crate) answer: Option<StatusCode>,
 }
 
 impl Failure {
-    /// Wrong arguments or configuration.
+    /// Returns a failure by wrong arguments or a wrong configuration.
     pub(crate) fn usage(error: impl ToString) -> Self {
         Self {
             message: error.to_string(),
@@ -21,7 +21,7 @@ impl Failure {
         }
     }
 
-    /// A gateway refused what the command asked of it.
+    /// Returns a failure by a gateway that refused the command's call.
     pub(crate) fn refused(answer: StatusCode, error: impl ToString) -> Self {
         Self {
             answer: Some(answer),
@@ -29,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// The command could not do what it was asked to.
+    /// Returns a failure of the command's work.
     pub(crate) fn failed(error: impl ToString) -> Self {
         Self {
             message: error.to_string(),

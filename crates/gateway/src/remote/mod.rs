@@ -1,6 +1,6 @@
-//! The commands that ask running gateways, through their admin ports.
+//! The commands that call running gateways, through their admin ports.
 //!
-//! - `address`: where a port is
+//! - `address`: the address of a port
 //! - `port`: its token, and one exchange
 //! - `client`, `health`, `overrides`, `top`, `why`: the commands
 
@@ -27,12 +27,12 @@ pub(crate) fn load(path: &Path) -> Result<(Plan, Vec<Warning>), Failure> {
     tidegate_config::load(path, environment).map_err(Failure::usage)
 }
 
-/// A variable of this process's environment.
+/// Returns a variable of this process's environment.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Lines without what a terminal obeys, and without marks that turn the direction of writing: names may have some.
+/// Replaces characters that a terminal obeys, and marks that turn the direction of writing: names may have some.
 pub(crate) fn plain(lines: &str) -> String {
     let line = |char| match char {
         '\n' | '\t' => char,
@@ -41,7 +41,7 @@ pub(crate) fn plain(lines: &str) -> String {
     lines.chars().map(line).collect()
 }
 
-/// Prints to standard output; a reader that has gone away is none of our concern.
+/// Prints to standard output, without an error if the reader has gone away.
 pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

@@ -15,14 +15,14 @@ use crate::remote::Failure;
 use crate::remote::client::note;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// How many are sent at once.
+/// The most overrides in a call that sets them.
 const PAGE: usize = 1_000;
-/// How many are asked for at once.
+/// The most overrides in an answer that lists them.
 const PART: usize = 5_000;
-/// How much of a file is read, in bytes.
+/// The most bytes of a file that are read.
 const MAX_FILE: u64 = 256 << 20;
 
-/// What to do with all overrides, and which gateway to ask.
+/// The action on all overrides, and the gateway.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The action.
@@ -51,7 +51,7 @@ enum Task {
     Load,
 }
 
-/// Asks the gateway that is named, or that runs by this configuration.
+/// Calls the gateway that is named, or that runs by this configuration.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ fn list(port: &AdminPort) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All overrides that are in force.
+/// Returns all overrides that are in force.
 ///
 /// # Errors
 ///
@@ -94,18 +94,18 @@ pub(crate) fn all(port: &AdminPort) -> Result<ShownList, Failure> {
     while let Some(after) = all.next.take() {
         let path = format!("/overrides?limit={PART}&after={}", escaped(&after));
         let mut part: ShownList = port::ask(port, Call::get(path))?;
-        // A part of nothing would be followed by itself.
+        // After an empty part, the same part would follow.
         all.next = part.next.take().filter(|_| !part.overrides.is_empty());
         all.overrides.append(&mut part.overrides);
     }
     Ok(all)
 }
 
-/// As [`all`]; none of a gateway of an earlier release, which has no overrides.
+/// Returns all overrides; none of a gateway of an earlier release, which has no overrides.
 ///
 /// # Errors
 ///
-/// As [`all`].
+/// The errors of [`all`], but for such a gateway.
 pub(crate) fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
     match all(port) {
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => Ok(Vec::new()),
@@ -113,7 +113,7 @@ pub(crate) fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
     }
 }
 
-/// One override a line.
+/// Formats the overrides as JSON, with one override a line.
 fn document(overrides: &[Shown]) -> Result<String, Failure> {
     let mut text = "{\"overrides\": [".to_owned();
     for (index, it) in overrides.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Asks a running gateway through its admin port: where that is, and with which token.
+//! Calls a running gateway through its admin port, with its token.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use crate::remote::address::Address;
 use crate::remote::{Failure, environment, load};
 use tidegate_config::{AdminPlan, Secret};
 
-/// How long a gateway may take to answer.
+/// The timeout of a gateway's answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
@@ -29,10 +29,10 @@ const MAX_ANSWER: usize = 16 << 20;
 const TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 /// The longest sentence of an answer that is shown, in bytes.
 const MAX_DETAIL: usize = 1 << 10;
-/// How much of a token's file is read, in bytes.
+/// The most bytes of a token's file that are read.
 const MAX_TOKEN: u64 = 8 << 10;
 
-/// Where the token for admin ports is. It is no argument, because others on the machine can read the arguments of a process.
+/// The source of the token for admin ports. The token is no argument, because others on the machine can read the arguments of a process.
 #[derive(Debug, Args)]
 pub(crate) struct TokenSource {
     /// A file that holds the token of the admin port. Without it, the token is that of the variable TIDEGATE_ADMIN_TOKEN, else that of
@@ -49,7 +49,7 @@ pub(crate) struct AdminPort {
 }
 
 impl TokenSource {
-    /// The admin ports of these URLs; without a URL, the one of the configuration. Only then the configuration must be readable.
+    /// Returns the admin ports of these URLs; without a URL, the port of the configuration. Only then the configuration must be readable.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl TokenSource {
             let address = Address::of(plan.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
-        // One that cannot be read has no token to send.
+        // A configuration that cannot be read has no token to send.
         let configured = || load(config).ok()?.0.admin.token;
         let token = token.or_else(configured);
         let port = |url: &String| {
@@ -76,7 +76,7 @@ impl TokenSource {
 }
 
 impl AdminPort {
-    /// The admin port of the gateway that runs by this plan.
+    /// Returns the admin port of the gateway that runs by this plan.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl AdminPort {
         })
     }
 
-    /// Its address, as it was written.
+    /// Returns the address as it was written.
     pub(crate) fn name(&self) -> &str {
         self.address.name()
     }
@@ -105,7 +105,7 @@ fn with_remedy(failure: Failure) -> Failure {
     }
 }
 
-/// The token in this file, or without a file that of the environment, if there is one.
+/// Returns the token in this file; without a file, the token of the environment, if there is one.
 fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     let (from, text) = match file {
         Some(file) => {
@@ -129,19 +129,19 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     Ok(Some(Secret::new(text)))
 }
 
-/// What is asked of an admin port.
+/// A call of an admin port.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
     /// The path, with the query.
     path: String,
-    /// Headers beside those that every call has.
+    /// The headers of this call, beside the headers of every call.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
 }
 
 impl Call {
-    /// Without a body.
+    /// Makes a call without a body.
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
         Self {
             method,
@@ -151,12 +151,12 @@ impl Call {
         }
     }
 
-    /// As GET.
+    /// Makes a call with GET.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// The same with a body of JSON.
+    /// Returns the same call with a body of JSON.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Call {
 ///
 /// # Errors
 ///
-/// Each text names the port. No gateway answers there within 10 s, the answer is not 200, or the answer is not what a gateway sends.
+/// Each text names the port. No gateway answers there within 10 s, the answer is not 200, or it does not have a gateway's form.
 pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<T, Failure> {
     serde_json::from_slice(&read(admin, call)?).map_err(|_| {
         let name = admin.name();
@@ -181,11 +181,11 @@ pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<
     })
 }
 
-/// As [`ask`], and gives back the text of the answer.
+/// Sends one request as [`ask`] does, and returns the text of the answer.
 ///
 /// # Errors
 ///
-/// As [`ask`].
+/// The errors of [`ask`], but for the form of the answer.
 pub(crate) fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(Failure::failed)?.block_on(async {
@@ -255,7 +255,7 @@ fn request(
     request.body(Full::new(call.body)).map_err(Failure::failed)
 }
 
-/// The sentence for people of an answer that is a problem.
+/// Returns the sentence for people in an answer that is a problem.
 fn detail(body: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = problem

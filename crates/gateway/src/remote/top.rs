@@ -9,7 +9,7 @@ use tidegate_top::{Options, Source};
 use crate::remote::Failure;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// Which gateways to show, and how.
+/// The gateways to show, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct View {
     /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to sum several gateways. Without it, the
@@ -26,7 +26,7 @@ pub(crate) struct View {
     token: TokenSource,
 }
 
-/// Shows them until somebody quits.
+/// Shows the gateways until the user quits.
 ///
 /// # Errors
 ///
