@@ -1,4 +1,4 @@
-//! What the gateway itself does with a request, between its head and the limits. `stack` has the order.
+//! The steps of the gateway itself, between the head of a request and the limits. `stack` has the order.
 
 pub(crate) mod conditions;
 pub(crate) mod cors;

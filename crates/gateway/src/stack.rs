@@ -1,4 +1,4 @@
-//! What a request goes through, in order. Read this file first.
+//! The steps of a request, in order. Read this file first.
 //!
 //! `begin` runs at once when the head has come, `answer` in the request's future. A request that no route takes goes the same
 //! way, with the limits under `always` and a problem in place of an upstream. A head that the protocol refused begins in
@@ -40,7 +40,7 @@ use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
 use tidegate_telemetry::{RequestId, RequestIds};
 
-/// What all requests go through.
+/// The parts that all requests share.
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub(crate) overload: Arc<Overload>,
@@ -51,7 +51,7 @@ pub(crate) struct Stack {
     pub(crate) no_route: Option<Arc<Reject>>,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
-    /// Who is denied on every route; none: nobody.
+    /// The rules that deny clients on every route; none if there are no such rules.
     pub(crate) access: Option<Arc<Access>>,
     pub(crate) overrides: OverrideTable,
     pub(crate) metrics: Arc<GatewayMetrics>,
@@ -74,7 +74,7 @@ pub(crate) struct Route {
     pub(crate) pattern: Arc<str>,
     pub(crate) limits: RateLimitLayer,
     pub(crate) forwarding: Arc<Forwarding>,
-    /// Which pages may read its answers, if the configuration says so.
+    /// The CORS headers of its answers, if the configuration has them.
     pub(crate) cors: Option<Cors>,
     /// Headers of answers that the gateway gives itself.
     pub(crate) own_headers: OwnHeaders,
@@ -92,10 +92,10 @@ pub(crate) struct Begun {
     is_unnamed: bool,
 }
 
-/// What is to be done with a request.
+/// The next step for a request.
 #[derive(Clone, Debug)]
 enum Next {
-    /// Nothing: memory is short.
+    /// Shed the request: memory is short.
     Shed,
     /// The problem is the answer.
     Refuse(Problem),
@@ -110,7 +110,7 @@ const OVERLOADED: Problem = Problem::new(
     "The gateway is short of memory.",
 )
 .retry_after(Duration::from_secs(1));
-/// Another connection would begin with a handshake, in which the client shows a certificate that is valid by then.
+/// A new connection would begin with a handshake, in which the client shows a certificate that is valid by then.
 const CERTIFICATE_ENDED: Problem = Problem::new(
     StatusCode::MISDIRECTED_REQUEST,
     "certificate_expired",
@@ -118,8 +118,8 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
 );
 
 impl Stack {
-    /// The first part, which does not wait. If the end of the connection directly follows the head, hyper drops the request's
-    /// future unpolled. Such a request is counted and logged, too.
+    /// Runs the first part, which does not wait. If the end of the connection directly follows the
+    /// head, hyper drops the request's future unpolled. Such a request is counted and logged, too.
     pub(crate) fn begin(
         &self,
         mut request: Request<ClientBody>,
@@ -131,7 +131,7 @@ impl Stack {
             connection,
             trace: None,
         };
-        // Shed: first, because where memory is short nothing else may be done for a request. It is only recorded.
+        // Shed: first, because a request may take no other step while memory is short. It is only recorded.
         if self.overload.pressure() == Pressure::Full {
             let is_on = self.access_log.is_on();
             let record = is_on.then(|| self.record(&request, &info, None, false));
@@ -159,7 +159,7 @@ impl Stack {
             let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });
-        // Record: from here on the request is counted and logged, whatever becomes of it.
+        // Record: from here on the request is counted and logged, with any outcome.
         let route = found.as_ref().ok().map(|(found, _)| found.route);
         let trace = self
             .traces
@@ -205,7 +205,7 @@ impl Stack {
         }
     }
 
-    /// The second part: everything that may wait.
+    /// Runs the second part: everything that may wait.
     pub(crate) async fn answer(&self, begun: Begun) -> Result<Response<Ended>, Dropped> {
         let Begun {
             request,
@@ -216,7 +216,7 @@ impl Stack {
         } = begun;
         let request_id = self.request_id_in_answers.then(|| info.request_id.clone());
         let connection = info.connection.clone();
-        // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
+        // gRPC: around all other steps, because a gRPC client understands only answers of gRPC, from any step that refuses its call.
         let call = grpc::call(&request);
         let own_headers = match next {
             Next::Serve(route) => &self.routes.at(route).own_headers,
@@ -224,7 +224,7 @@ impl Stack {
         };
         let is_shed = matches!(next, Next::Shed);
         let (problem, closes) = match &next {
-            // What follows on this connection may not be what it seems.
+            // After a malformed request, the next bytes on this connection may not be a request.
             Next::Refuse(problem) => (Some(problem.status), problem.is_malformed()),
             Next::Shed | Next::Serve(_) => (None, is_shed),
         };
@@ -284,7 +284,7 @@ impl Stack {
         Ok(response.map(Ended::without_end))
     }
 
-    /// Whether all requests are denied of a client at this address, which is no proxy.
+    /// Whether all requests of a client at this address are denied, if it is no proxy.
     pub(crate) fn denies(&self, ip: IpAddr) -> bool {
         let peer = Peer::connected((ip, 0).into());
         let address = || self.clients.origin(peer, &HeaderMap::new());
@@ -292,7 +292,7 @@ impl Stack {
         self.access.as_ref().is_some_and(denied) || self.overrides.blocks(address)
     }
 
-    /// The access log's record of a request that has just begun.
+    /// Returns the access log's record of a request that has just begun.
     fn record<B>(
         &self,
         request: &Request<B>,
@@ -322,7 +322,7 @@ impl Stack {
         outcome::split(response)
     }
 
-    /// The ID that a trusted peer gave the request, or a new one.
+    /// Returns the ID that a trusted peer gave the request, or a new one.
     fn request_id<B>(&self, request: &Request<B>, connection: &ConnectionInfo) -> RequestId {
         let given = connection
             .is_trusted()

@@ -1,7 +1,7 @@
-//! Whether a request says what a route asks of its query and headers.
+//! Compares the query and the headers of a request with the conditions of a route.
 //!
-//! A value counts only if it is there once. Servers differ in which of several values they read. So a request that says one of them
-//! as asked, and another beside it, may be meant for two routes, and is refused.
+//! A value counts only if it is there once. Servers differ in which of several values they read. So
+//! a request with the expected value and another beside it may fit two routes, and is refused.
 
 use http::header::ACCESS_CONTROL_REQUEST_HEADERS;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -9,17 +9,17 @@ use tidegate_config::routes::Conditions;
 use tidegate_net::headers::tokens;
 use tidegate_tower::query_values;
 
-/// Whether something that is asked for is there.
+/// Whether a condition is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
     No,
     Yes,
-    /// Some servers would say so, and others would not.
+    /// Met for some servers, and not for others.
     Unclear,
 }
 
 impl Met {
-    /// Of `values`, exactly one may be there.
+    /// Compares `values`; exactly one may be there.
     fn by<T>(values: impl Iterator<Item = T>, is_right: impl Fn(T) -> bool) -> Self {
         let (count, right) = values.fold((0_usize, false), |(count, right), value| {
             (count + 1, right || is_right(value))
@@ -32,8 +32,8 @@ impl Met {
     }
 }
 
-/// Whether all conditions are met. If one is not, the others do not matter. A CORS preflight names the headers of the request that it
-/// asks about, and no values.
+/// Whether all conditions are met. If one is not, the others do not matter. A CORS preflight
+/// contains the names of the headers of the announced request, and no values.
 pub(crate) fn meets(
     conditions: &Conditions,
     query: Option<&str>,

@@ -1,7 +1,7 @@
-//! Which pages of other origins may read a route's answers, as browsers ask it (CORS, a part of the Fetch standard).
+//! CORS, a part of the Fetch standard: lets pages of other origins read a route's answers.
 //!
-//! Browsers ask before some requests (a preflight) and look at the answers of all. It keeps pages from reading, and keeps nobody
-//! from sending: that is what limits are for.
+//! Browsers send a preflight before some requests, and check the answers to all. CORS keeps pages
+//! from reading, and keeps no client from sending: limits do that.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -13,11 +13,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use crate::body::Body;
 use tidegate_config::routes::{CorsPlan, Origins};
 
-/// Whether a page of the internet may send requests into a private network, as Chromium asks.
+/// Whether a page of the internet may send requests into a private network, as Chromium requires.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// The method of the request that a preflight asks about; none of what is no preflight.
+/// Returns the method of the request that a preflight announces; none if `request` is no preflight.
 pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
     if request.method() != Method::OPTIONS || !request.headers().contains_key(ORIGIN) {
         return None;
@@ -26,14 +26,14 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
     Method::from_bytes(method.as_bytes()).ok()
 }
 
-/// The answer to a preflight; what it says is for [`Cors::tell`].
+/// Returns the answer to a preflight, without the headers that [`Cors::tell`] writes.
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
-/// What one route says to browsers.
+/// The CORS headers of one route.
 #[derive(Debug)]
 pub(crate) struct Cors {
     origins: Origins,
@@ -64,7 +64,7 @@ impl Cors {
         }
     }
 
-    /// Writes on an answer whether a page of `origin` may read it, in place of the headers that it has for that.
+    /// Writes on an answer whether a page of `origin` may read it, in place of the CORS headers that it has.
     pub(crate) fn tell(
         &self,
         origin: Option<HeaderValue>,
@@ -83,7 +83,7 @@ impl Cors {
             headers.remove(name);
         }
         let allowed = match &self.origins {
-            // The same for everybody, so a cache may give it to everybody.
+            // The same value for all origins, so that a cache may serve it to all.
             Origins::Any => HeaderValue::from_static("*"),
             Origins::Listed(listed) => {
                 vary_by_origin(headers);
@@ -108,14 +108,14 @@ impl Cors {
     }
 }
 
-/// A header that is a list; none if it is empty.
+/// Returns a header with a list; none if the list is empty.
 fn list<'a>(items: impl Iterator<Item = &'a str>) -> Option<HeaderValue> {
     let items: Vec<_> = items.collect();
     let text = Some(items.join(", ")).filter(|text| !text.is_empty());
     text.and_then(|text| HeaderValue::try_from(text).ok())
 }
 
-/// Tells caches that the answer is another one for another origin, beside what it varies by already.
+/// Adds `Origin` to `Vary`: caches must keep one answer per origin.
 fn vary_by_origin(headers: &mut HeaderMap) {
     let said = headers.get_all(VARY).iter().map(HeaderValue::as_bytes);
     let said: Vec<_> = said.filter(|line| !line.trim_ascii().is_empty()).collect();

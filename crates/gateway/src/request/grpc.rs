@@ -1,4 +1,4 @@
-//! What gRPC clients are told when a call does not go on: always 200, with a status of their own in place of trailers.
+//! Refusals of gRPC calls: always 200, with a status of gRPC in place of trailers.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::response::Parts;
@@ -8,12 +8,12 @@ use crate::body::Body;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// When a client that retries by itself may come back, in ms (gRFC A6).
+/// The wait of a client that retries by itself, in ms (gRFC A6).
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The content type of a gRPC call, and of its answer; none if the request is no gRPC call.
+/// Returns the content type of a gRPC call, and of its answer; none if the request is no gRPC call.
 ///
-/// gRPC is HTTP/2 and POST alone. A content type is anybody's to send: what is told 429 otherwise stays a 429.
+/// gRPC uses only HTTP/2 and POST. Any client may send the content type: with another version or method, a 429 stays a 429.
 pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_2 || request.method() != Method::POST {
         return None;
@@ -22,13 +22,13 @@ pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
     is_kind(kind).then(|| kind.clone())
 }
 
-/// Whether an answer is that to a call.
+/// Whether an answer belongs to a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(is_kind)
 }
 
-/// The field that the trailers of an answer must have: without its status a call has no result. None if the answer is not that to a
-/// call, has the status in its head, or has its trailers in its body (gRPC-Web).
+/// Returns the field that the trailers of an answer must have: without its status a call has no result. None
+/// if the answer belongs to no call, has the status in its head, or has its trailers in its body (gRPC-Web).
 pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
     let kind = head.headers.get(CONTENT_TYPE)?.as_bytes();
     let is_call = method == Method::POST && head.status == StatusCode::OK && is_grpc(&head.headers);
@@ -38,11 +38,11 @@ pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
 
 fn is_kind(kind: &HeaderValue) -> bool {
     let rest = kind.as_bytes().strip_prefix(b"application/grpc");
-    // Such as `+proto`, `;charset=…` or `-web-text`, and nothing like `application/grpcish`.
+    // Accepts suffixes such as `+proto`, `;charset=…` or `-web-text`, but not `application/grpcish`.
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b'-')))
 }
 
-/// Says what an answer of ours says so that a gRPC client understands it. Its headers stay, such as those of limits.
+/// Translates an answer of ours for a gRPC client. Its headers stay, such as the headers of limits.
 ///
 /// `meant` is the status that the answer stands for, if the configuration gave it another one.
 pub(crate) fn translate(
@@ -67,8 +67,8 @@ pub(crate) fn translate(
     answer.map(|_| Body::empty())
 }
 
-/// The code for a status. Where gRPC itself says how to read one, it is that, but for what servers of gRPC say otherwise
-/// of limits, deadlines and sizes.
+/// Returns gRPC's code for a status. The mapping is gRPC's own, except for limits, deadlines and
+/// sizes, where servers of gRPC use other codes.
 const fn code(status: StatusCode) -> u16 {
     const DEADLINE_EXCEEDED: u16 = 4;
     const PERMISSION_DENIED: u16 = 7;
@@ -88,7 +88,7 @@ const fn code(status: StatusCode) -> u16 {
     }
 }
 
-/// The sentence for people that a problem holds; else what the status is called.
+/// Returns the sentence for people in a problem; else the name of the status.
 fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     let problem = answer.body().whole();
     let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
@@ -99,7 +99,7 @@ fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     detail.unwrap_or_else(name).to_owned()
 }
 
-/// Everything but printable ASCII is escaped, and so is what escapes.
+/// Escapes everything but printable ASCII, and the escape sign itself.
 fn escaped(message: &str) -> String {
     let escaped = message.bytes().map(|byte| match byte {
         b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),

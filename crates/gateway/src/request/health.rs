@@ -25,8 +25,8 @@ pub(crate) fn is_check(path: Option<&str>, method: &Method, asked: &str) -> bool
     path == Some(asked) && methods.contains(method)
 }
 
-/// Returns an error with the reason if the gateway should get no requests: memory is short, keys of tokens are missing, or the store
-/// makes no decisions.
+/// Fails with the reason if the gateway should get no requests: memory is short, keys of tokens are
+/// missing, or the store makes no decisions.
 pub(crate) async fn readiness(
     overload: &Overload,
     clients: &Clients,
@@ -76,7 +76,7 @@ impl Health {
         is_check(Some(&self.path), request.method(), request.uri().path())
     }
 
-    /// The answer to a check.
+    /// Answers a check.
     pub(crate) async fn answer(
         &self,
         drains: bool,
@@ -101,7 +101,7 @@ impl Health {
         {
             return is_ready;
         }
-        // The client may leave before the store answers. The time stands already, so the next check asks no sooner.
+        // The time is set before the call: if the client leaves before the store answers, the next check calls no sooner.
         *known = Some((Instant::now(), known.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;

@@ -1,4 +1,4 @@
-//! What we answer when there is nothing to forward, or nobody to forward it to.
+//! The gateway's own answers to requests that it cannot forward.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate_tower::{AnswerBody, Reject};
 
 use crate::body::Body;
 
-/// A refusal that is no limit's: its status, a word for programs and a sentence for people.
+/// A refusal by the gateway, not by a limit: its status, a word for programs and a sentence for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -29,7 +29,7 @@ impl Problem {
         }
     }
 
-    /// 405, with the methods that would be allowed.
+    /// Returns a 405 with the allowed methods.
     pub(crate) fn method_not_allowed(allow: HeaderValue) -> Self {
         Self {
             allow: Some(allow),
@@ -41,13 +41,13 @@ impl Problem {
         }
     }
 
-    /// Tells when it is worth while to ask again.
+    /// Adds the wait before another attempt.
     pub(crate) const fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// Whether the request itself is at fault, rather than asking for what is not there.
+    /// Whether the request itself is malformed, and not just without a route.
     pub(crate) fn is_malformed(&self) -> bool {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }

@@ -1,4 +1,4 @@
-//! The end of a request: whatever way it takes, it is counted and logged exactly once.
+//! The end of a request: in every case, it is counted and logged exactly once.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use tidegate_telemetry::metrics::{OpenTunnel, RefusedAnswer, RouteMetrics};
 use tidegate_telemetry::traces::Recording;
 use tidegate_telemetry::{Cut, RequestId, RequestOutcome};
 
-/// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
+/// Logs and counts a request when this is dropped: with the body of the answer, or with the future that makes it.
 #[derive(Debug)]
 pub(crate) struct RequestEnd {
     record: Option<Box<Record>>,
@@ -42,7 +42,7 @@ pub(crate) struct RequestEnd {
     guard: RequestGuard,
 }
 
-/// Who answered a request.
+/// The side that answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnsweredBy {
     Upstream,
@@ -52,7 +52,7 @@ pub(crate) enum AnsweredBy {
 }
 
 impl RequestEnd {
-    /// A request that has begun and, as far as is known, will be abandoned.
+    /// Begins a request, whose outcome is abandoned until an answer comes.
     pub(crate) fn begin(
         record: Option<Record>,
         recording: Option<Box<Recording>>,
@@ -75,7 +75,7 @@ impl RequestEnd {
         }
     }
 
-    /// Takes the facts of an answer with this status. Returns who gave the answer. A refusal is kept under `id`.
+    /// Takes the facts of an answer with this status. Returns the side that answered. A refusal is kept under `id`.
     pub(crate) fn answered(
         &mut self,
         answered: Answered,
@@ -138,17 +138,17 @@ impl RequestEnd {
         }
     }
 
-    /// What became of the request, as far as is known.
+    /// Returns the outcome of the request so far.
     pub(crate) const fn outcome(&self) -> RequestOutcome {
         self.outcome
     }
 
-    /// Notes that the request is shed.
+    /// Records that the request is shed.
     pub(crate) const fn shed(&mut self) {
         self.outcome = RequestOutcome::Shed;
     }
 
-    /// This part of the answer's body was handed on.
+    /// Counts a part of the answer's body that was handed on.
     fn sent(&mut self, part: &Bytes) {
         let bytes = part.len() as u64;
         self.metrics.sent(bytes);
@@ -160,7 +160,7 @@ impl RequestEnd {
         }
     }
 
-    /// Reads what was handed on. Until this is ready, no more is to be handed on.
+    /// Reads the part that was handed on. Until this is ready, no further part may be handed on.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &self.in_flight {
             Some(in_flight) => {
@@ -176,7 +176,7 @@ impl RequestEnd {
         self.in_flight.as_ref().is_some_and(InFlight::reads_body)
     }
 
-    /// The client has left before the end of the answer. None if the rest of the answer is dropped.
+    /// Records that the client has left before the end of the answer. None if the rest of the answer is dropped.
     fn client_left(&mut self) -> Option<ReadOn> {
         self.took = Some(self.started.elapsed());
         self.in_flight.as_ref()?.client_left()
@@ -192,12 +192,12 @@ impl RequestEnd {
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
-        // Before another one may be read in its place.
+        // Dropped before the permit that lets another answer be read.
         drop(self);
         drop(permit);
     }
 
-    /// The upstream's answer has ended before its end.
+    /// Records that the upstream's answer has ended before its end.
     fn cut(&mut self, cut: Cut) {
         if cut.error().is_some() {
             self.outcome = RequestOutcome::Failed;
@@ -208,12 +208,12 @@ impl RequestEnd {
         }
     }
 
-    /// The answer is cut off: its client takes it too slowly.
+    /// Records that the answer is cut off: its client takes it too slowly.
     pub(crate) fn too_slow(&mut self) {
         self.outcome = RequestOutcome::Slow;
     }
 
-    /// The request goes on as a tunnel, which is counted until what this returns is dropped.
+    /// Counts the request as a tunnel until the returned value is dropped.
     pub(crate) fn tunnels(&self) -> OpenTunnel {
         self.guard.tunnels();
         self.metrics.tunnel()
@@ -275,7 +275,7 @@ impl Ended {
         self
     }
 
-    /// The body of an answer behind which the request goes on.
+    /// Returns the body of an answer behind which the request goes on.
     pub(crate) const fn without_end(body: Body) -> Self {
         Self::of(body, None)
     }
@@ -291,7 +291,7 @@ impl Ended {
 }
 
 impl Drop for Ended {
-    /// Notes the side that ended the body before its end. If that is the client, the rest is read without it.
+    /// Records the side that ended the body before its end. If that is the client, the rest is read without it.
     fn drop(&mut self) {
         let Some(cut) = self.body.cut() else {
             return;
@@ -318,7 +318,7 @@ impl Drop for Ended {
 }
 
 impl Drop for LateEnd {
-    /// A connection drops the body before it sends the last part. Reading this part is left to a task: that runs when the part has left.
+    /// A connection drops the body before it sends the last part. A task reads this part once it has left.
     fn drop(&mut self) {
         if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
             spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });

@@ -1,4 +1,4 @@
-//! Which route a request takes: the first that matches, found without looking at each.
+//! Finds the route of a request: the first that matches, without a look at each.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use tidegate_config::routes::{RoutePlan, RouteShape};
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::route_index::RouteIndex;
 
-/// All routes in the order of the configuration, each with what `T` makes of it.
+/// All routes in the order of the configuration, each with its `T`.
 #[derive(Debug)]
 pub(crate) struct Routes<T> {
     routes: Vec<(Place, T)>,
     index: RouteIndex,
 }
 
-/// Where a route applies.
+/// The requests that a route takes, by its shape.
 #[derive(Debug)]
 struct Place {
     shape: RouteShape,
-    // Whether CORS preflights are answered here.
+    // Whether the route answers CORS preflights.
     has_cors: bool,
     // The names in the path that limits are counted per.
     counted: Vec<Arc<str>>,
@@ -46,7 +46,7 @@ pub(crate) struct RouteMatch<'r, T> {
 }
 
 impl<T> Routes<T> {
-    /// The routes of a plan, each with what `make` makes of it.
+    /// Returns the routes of a plan, each with the value that `make` returns for it.
     pub(crate) fn new<'a>(plans: &'a [RoutePlan], make: impl Fn(&'a RoutePlan) -> T) -> Self {
         Self::of_places(plans.iter().map(|plan| {
             let place = Place {
@@ -58,7 +58,7 @@ impl<T> Routes<T> {
         }))
     }
 
-    /// Routes that apply where these shapes say, each with what stands beside its shape.
+    /// Returns routes of these shapes, each with the value beside its shape.
     #[cfg(any(test, feature = "bench"))]
     pub(crate) fn of_shapes(shapes: impl Iterator<Item = (T, RouteShape)>) -> Self {
         Self::of_places(shapes.map(|(route, shape)| {
@@ -80,18 +80,18 @@ impl<T> Routes<T> {
         Self { routes, index }
     }
 
-    /// How many there are.
+    /// Returns the number of routes.
     pub(crate) const fn count(&self) -> usize {
         self.routes.len()
     }
 
-    /// The route with the number that a [`RouteMatch`] has.
+    /// Returns the route with the number in a [`RouteMatch`].
     pub(crate) fn at(&self, at: usize) -> &T {
         &self.routes[at].1
     }
 
-    /// The route that a request takes. A CORS preflight takes that of the request which it asks about, if this has `cors`,
-    /// and else that of any OPTIONS.
+    /// Returns the route that a request takes. A CORS preflight takes the route of the announced
+    /// request, if this has `cors`, else the route of any OPTIONS request.
     pub(crate) fn of<B>(
         &self,
         request: &Request<B>,
@@ -115,7 +115,7 @@ impl<T> Routes<T> {
         }
     }
 
-    /// The first route that matches; else 404, or 405 if only the method is in the way.
+    /// Returns the first route that matches; else 404, or 405 if only the method is in the way.
     pub(crate) fn find(
         &self,
         target: &Target<'_>,
@@ -138,8 +138,8 @@ impl<T> Routes<T> {
         }
     }
 
-    /// The number of the first route for a method; refused is a path that it does not take, and a request of which nobody can say
-    /// whether the route takes it. For a CORS preflight the method is that of the request which it asks about.
+    /// Returns the number of the first route for a method. Refuses an encoded slash that the route does not
+    /// take, and an ambiguous request. For a CORS preflight, `method` is the method of the announced request.
     fn first(
         &self,
         target: &Target<'_>,
@@ -173,7 +173,7 @@ impl<T> Routes<T> {
         Ok(found.map(|_| first))
     }
 
-    /// The numbers of all routes that hold a target's host and path, in order.
+    /// Returns the numbers of all routes that hold a target's host and path, in order.
     pub(crate) fn here(&self, target: &Target<'_>) -> impl Iterator<Item = usize> {
         let mut all = Vec::new();
         self.index
@@ -195,7 +195,7 @@ impl Place {
         self.counted.iter().filter_map(value).collect()
     }
 
-    /// Whether the query and the headers are as the route asks.
+    /// Whether the query and the headers meet the route's conditions.
     fn is_met(&self, target: &Target<'_>, is_preflight: bool) -> Met {
         let conditions = self.shape.conditions.as_ref();
         conditions.map_or(Met::Yes, |conditions| {
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-/// The names in a route's path that one of its limits is counted per.
+/// Returns the names in a route's path that its limits are counted per.
 fn counted(plan: &RoutePlan) -> Vec<Arc<str>> {
     let per = plan.policy.rules.iter().flat_map(|rule| rule.per.iter());
     let names = per.filter_map(|per| match per {

@@ -1,6 +1,6 @@
-//! What a request asks for, made unambiguous: framing, host and path are checked once, for all that come after.
+//! The target of a request, made unambiguous: framing, host and path are checked once, for all later steps.
 //!
-//! hyper refuses most malformed requests by itself; this refuses what it lets pass and two readers could read in two ways.
+//! hyper refuses most malformed requests. This refuses the others that two readers could read in two ways.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use tidegate_net::path::{EncodedSlashes, PathError, normalize};
 const MAX_TARGET: usize = 8 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
-/// Their names and values together, in bytes.
+/// The most bytes of their names and values together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// A request's host and path in the one spelling that routes, keys and upstreams see; beside them its query and headers.
+/// A request's host and path in the spelling that routes, keys and upstreams see; beside them its query and headers.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     /// Lower-case, without port.
@@ -36,7 +36,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Reads a request's target, or says why the request is refused.
+    /// Reads a request's target. The error is the problem for which the request is refused.
     pub(crate) fn of<B>(request: &'a Request<B>) -> Result<Self, Problem> {
         if [Method::CONNECT, Method::TRACE].contains(request.method()) {
             return Err(METHOD_REFUSED);
@@ -71,8 +71,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The URI and the Host header that the rest of the gateway, and the upstream, get to see. `None` for what is already as it should
-/// be.
+/// Returns the URI and the Host header for the rest of the gateway and for the upstream. `None` for each that needs no change.
 pub(crate) fn rewritten<B>(
     request: &Request<B>,
     target: &Target<'_>,
@@ -113,7 +112,7 @@ fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Prob
     Ok(())
 }
 
-/// `chunked`, once, is the only coding of a transfer: others are accepted by hyper, and read differently elsewhere.
+/// Checks the framing. `chunked`, once, is the only coding of a transfer: hyper accepts others, which servers read differently.
 fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> {
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
     if codings.count > 0 {
@@ -129,7 +128,7 @@ fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> 
     Ok(())
 }
 
-/// The authority that a request names: in its target, or in the one Host header that it must have.
+/// Returns the authority that a request names: in its target, or in its one Host header, which is required.
 fn authority<'a, B>(request: &'a Request<B>, hosts: &HeaderLines<'a>) -> Result<&'a str, Problem> {
     let header = hosts
         .first

@@ -1,4 +1,4 @@
-//! The part of an answer's body that was handed on, and is still to be read for what the request costs.
+//! The part of an answer's body that was handed on, and is still to be read for the cost of the request.
 //!
 //! To decompress a part can take longer than all else that is done for it. So the part is read when it has left.
 
@@ -17,7 +17,7 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// This part was handed on.
+    /// Stores a part that was handed on.
     pub(crate) fn put(&mut self, part: &Bytes) {
         self.part = part.clone();
         self.has_left = false;
@@ -27,8 +27,8 @@ impl Unread {
         self.part.is_empty()
     }
 
-    /// Reads the part, a step each time that it is polled. The first time it lets the connection send the part. `read` says how many bytes
-    /// its step has read.
+    /// Reads the part, a step per poll. The first poll lets the connection send the part. `read`
+    /// returns the number of bytes that its step has read.
     pub(crate) fn poll_read(
         &mut self,
         read: impl FnOnce(&[u8]) -> usize,
@@ -44,7 +44,7 @@ impl Unread {
             }
         }
         self.has_left = true;
-        // Not by `wake_by_ref`, which would call another thread for it: while that reads, it keeps the client from the core.
+        // Not by `wake_by_ref`, which would wake another thread: while that thread reads, it keeps the client from the core.
         pin!(yield_now()).poll(context)
     }
 
@@ -59,7 +59,7 @@ impl Unread {
         let step = read(&self.part);
         self.part.advance(step);
         if self.part.is_empty() {
-            // Its memory may be that of a large buffer.
+            // It may keep the memory of a large buffer.
             self.part = Bytes::new();
         }
     }

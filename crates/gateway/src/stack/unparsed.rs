@@ -14,8 +14,8 @@ use crate::request::target::{BAD_HEAD, CONTROL_FRAMES, LARGE_HEADERS, LONG_TARGE
 use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
 impl Stack {
-    /// Counts, logs and charges a head that the protocol refused. Of a trusted proxy it is the proxy's own, as nobody knows
-    /// for whom it came.
+    /// Counts, logs and charges a head that the protocol refused. A head from a trusted proxy is
+    /// charged to the proxy, because its client is unknown.
     pub(crate) async fn refuse_head(
         &self,
         head: UnparsedHead,
@@ -74,7 +74,7 @@ fn problem(head: UnparsedHead) -> Problem {
     }
 }
 
-/// For how long limits refuse that count the caller alone; they count an address here, as no credentials were read.
+/// Returns how long limits refuse that count the caller alone. They count an address here, as no credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
     let own = decided.verdicts().filter(|said| said.rule.bounds_callers());
