@@ -1,6 +1,6 @@
-//! How a plan becomes a running gateway, and how another plan takes its place.
+//! Makes a running gateway of a plan, and puts another plan in its place.
 //!
-//! - [`snapshot`]: everything that a reload swaps; [`build`]: what outlives it, and how a plan becomes a snapshot
+//! - [`snapshot`]: everything that a reload swaps; [`build`]: the parts that outlive it, and how they make a snapshot
 //! - [`reload`]: the swap; [`sockets`]: ports
 //! - the rest: background tasks, and the files and Redis that they watch
 

@@ -10,7 +10,7 @@ use super::pages::{page, words};
 
 type Names = BTreeSet<String>;
 
-/// Fails with the names that only one of the two has.
+/// Fails with the names that only one side has.
 fn same(rows: &Names, there: &Names, what: &str) {
     let missing: Vec<_> = there.difference(rows).collect();
     let unknown: Vec<_> = rows.difference(there).collect();

@@ -1,24 +1,24 @@
-//! What a gateway does every now and then, for as long as the futures are polled.
+//! Regular tasks of a gateway, which run until the futures are dropped.
 
 use std::time::Duration;
 
 use tidegate_store::redis::HEARTBEAT;
 use tidegate_store::{RedisStore, Store};
 
-/// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
+/// The interval at which a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Tells the other gateways on this Redis that this one is there.
+/// Announces this gateway to the other gateways on its Redis.
 pub(crate) async fn heartbeats(store: &RedisStore) {
     let mut every = tokio::time::interval(HEARTBEAT);
     loop {
         every.tick().await;
-        // What goes wrong is told by decisions and by readiness.
+        // Decisions and readiness report the errors of Redis.
         let _ = store.heartbeat().await;
     }
 }
 
-/// Drops what has expired.
+/// Drops expired keys.
 pub(crate) async fn sweep(store: Store) {
     let mut every = tokio::time::interval(SWEEP);
     loop {

@@ -1,7 +1,6 @@
-//! One client's budgets, as operators ask for them: what is left of each limit, and begin anew.
+//! One client's budgets, for operators: shows the units left of each limit, and resets them.
 //!
-//! It goes through what requests are charged to, but knows no request: budgets that only a request could tell apart are named, not
-//! listed.
+//! There is no request here. Limits whose budgets depend on the content of a request are named, without their budgets.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use tidegate_status::client::{
 use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
 use tidegate_tower::{Budget, Hasher, OverrideAction, Overrides, Per, Policy, Rule};
 
-/// What a gateway charges requests to, and where.
+/// The limits that a gateway charges, and their store.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    /// Of every route, and of requests that no route takes.
+    /// The policies of every route, and of requests that no route takes.
     pub(crate) policies: Vec<Policy>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) hasher: Hasher,
@@ -34,9 +33,9 @@ pub(crate) enum NoReport {
     Store(#[from] StoreError),
 }
 
-/// Whose budgets there are, and where they are kept.
+/// The budgets of a client, and their keys.
 struct Found<'a> {
-    /// Without the numbers of the store.
+    /// The report without the numbers of the store.
     report: Report,
     own: Vec<Own<'a>>,
     /// The budgets that a reset drops: the budgets of the same keys under all plans.
@@ -51,13 +50,13 @@ struct Own<'a> {
 }
 
 impl Budgets {
-    /// All limits that requests are charged to, under every plan and override.
+    /// Returns all limits that requests are charged to, under every plan and override.
     pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
         rules.flat_map(Rule::budgets).collect()
     }
 
-    /// How the client called `name` stands now; charges nothing.
+    /// Returns the present budgets of the client called `name`, without a charge.
     pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
         Ok(self.report(found).await)
@@ -111,7 +110,7 @@ impl Budgets {
         Ok(used)
     }
 
-    /// How the client stands: as the store says, or, while that does not answer, as far as this gateway knows by itself.
+    /// Returns the client's budgets by the store. While the store does not answer, returns the view of this gateway alone.
     async fn report(&self, found: Found<'_>) -> Report {
         let charges = found.charges();
         let own = found.own.iter();
@@ -148,7 +147,7 @@ impl Budgets {
         .collect()
     }
 
-    /// Every budget that requests of this client could be charged to, each once, in the order of the routes.
+    /// Finds every budget that requests of this client could be charged to, each once, in the order of the routes.
     fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
         let mut caller = Caller::named(&self.clients, name)?;
         let overridden = self.overrides.apply(&mut caller);
@@ -213,7 +212,7 @@ impl Budgets {
         Ok(Found { report, own, all })
     }
 
-    /// Whether it takes a token to say which plan this client has.
+    /// Whether only the client's token can name its plan.
     fn plan_by_token(&self, client: &Client) -> bool {
         let tells =
             |source: &ClientSource| matches!(source, ClientSource::Token(it) if it.tell_plans());
@@ -228,7 +227,7 @@ impl Budgets {
             access: None,
             answers: policy.answers.clone(),
         };
-        // Nothing in it counts: what does only in a request is not the client's own.
+        // The request may be empty: a budget that depends on its content is not the client's own.
         let request = Request::new(());
         self.hasher.keys(&alone, caller, &request)[0]
     }
@@ -271,7 +270,7 @@ impl Own<'_> {
         }
     }
 
-    /// What this gateway goes by while the store does not answer.
+    /// Returns the budget by this gateway alone, while the store does not answer.
     fn known_here(&self, view: &LocalView) -> Standing {
         let decides = match (self.limit.mode(), self.limit.on_failure()) {
             (Mode::Local, _) => Decides::Gateway,
@@ -309,7 +308,7 @@ impl Own<'_> {
     }
 }
 
-/// Whole seconds, rounded up.
+/// Returns whole seconds, rounded up.
 const fn seconds(micros: u64) -> u64 {
     micros.div_ceil(1_000_000)
 }

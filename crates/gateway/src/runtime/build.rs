@@ -1,4 +1,4 @@
-//! What outlives every plan, and how a plan becomes what is in force beside it.
+//! The parts that outlive every plan. They make a snapshot of a plan.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -32,7 +32,7 @@ use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
 use tidegate_upstream::{Retries, Upstream};
 
-/// The state of limits and the means to find it, and what was counted so far.
+/// The parts that outlive every plan: the state of limits, and the counters so far.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) store: Store,
@@ -184,7 +184,7 @@ impl Runtime {
     }
 }
 
-/// The upstreams that routes lead to, by name, each once.
+/// Returns the upstreams that routes lead to, by name, each once.
 fn upstreams(
     routes: &[RoutePlan],
     before: Option<&Snapshot>,
@@ -204,7 +204,7 @@ fn upstreams(
     upstreams
 }
 
-/// The headers that choose routes. No route's upstream may take another header for one of them.
+/// Returns the headers that choose routes. No route's upstream may take another header for these.
 fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
     let conditions = routes
         .iter()

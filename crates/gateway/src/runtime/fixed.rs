@@ -1,4 +1,4 @@
-//! Fingerprints of what only a restart changes: by them `tidegate check --running` sees that a reload would be refused.
+//! Fingerprints of the settings that only a restart changes. `tidegate check --running` compares them to predict a refused reload.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use tidegate_config::{Plan, StorePlan};
 
-/// A fingerprint of each key, by which another process of this version of the program sees whether the key differs. Of secrets it has
-/// whether there is one, and of a URL neither user nor password nor parameters: whoever reads a fingerprint may try guesses.
+/// Returns a fingerprint of each key, for a comparison by another process of this version. Its readers may
+/// try guesses, so of a secret it has only the presence, and of a URL no user, password or parameters.
 pub(crate) fn fingerprints(plan: &Plan) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (key, mut text) in plan.fixed.texts() {
@@ -30,7 +30,7 @@ fn scheme(url: &str) -> &str {
     url.split("://").next().unwrap_or_default()
 }
 
-/// Hosts and path of a URL; nothing, if it is not beyond doubt what stands where.
+/// Returns the hosts and the path of a URL; empty if its parts are ambiguous.
 fn servers(url: &str) -> &str {
     let (begin, rest) = match url.rsplit_once('@') {
         Some((before, rest)) => (before, rest),

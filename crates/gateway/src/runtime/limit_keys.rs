@@ -1,6 +1,6 @@
-//! What the keys of each limit are made of. A limit whose keys change starts with empty state.
+//! The parts of the keys of each limit. A limit whose keys change starts with empty state.
 //!
-//! A reload compares two plans and reports the limits that start anew; `tidegate check --running` reports them before.
+//! A reload compares two plans and reports the limits that start anew; `tidegate check --running` reports them before it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tidegate_tower::{Per, Policy, Rule};
 
 use tidegate_config::Plan;
 
-/// What the keys of one limit are made of, beside its name.
+/// The parts of one limit's keys, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LimitKeys {
     /// The limit's name.
     pub(crate) limit: String,
     /// The algorithm, and its window in us or its calendar.
     kind: String,
-    /// What the limit is counted per, as in YAML.
+    /// The value of `per`, as in YAML.
     per: Vec<String>,
     /// The bits of an IPv6 address that count, for a limit that is counted per address.
     ipv6_prefix: Option<u8>,
@@ -34,7 +34,7 @@ pub(crate) struct LimitKeys {
 pub(crate) struct Change {
     /// The limit's name.
     pub(crate) limit: String,
-    /// What differs.
+    /// The difference, as text.
     pub(crate) why: String,
     /// The plan whose clients alone are concerned.
     pub(crate) plan: Option<String>,
@@ -55,7 +55,7 @@ impl fmt::Display for Change {
 }
 
 impl LimitKeys {
-    /// Those of all limits that a route of `plan` uses.
+    /// Returns the keys of all limits that a route of `plan` uses.
     pub(crate) fn of(plan: &Plan) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let routes = plan.routes.iter().map(|route| &route.policy);
@@ -97,7 +97,7 @@ impl LimitKeys {
         }
     }
 
-    /// Why this limit does not find the state of `before` again; `None`: it does.
+    /// Returns why this limit does not find the state of `before` again; `None` if it does.
     fn differs(&self, before: &Self) -> Option<String> {
         if self.kind != before.kind {
             let (old, new) = (readable(&before.kind), readable(&self.kind));
@@ -140,7 +140,7 @@ impl LimitKeys {
     }
 }
 
-/// The limits of both plans whose state is not found again.
+/// Returns the limits of both plans whose state is not found again.
 pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> {
     let mut changes = Vec::new();
     for now in after {
@@ -161,12 +161,12 @@ pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> 
     changes
 }
 
-/// The first name that `others` lack.
+/// Returns the first name that `others` lack.
 fn missing<'n>(names: &'n [String], others: &[String]) -> Option<&'n String> {
     names.iter().find(|name| !others.contains(name))
 }
 
-/// A kind with its window as in YAML: `fixed_window` of 12h.
+/// Formats a kind with its window as in YAML: `fixed_window` of 12h.
 fn readable(kind: &str) -> String {
     let Some((algorithm, window)) = kind.split_once('/') else {
         return format!("`{kind}`");

@@ -1,7 +1,7 @@
-//! Tells the log when Redis cannot be reached: at once, once a minute while it lasts, and when it is over.
+//! Logs when Redis cannot be reached: at once, once a minute while the outage lasts, and when it is over.
 //!
-//! What a request meets while Redis is away is told by the decisions that it costs. Without requests nobody would notice,
-//! and a gateway that starts without Redis would look as if all were well.
+//! Decisions show an outage only while requests come. Without requests and without this log, a
+//! gateway that starts without Redis would seem healthy.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// How often the connection is looked at. Nothing is asked of Redis.
+/// The interval between two looks at the connection. They send no call to Redis.
 const EVERY: Duration = Duration::from_millis(500);
-/// How often the log says that an outage lasts.
+/// The interval between two lines of the log during an outage.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Looks again and again, for as long as the future is polled.
+/// Looks at the connection until the future is dropped.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut connection = Connection::New;
@@ -42,7 +42,7 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     }
 }
 
-/// What is known of the connection.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Connection {
     /// It was not looked at yet.
@@ -51,11 +51,11 @@ enum Connection {
     Up,
     /// There was none when it was last looked at. A connection that is made anew at once is no outage.
     Away(Instant),
-    /// There is none, and the log was told so.
+    /// There is none, and the log has a line on it.
     Lost { since: Instant, told: Instant },
 }
 
-/// What the log is told.
+/// An event for the log.
 #[derive(Debug, PartialEq)]
 enum Event {
     Lost(StoreError),
@@ -64,7 +64,7 @@ enum Event {
 }
 
 impl Connection {
-    /// What is known after a look at the connection, and what the log is to be told.
+    /// Returns the state after a look at the connection, and the event for the log.
     fn look(self, connected: Result<(), StoreError>, now: Instant) -> (Self, Option<Event>) {
         match (self, connected) {
             (Self::Lost { since, .. }, Ok(())) => (Self::Up, Some(Event::Back(now - since))),

@@ -1,6 +1,6 @@
 //! Watches the Redis that limits are kept in: its numbers become metrics. A server that may drop limits, or is too old, is logged.
 //!
-//! Nothing here decides: a Redis that does not say how it is, or must not, is as good as any other.
+//! No decision depends on this: a Redis that does not or must not report its state is as good as any other.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tidegate_store::redis::{LEAST_VERSION, NodeInfo};
 
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// How often Redis is asked.
+/// The interval between two calls to Redis.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Asks again and again, for as long as the future is polled.
+/// Calls Redis at this interval until the future is dropped.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut warned_of = HashSet::new();

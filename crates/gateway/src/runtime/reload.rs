@@ -1,4 +1,4 @@
-//! A reload: a new plan takes the place of the one in force, or is refused and changes nothing.
+//! A reload: a new plan replaces the plan in force, or is refused without any change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidegate_config::{ConfigError, Fixed, Plan, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
 
-/// Puts new plans in force; clones are of the same gateway.
+/// A handle that puts new plans in force; clones belong to the same gateway.
 #[derive(Clone, Debug)]
 pub struct Reloader(Arc<Parts>);
 
@@ -26,18 +26,18 @@ pub(crate) struct Parts {
     pub(crate) fixed: Fixed,
     pub(crate) current: Arc<SharedSnapshot>,
     pub(crate) server: Arc<Server<Snapshot>>,
-    /// The watches of the plan in force. Whoever holds them is the one who may change plans.
+    /// The watches of the plan in force. Only the holder of this lock may change plans.
     pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// Why a plan was not put in force.
+/// The reason why a plan was not put in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// The configuration is refused.
     #[error("{0}")]
     Config(ConfigError),
-    /// Something that it asks for is not to be had.
+    /// A part that the configuration requires cannot be made.
     #[error("{0}")]
     Start(StartError),
     /// The configuration could not be looked at.
@@ -69,15 +69,14 @@ impl Reloader {
         Self(parts)
     }
 
-    /// The version of the configuration in force.
+    /// Returns the version of the configuration in force.
     pub fn version(&self) -> String {
         self.0.current.load().version.clone()
     }
 
-    /// Loads a configuration that keeps what is fixed, and puts it in force, once the gateway runs.
+    /// Loads a configuration with the same fixed settings, and puts it in force, once the gateway runs.
     ///
-    /// Connections stay open and requests under way end as they began; each request from here on meets the new plan. If
-    /// anything is wrong, all stays as it was. `load` may wait for files.
+    /// Connections stay open. Requests under way end under the old plan; each later request meets the new plan. `load` may wait for files.
     ///
     /// # Errors
     ///
@@ -92,7 +91,7 @@ impl Reloader {
         let outcome = match loaded {
             Ok(Ok((plan, warnings))) => match self.0.apply(plan).await {
                 Ok(new) => {
-                    // The old plan's end with this.
+                    // This ends the watches of the old plan.
                     *watches = new;
                     Ok(warnings)
                 }

@@ -1,8 +1,8 @@
-//! The secret under which all gateways on one Redis count. It is the one that is configured, or one that the first gateway makes
-//! and the others find there.
+//! The secret for the keys of all gateways on one Redis. It is configured, or the first gateway
+//! makes it, and the others read it from Redis.
 //!
-//! A configured secret is compared by its fingerprint alone. While it is not known, or others have another, Redis is not
-//! asked to decide: two secrets would be two budgets for every client.
+//! A configured secret is compared by its fingerprint alone. While the secret in Redis is unknown
+//! or differs, Redis does not decide: two secrets would be two budgets for every client.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use tidegate_tower::Hasher;
 
 use tidegate_config::Secret;
 
-/// How often what stands in Redis is compared again, since a Redis that lost its data knows no secret.
+/// The interval between two comparisons with Redis, which has no secret after it lost its data.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long until Redis is asked again when it did not answer.
+/// The wait before another call, if Redis did not answer.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// What stands in Redis before a secret that a gateway made.
+/// The text in Redis before a secret that a gateway made.
 const MADE: &str = "secret ";
-/// What stands in Redis before the fingerprint of one that is configured.
+/// The text in Redis before the fingerprint of a configured secret.
 const CONFIGURED: &str = "fingerprint ";
 
-/// Keeps the gateways on one Redis together.
+/// The secret of this gateway, compared with the secret in Redis.
 #[derive(Debug)]
 pub(crate) struct SharedSecret {
     hasher: Hasher,
     is_configured: bool,
-    // What is put into Redis if nothing stands there.
+    // The value for Redis if it has none.
     own: String,
     known: Agreement,
 }
 
 impl SharedSecret {
-    /// With the configured secret, or one that is made now; the system may have no random numbers for that.
+    /// Takes the configured secret, or makes one. Fails if the system gives no random numbers for it.
     pub(crate) fn new(secret: Option<&Secret>) -> Result<Self, Unspecified> {
         let (hasher, own) = match secret {
             Some(secret) => {
@@ -55,12 +55,12 @@ impl SharedSecret {
         })
     }
 
-    /// What hashes with it; clones follow when it becomes known.
+    /// Returns a hasher with the secret. Its clones follow when another secret is found in Redis.
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
 
-    /// Compares with what stands in Redis, and lets it decide if all is well; if it does not answer, all stays as it is.
+    /// Compares the secret with Redis, and lets Redis decide if they agree. If Redis does not answer, all stays as it is.
     pub(crate) async fn settle(&mut self, store: &RedisStore) -> Result<(), StoreError> {
         store.set_agreement(self.known);
         let found = store.shared_secret(&self.own).await?;
@@ -85,7 +85,7 @@ impl SharedSecret {
         Ok(())
     }
 
-    /// Compares again and again, for as long as the future is polled.
+    /// Compares at intervals until the future is dropped.
     pub(crate) async fn keep(mut self, store: &RedisStore) {
         loop {
             let settled = self.settle(store).await;
@@ -95,7 +95,7 @@ impl SharedSecret {
     }
 }
 
-/// 256 bits in hexadecimal digits.
+/// Returns 256 random bits in hexadecimal digits.
 fn random() -> Result<String, Unspecified> {
     let mut bytes = [0; 32];
     rand::fill(&mut bytes)?;

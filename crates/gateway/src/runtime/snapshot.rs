@@ -1,7 +1,7 @@
-//! What one plan makes of the gateway: everything that a reload swaps, at once.
+//! Everything that one plan makes of the gateway, and that a reload swaps at once.
 //!
-//! The server asks for it with each request, and keeps it until the answer to that request has begun. So a request meets one plan,
-//! and the parts of an old plan end with its last request.
+//! The server loads it for each request, and keeps it until the answer to that request has begun.
+//! So a request meets one plan, and the parts of an old plan end with its last request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -27,10 +27,10 @@ use tidegate_server::{
 use tidegate_telemetry::metrics::GatewayMetrics;
 use tidegate_upstream::Upstream;
 
-/// What is in force now.
+/// The snapshot in force.
 pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
 
-/// What one plan makes.
+/// Everything that one plan makes.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
@@ -42,17 +42,17 @@ pub(crate) struct Snapshot {
     pub(crate) deny_file: Option<DenyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
-    /// Compared with those of the next plan.
+    /// The keys of limits, to compare with the next plan.
     pub(crate) limit_keys: Vec<LimitKeys>,
-    /// Fingerprints of what a reload cannot change.
+    /// Fingerprints of the settings that a reload cannot change.
     pub(crate) fixed: BTreeMap<String, String>,
-    /// Of the plan's text.
+    /// The version of the plan's text.
     pub(crate) version: String,
     pub(crate) since: Timestamp,
 }
 
 impl Snapshot {
-    /// The certificates that listeners show.
+    /// Returns the certificates that listeners show.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, ShownCertificate)> {
         self.server.listeners.iter().flat_map(|(name, tls)| {
             let shown = tls.iter().flat_map(|tls| tls.shown());
@@ -60,7 +60,7 @@ impl Snapshot {
         })
     }
 
-    /// Watches all files and key sets of this plan, until what this returns is dropped.
+    /// Watches all files and key sets of this plan, until the returned set is dropped.
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         for file in &self.key_files {

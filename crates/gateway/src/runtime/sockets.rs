@@ -1,4 +1,4 @@
-//! Ports: handed over open by whoever started the process, or else opened here.
+//! Ports: inherited open from the parent process, or else opened here.
 
 use std::io;
 use std::net::{self, SocketAddr};
@@ -10,12 +10,12 @@ use super::start_error::StartError;
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///
-/// They are the service manager's as well, so one that no plan names is kept for a later one.
+/// The service manager holds them as well, so a socket that no plan names is kept for a later plan.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, net::TcpListener)>);
 
 impl Inherited {
-    /// Takes those of this process's environment; fails if one is no TCP socket.
+    /// Takes the sockets of this process's environment.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Inherited {
         Ok(Self(sockets))
     }
 
-    /// Refuses a socket that is for none of these addresses: whoever passed it thinks that it is served.
+    /// Refuses a socket for none of these addresses, because its sender expects it to be served.
     pub(crate) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
         let mut addresses = self.0.iter().map(|(address, _)| address);
         match addresses.find(|address| !named.contains(address)) {
@@ -41,7 +41,7 @@ impl Inherited {
         }
     }
 
-    /// The socket at this address.
+    /// Returns the inherited socket at this address, or opens one.
     pub(crate) async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
         let passed = self.0.iter().find(|(passed, _)| *passed == address);
         let bound = match passed {

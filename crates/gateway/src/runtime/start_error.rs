@@ -1,4 +1,4 @@
-//! What may keep a gateway from starting, once its configuration is right.
+//! Errors that keep a gateway from starting, although its configuration is valid.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tidegate_store::redis::InvalidOptions;
 
-/// Why a gateway could not be made.
+/// The reason why a gateway could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be bound.
@@ -18,21 +18,21 @@ pub enum StartError {
          the address there just like this"
     )]
     Unnamed(SocketAddr),
-    /// The store's URL is none, or there is nobody to trust.
+    /// The store's URL is invalid, or uses TLS without certificate authorities.
     #[error("store: {0}")]
     Store(InvalidOptions),
-    /// There is nothing to know the servers of key sets by.
+    /// This machine trusts no authority for the servers of key sets.
     #[error(
         "this machine trusts no authority that a key set's server could be known by: {0}; name some under `jwks_ca`"
     )]
     Authorities(io::Error),
-    /// There is nothing to know the collector of traces by.
+    /// This machine trusts no authority for the collector of traces.
     #[error(
         "this machine trusts no authority that the collector of traces could be known by: {0}; install the \
          certificates of authorities, or use a collector at http://"
     )]
     Collector(io::Error),
-    /// The system gives no random numbers, of which a secret is made.
+    /// The system gives no random numbers for a secret.
     #[error("the system gives no random numbers to make a secret of")]
     Random,
     /// The file of the access log cannot be opened.
@@ -53,7 +53,7 @@ impl StartError {
     }
 }
 
-/// Why an address is not bound, with the remedy.
+/// Formats the reason why an address is not bound, with the remedy.
 fn not_bound(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
