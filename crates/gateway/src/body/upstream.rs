@@ -137,7 +137,7 @@ impl UpstreamBody {
         Some(Err(error))
     }
 
-    /// The state of the request's body, if it has one.
+    /// Returns the state of the request's body, if it has one.
     pub(crate) const fn body_state(&self) -> Option<&Arc<BodyState>> {
         self.body_state.as_ref()
     }

@@ -149,7 +149,7 @@ pub(super) fn explain(
         named_by(plan, &caller)
     );
     not_by(&mut text, plan, &request);
-    // Under `deny` of the configuration no override holds.
+    // `deny` of the configuration prevails over every override.
     let denied_by = assessment.denied_by();
     if denied_by.is_none_or(ListEntry::is_override) {
         overriding.explain(&mut text, &overrides, &caller);

@@ -147,7 +147,7 @@ pub fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let message = failure.message.trim_end();
-    // The configuration's messages, which may be several, have it already.
+    // Messages about the configuration begin with this word already.
     let word = match message.starts_with("error: ") {
         true => "",
         false => "error: ",

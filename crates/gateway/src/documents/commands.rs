@@ -8,7 +8,7 @@ use super::configurations::Folder;
 use super::pages::{all, book, root};
 use crate::commands::Cli;
 
-/// The words of a line as a shell reads them, up to the end of its first command.
+/// Returns the words of a line as a shell reads them, up to the end of its first command.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -26,7 +26,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The arguments of `tidegate` that a line runs, its name included; none if it runs something else.
+/// Returns the arguments of `tidegate` that a line runs, its name included; none if it runs another program.
 fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
     let is_set = |word: &&String| word.contains('=') && !word.starts_with('-');
     let words: Vec<&String> = words.iter().skip_while(is_set).collect();

@@ -53,7 +53,7 @@ impl Folder {
     }
 }
 
-/// The block with one route that lists all its limits, if it has no routes.
+/// Returns the block with one route that lists all its limits, if it has no routes.
 fn completed(text: &str) -> String {
     if text.lines().any(|line| line.starts_with("routes:")) {
         return text.to_owned();

@@ -32,7 +32,7 @@ fn targets(page: &Page) -> Vec<String> {
         .collect()
 }
 
-/// A path without `.` and `..`.
+/// Returns a path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

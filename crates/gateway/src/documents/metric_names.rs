@@ -20,7 +20,7 @@ const NAMING: [&str; 5] = [
     ".encode_descriptor(",
 ];
 
-/// The names as they are registered. A metric without a sample is not shown, so the source is read.
+/// Returns the names as they are registered. A metric without a sample is not shown, so the source is read.
 pub(super) fn registered() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../telemetry/src");
     let mut texts = vec![fs::read_to_string(source.join("metrics.rs")).unwrap()];

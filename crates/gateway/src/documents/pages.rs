@@ -19,19 +19,19 @@ pub(super) struct Block {
     pub(super) text: String,
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// README.md, CONTRIBUTING.md and docs/.
+/// Returns README.md, CONTRIBUTING.md and docs/.
 pub(super) fn book() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     names.extend(listed("docs"));
     names.into_iter().map(|name| page(&name)).collect()
 }
 
-/// These, and all other documents with links: the changelog, the scripts' contract, the examples and the load tests.
+/// Returns these, and all other documents with links: the changelog, the scripts' contract, the examples and the load tests.
 pub(super) fn all() -> Vec<Page> {
     let mut pages = book();
     let others = ["CHANGELOG.md", "lua/README.md", "loadtest/README.md"];
@@ -44,7 +44,7 @@ pub(super) fn all() -> Vec<Page> {
     pages
 }
 
-/// The page of this name.
+/// Returns the page with this name.
 pub(super) fn page(name: &str) -> Page {
     let text =
         fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -64,7 +64,7 @@ fn listed(folder: &str) -> Vec<String> {
 }
 
 impl Page {
-    /// Its fenced blocks, without the indentation of a list.
+    /// Returns the fenced blocks of the page, without the indentation of a list.
     pub(super) fn blocks(&self) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut indentation = None;
@@ -93,7 +93,7 @@ impl Page {
         blocks
     }
 
-    /// Its lines outside of fenced blocks.
+    /// Returns the lines outside of fenced blocks.
     pub(super) fn prose(&self) -> impl Iterator<Item = &str> {
         let mut is_block = false;
         self.text.lines().filter(move |line| {
@@ -103,7 +103,7 @@ impl Page {
         })
     }
 
-    /// The first column of the rows of the tables below this heading, without the heads of the tables.
+    /// Returns the first column of the rows of the tables below this heading, without the heads of the tables.
     pub(super) fn first_column(&self, heading: &str) -> Vec<String> {
         let start = format!("## {heading}");
         let lines = self.prose().skip_while(|line| *line != start).skip(1);
@@ -116,7 +116,7 @@ impl Page {
     }
 }
 
-/// The words in backticks of a cell.
+/// Returns the words in backticks of a cell.
 pub(super) fn words(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

@@ -83,8 +83,8 @@ struct BrokenOff {
 }
 
 impl Streaming {
-    /// The least rate that the client must keep. None in a call in which both sides send at any time, as the upstream may then be
-    /// the slow side.
+    /// Returns the least rate that the client must keep. None in a call in which both sides send at
+    /// any time, as the upstream may then be the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.bounds.slow.filter(|_| !talking)
@@ -101,7 +101,7 @@ impl Streaming {
         }
     }
 
-    /// Ready when the client's time is over, with the phase of this failure.
+    /// Returns the phase of the failure when the client's time is over.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));

@@ -318,7 +318,7 @@ impl Drop for Ended {
 }
 
 impl Drop for LateEnd {
-    /// A connection drops the body before it sends the last part. A task reads this part once it has left.
+    /// Leaves the last part to a task that runs when the part has left: a connection drops the body before it sends this part.
     fn drop(&mut self) {
         if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
             spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });

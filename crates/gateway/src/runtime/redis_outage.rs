@@ -45,11 +45,11 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Connection {
-    /// It was not looked at yet.
+    /// There was no look at it yet.
     New,
     /// There is one.
     Up,
-    /// There was none when it was last looked at. A connection that is made anew at once is no outage.
+    /// There was none at the last look. A connection that is made again at once is no outage.
     Away(Instant),
     /// There is none, and the log has a line on it.
     Lost { since: Instant, told: Instant },

@@ -1,4 +1,4 @@
-//! Requests whose head the protocol refused: charged like any that no route takes.
+//! Requests whose head the protocol refused: charged like requests that no route takes.
 
 use std::time::Duration;
 
