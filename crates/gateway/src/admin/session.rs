@@ -1,4 +1,4 @@
-//! The session cookie of the status page. It proves a token by a signature over the token's hash, and expires.
+//! The session cookie of the status page. It proves a token by a signature over its hash, does not contain the token, and expires.
 //!
 //! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
 
