@@ -1,4 +1,4 @@
-//! One client's budgets, as `/clients/{name}` of each gateway that was asked has them.
+//! One client's budgets, from `/clients/{name}` of each gateway.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -9,38 +9,38 @@ use crate::client::{after, before, budget, title};
 use crate::table::{Row, Table};
 use crate::text::{clean, wrapped};
 
-/// A client whose budgets are asked for.
+/// The budgets of one client, with an answer per gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
-    /// Its name; cut if `is_cut`.
+    /// The client's name; cut if `is_cut`.
     pub(crate) client: String,
-    /// Its name is longer than what the gateway keeps, so nothing is asked.
+    /// Whether gateways keep only the start of the name; then none is called.
     is_cut: bool,
-    /// In the order in which they came.
+    /// Answers in order of arrival.
     answers: Vec<Answer>,
-    /// Gateways that were asked.
+    /// Number of gateways that were called.
     asked: usize,
-    /// Which answer is shown.
+    /// Index of the answer in view.
     shown: usize,
-    /// The first line that is shown.
+    /// The first line in view.
     first: usize,
-    /// The first line of the last page, as it was drawn last.
+    /// The first line of the last page, from the last drawing.
     last: Cell<usize>,
 }
 
-/// What a gateway said of a client.
+/// A gateway's answer about a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The client that was asked for.
+    /// The client in the call.
     pub(crate) client: String,
     /// The gateway.
     pub(crate) gateway: String,
-    /// How the client stands, or why that is not known.
+    /// The client's budgets, or the error.
     pub(crate) report: Result<Report, String>,
 }
 
 impl Budgets {
-    /// Of a client that this many gateways were asked for.
+    /// Begins the budgets of a client for which this number of gateways was called.
     pub(crate) fn asked(client: String, asked: usize) -> Self {
         Self {
             client,
@@ -49,7 +49,7 @@ impl Budgets {
         }
     }
 
-    /// Of a client whose name is not known to its end.
+    /// Begins the budgets of a client whose name is cut.
     pub(crate) fn cut(client: String) -> Self {
         Self {
             client,
@@ -58,7 +58,7 @@ impl Budgets {
         }
     }
 
-    /// Takes an answer, in place of an earlier one of the same gateway. The first that knows the client stays in view.
+    /// Takes an answer; it replaces the gateway's earlier answer. The first answer with a report stays in view.
     pub(crate) fn take(&mut self, answer: Answer) {
         if self.is_cut || answer.client != self.client {
             return;
@@ -83,7 +83,7 @@ impl Budgets {
         (self.shown, self.first) = ((self.shown + by) % count, 0);
     }
 
-    /// The first line that is shown.
+    /// Returns the first line in view.
     pub(crate) fn first(&self) -> usize {
         self.first.min(self.last.get())
     }
@@ -93,13 +93,13 @@ impl Budgets {
         self.first = line.min(self.last.get());
     }
 
-    /// The first line to draw, where the last page begins with this one.
+    /// Returns the first line to draw; `last` is the first line of the last page.
     pub(crate) fn visible_from(&self, last: usize) -> usize {
         self.last.set(last);
         self.first()
     }
 
-    /// What is shown, in lines of so many columns.
+    /// Returns the text in view as lines of at most `columns`.
     pub(crate) fn lines(&self, columns: usize) -> Vec<String> {
         if self.is_cut {
             let text = "This name is longer than what the gateway keeps of a name, so its budgets cannot be asked for here. \
@@ -123,7 +123,7 @@ impl Budgets {
     }
 }
 
-/// How a client stands, in lines of so many columns.
+/// Formats a report as lines of at most `columns`.
 fn said(report: &Report, columns: usize) -> Vec<String> {
     let rows = report.limits.iter().map(|limit| {
         let [name, figures @ ..] = budget(limit);
@@ -144,7 +144,7 @@ fn said(report: &Report, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A client's name as one segment of a path. All but letters, digits and a few signs is escaped.
+/// Escapes a client's name for one segment of a path: every byte but letters, digits and `-._~:`.
 pub fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {

@@ -6,7 +6,7 @@ use tidegate_status::client::{Decides, KeyUse, Report, Standing};
 
 use crate::text::{clean, left, width};
 
-/// How a client stands, as `tidegate client` prints it: a row per budget, then what is not in it. `is_reset`: after a reset.
+/// Formats a report as `tidegate client` prints it: a row per budget, then notes. `is_reset`: after a reset.
 pub fn client_table(report: &Report, is_reset: bool) -> String {
     let head = [
         "limit",
@@ -38,7 +38,7 @@ pub fn client_table(report: &Report, is_reset: bool) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
-/// Who it is, and of which plan.
+/// Returns the client's name and plan.
 pub(crate) fn title(report: &Report) -> String {
     match &report.plan {
         Some(plan) => format!("{}, of the plan {plan}", report.client),
@@ -46,7 +46,7 @@ pub(crate) fn title(report: &Report) -> String {
     }
 }
 
-/// What is to be known before the budgets.
+/// Returns the notes above the budgets.
 pub(crate) fn before(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(it) = &report.overridden {
@@ -68,7 +68,7 @@ pub(crate) fn before(report: &Report) -> Vec<String> {
     lines
 }
 
-/// What is to be known beside the budgets.
+/// Returns the notes below the budgets.
 pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
     let mut lines = without_store(report);
     let here = report.limits.iter().filter(|it| it.this_gateway_only);
@@ -125,7 +125,7 @@ fn now() -> u64 {
     now.map_or(0, |now| now.as_secs())
 }
 
-/// What this gateway goes by while Redis does not answer: nothing if it does.
+/// Describes decisions without Redis, per limit. Empty while Redis answers.
 fn without_store(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for (decides, what) in [
@@ -169,7 +169,7 @@ fn lasting(seconds: u64) -> String {
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
-/// A limit's name, with its route if the client has a budget per route.
+/// Returns a limit's name, with its route if the client has a budget per route.
 fn name(standing: &Standing) -> String {
     match &standing.route {
         Some(route) => format!("{} on {route}", standing.name),
@@ -183,14 +183,14 @@ fn row(standing: &Standing) -> [String; 7] {
     [name, algorithm, per, left, of, back, next]
 }
 
-/// A limit's name, what is left, of how much, when all of it is back, and when the next request is allowed.
+/// Returns a limit's name, the units left, the quota, when all units are back, and when the next request is allowed.
 pub(crate) fn budget(standing: &Standing) -> [String; 5] {
     let now = now();
     let mut name = name(standing);
     if standing.observed {
         name.push_str(" (only observed)");
     }
-    // A window that nothing was used of has an end, too.
+    // An unused window has an end, too.
     let reset = match standing.remaining < standing.limit {
         true => standing.reset.saturating_sub(now),
         false => 0,
@@ -201,7 +201,7 @@ pub(crate) fn budget(standing: &Standing) -> [String; 5] {
         seconds => format!("in {}", lasting(seconds)),
     };
     let decides = standing.known_here.as_ref().map(|known| known.decides);
-    // Nothing is counted here.
+    // Without a count there are no figures.
     if matches!(decides, Some(Decides::Open | Decides::Closed)) {
         let next = match standing.allowed {
             true => "now",

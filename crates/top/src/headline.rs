@@ -1,19 +1,19 @@
-//! What stands above all tabs.
+//! The lines above all tabs.
 
 use tidegate_status::document::{State, Status};
 
 use crate::table::count;
 
-/// How many gateways are shown.
+/// Counts of gateways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gateways {
-    /// That answered.
+    /// Gateways that answered.
     pub(crate) answering: usize,
-    /// That were asked.
+    /// Gateways that were called.
     pub(crate) all: usize,
 }
 
-/// The state and the last minute of these gateways.
+/// Formats the state and the last minute of these gateways.
 pub(crate) fn headline(status: &Status, gateways: Gateways) -> String {
     let state = match status.health.state {
         State::Ok => "healthy",
@@ -36,7 +36,7 @@ pub(crate) fn headline(status: &Status, gateways: Gateways) -> String {
     )
 }
 
-/// The first reason why not all is well, and how many more there are.
+/// Returns the first reason for a state that is not healthy, and the number of further reasons.
 pub(crate) fn reason(status: &Status) -> Option<String> {
     let (first, more) = status.health.reasons.split_first()?;
     Some(match more.len() {

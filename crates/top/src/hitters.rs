@@ -1,4 +1,4 @@
-//! The table of clients: who is refused, who uses most, and who is near a limit.
+//! The table of clients: refusals, use, and nearness to limits.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use tidegate_status::document::{Client, Hits, Near, Table as Listed};
 
 use crate::table::{Row, Table, count};
 
-/// What the document says of one client.
+/// The figures of one client in the document.
 #[derive(Default)]
 struct Found<'a> {
     refused: Option<&'a Client>,
@@ -14,8 +14,8 @@ struct Found<'a> {
     near: Option<&'a Near>,
 }
 
-/// The rows as they are found. A whole name is one client. The same name that is cut may be several clients: each of its figures has a
-/// row of its own.
+/// Rows in the order of the document. A whole name is one client. A cut name may be several clients: each of its figures has a row of its
+/// own.
 #[derive(Default)]
 struct Rows<'a> {
     found: Vec<(&'a str, bool, Found<'a>)>,
@@ -23,7 +23,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Where a figure belongs.
+    /// Returns the row for a figure of this client.
     fn at(&mut self, name: &'a str, is_cut: bool) -> &mut Found<'a> {
         let next = self.found.len();
         let at = match is_cut {
@@ -37,7 +37,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Clients that are refused, then others that are admitted, then others that are near a limit.
+/// Makes the table: refused clients, then other admitted clients, then other clients near a limit.
 pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     let mut rows = Rows::default();
     for client in &hits.refused.top {
@@ -72,7 +72,7 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     }
 }
 
-/// A figure with its error. A client without one has no more than what is said of others, or of clients with the same beginning.
+/// Formats a figure with its error. A client that is not listed has at most the figure of others, or of clients with the same beginning.
 fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) -> (String, u64) {
     if let Some(it) = client {
         let error = it.at_most.saturating_sub(it.at_least);
@@ -91,7 +91,7 @@ fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) ->
     }
 }
 
-/// The limit that a client is nearest to; its number is greater if a smaller share is left.
+/// Formats the limit that a client is nearest to. The number is greater if a smaller share is left.
 fn nearness(near: Option<&Near>) -> (String, u64) {
     let Some(near) = near else {
         return (String::new(), 0);

@@ -1,7 +1,7 @@
-//! Shows: `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`; and the table of
-//! `tidegate client`.
+//! Shows `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`; and the table of `tidegate
+//! client`.
 //!
-//! This crate knows no HTTP: whoever calls it reads the documents.
+//! This crate has no HTTP client: its caller reads the documents.
 
 mod budgets;
 mod client;
@@ -34,25 +34,25 @@ pub use source::{Read, Source};
 use tabs::{Tab, Window};
 pub use text::clean;
 
-/// How often gateways are asked.
+/// Pause between two reads of a gateway.
 const EVERY: Duration = Duration::from_secs(1);
-/// Rows of a table that is printed once.
+/// Bounds the rows of a table that is printed once.
 const ROWS: usize = 20;
 
-/// What to show.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Print once, and end. A pipe is printed to once, too.
+    /// Print once, and end. Without a terminal the program always prints once.
     pub once: bool,
-    /// Print the document, merged, and end.
+    /// Print the merged document, and end.
     pub json: bool,
 }
 
-/// Shows these gateways until somebody quits.
+/// Shows these gateways until the user quits.
 ///
 /// # Errors
 ///
-/// Nothing was read from any gateway, if it prints once; or the terminal cannot be used.
+/// No gateway has answered, if it prints once; or the terminal cannot be used.
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
@@ -87,7 +87,7 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The documents of all gateways, which are read at the same time.
+/// Reads the documents of all gateways at the same time.
 fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>> {
     thread::scope(|scope| {
         let reading = sources.iter();
@@ -102,13 +102,13 @@ fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>>
     })
 }
 
-/// The document, safe to print to a terminal.
+/// Formats the document, safe to print to a terminal.
 fn json(status: &Status) -> Result<String, String> {
     let json = serde_json::to_string_pretty(status).map_err(|error| error.to_string())?;
     Ok(shown_json(&json) + "\n")
 }
 
-/// All tables, one after the other.
+/// Formats all tables, one after the other.
 fn once(status: &Status, gateways: Gateways) -> String {
     let mut text = format!("{}\n", headline(status, gateways));
     for reason in &status.health.reasons {

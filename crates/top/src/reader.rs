@@ -1,4 +1,4 @@
-//! Asks each gateway in a thread of its own, so that one that is away keeps nobody waiting.
+//! Reads each gateway in a thread of its own, so that a slow gateway delays no other.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,23 +10,23 @@ use tidegate_status::document::Status;
 use crate::budgets::Answer;
 use crate::source::Source;
 
-/// What was read last of all gateways.
+/// Reads all gateways, and keeps the last answer of each.
 #[derive(Debug)]
 pub(crate) struct Reader {
     read: Arc<Mutex<Read>>,
-    // To each gateway: whose budgets are asked for.
+    // A channel to each gateway's thread, for names of clients.
     asking: Vec<Sender<String>>,
     answers: Receiver<Answer>,
 }
 
-/// The last answers, and how often one came.
+/// The last answers, and a count of all answers.
 #[derive(Debug)]
 struct Read {
     changes: u64,
     latest: Vec<Latest>,
 }
 
-/// What one gateway answered last. None: it was not asked yet.
+/// A gateway's last answer. None: no answer yet.
 pub(crate) type Latest = Option<Result<Arc<Status>, String>>;
 
 impl Reader {
@@ -50,13 +50,13 @@ impl Reader {
         }
     }
 
-    /// What was read last of each gateway, and its number, if that is another than this one.
+    /// Returns the last answers and their number, if that number is not `known`.
     pub(crate) fn latest(&self, known: u64) -> Option<(u64, Vec<Latest>)> {
         let read = lock(&self.read);
         (read.changes != known).then(|| (read.changes, read.latest.clone()))
     }
 
-    /// Asks for one client's budgets: the gateways that answered last, or all if none did. Returns how many are asked.
+    /// Sends a client's name to the gateways that answered last, or to all if none did. Returns the number of these gateways.
     pub(crate) fn ask(&self, client: &str) -> usize {
         let is_up = |latest: &Latest| matches!(latest, Some(Ok(_)));
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
@@ -67,7 +67,7 @@ impl Reader {
         asked.count()
     }
 
-    /// The next answer that has come.
+    /// Returns the next answer about a client, if there is one.
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }
@@ -77,7 +77,7 @@ fn lock(read: &Mutex<Read>) -> MutexGuard<'_, Read> {
     read.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads again and again, until nobody asks any more.
+/// Reads the gateway again and again, until the channel of names is closed.
 fn keep_reading(
     source: &Source,
     at: usize,
@@ -94,7 +94,7 @@ fn keep_reading(
         drop(all);
         match asked.recv_timeout(every) {
             Ok(first) => {
-                // While the gateway did not answer, others may have been asked for: only the last is waited for.
+                // Names may have queued while the gateway was slow: only the last one is still in view.
                 let client = asked.try_iter().last().unwrap_or(first);
                 let report = source.report(&client);
                 let gateway = source.name.clone();

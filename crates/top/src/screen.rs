@@ -1,4 +1,4 @@
-//! The view: what it shows, and what keys do.
+//! The view: its contents, and the effects of keys.
 
 mod draw;
 #[cfg(test)]
@@ -14,10 +14,10 @@ use crate::reader::{Latest, Reader};
 use crate::table::{Identity, Row, Table};
 use crate::tabs::{Tab, Window};
 
-/// How many lines of budgets a page moves.
+/// Lines of budgets that a page key moves.
 const PAGE: usize = 10;
 
-/// What the view shows.
+/// The state of the view.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     tab: Tab,
@@ -25,7 +25,7 @@ pub(crate) struct View {
     column: usize,
     is_reversed: bool,
     selected: usize,
-    /// The row that stays selected, wherever it moves. None: the first line is selected, whatever is there.
+    /// The row that stays selected, wherever it moves. None: the first line stays selected, with any row.
     followed: Option<Identity>,
     filter: String,
     is_typing: bool,
@@ -35,7 +35,7 @@ pub(crate) struct View {
     latest: Vec<Latest>,
     /// The number of `latest`.
     known: u64,
-    /// All gateways that answered, as one.
+    /// All gateways that answered, merged.
     status: Option<Status>,
 }
 
@@ -47,7 +47,7 @@ impl View {
         }
     }
 
-    /// Takes what was read, unless the view is paused.
+    /// Takes new documents, unless the view is paused, and answers about clients.
     pub(crate) fn take(&mut self, reader: &Reader) {
         if !self.is_paused
             && let Some((known, latest)) = reader.latest(self.known)
@@ -68,7 +68,7 @@ impl View {
         self.select_again();
     }
 
-    /// Takes a key; whether it is the last one.
+    /// Handles a key. Returns whether the program ends.
     pub(crate) fn press(&mut self, key: KeyEvent, reader: &Reader) -> bool {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return true;
@@ -134,7 +134,7 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Takes a key while budgets are shown; whether it was for them.
+    /// Handles a key while budgets are shown. Returns whether the key had an effect on them.
     fn press_in_budgets(&mut self, key: KeyCode) -> bool {
         let Some(client) = &mut self.client else {
             return false;
@@ -172,7 +172,7 @@ impl View {
         self.followed = rows.get(self.selected).map(|row| row.identity.clone());
     }
 
-    /// Finds the selected row in rows that have changed. If it is gone, the row at its place is selected.
+    /// Finds the selected row again after the rows changed. If it is gone, selects the row at its place.
     fn select_again(&mut self) {
         let rows = self.table().rows;
         let known = self.followed.as_ref();
@@ -198,7 +198,7 @@ impl View {
         });
     }
 
-    /// How many gateways there are, and how many of them answer.
+    /// Counts the gateways: all, and those whose last answer is a document.
     fn gateways(&self) -> Gateways {
         let up = |latest: &&Latest| matches!(latest, Some(Ok(_)));
         Gateways {
@@ -207,7 +207,7 @@ impl View {
         }
     }
 
-    /// The rows of the tab that pass the filter, sorted.
+    /// Returns the rows of the tab that pass the filter, sorted.
     fn table(&self) -> Table {
         let Some(status) = &self.status else {
             return Table::default();
@@ -219,7 +219,7 @@ impl View {
             0 => one.cells[0].cmp(&other.cells[0]),
             _ => other.numbers[column].cmp(&one.numbers[column]),
         };
-        // Stable: what is equal stays in the order of the gateway.
+        // The sort is stable: equal rows keep the order of the gateway.
         table.rows.sort_by(order);
         if self.is_reversed {
             table.rows.reverse();

@@ -1,4 +1,4 @@
-//! A gateway to look at, and what is read from it.
+//! A gateway, and the documents that are read from it.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use tidegate_status::document::{Status, VERSION};
 
 use crate::budgets::escaped;
 
-/// Reads a path of the admin port of a gateway, or says why not. The text names the gateway.
+/// Reads a path of a gateway's admin port. The text of an error contains the gateway's name.
 pub type Read = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// A gateway to look at.
+/// A gateway that the program reads.
 pub struct Source {
-    /// Its address as the user has written it, for messages.
+    /// Its address as the user wrote it, for messages.
     pub name: String,
-    /// Reads from it.
+    /// Reads a path of its admin port.
     pub read: Read,
 }
 
@@ -27,14 +27,14 @@ impl fmt::Debug for Source {
     }
 }
 
-/// What is read of a document before the rest: of another version, the rest may have another form.
+/// The version of a document. It is read first, because another version may have another form.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
 impl Source {
-    /// Reads the document of the gateway. Most of a document is series. Gateways that do not know the question send them in any case.
+    /// Reads the gateway's document. Series are most of a document. Gateways without the parameter `series` always send them.
     pub(crate) fn status(&self, has_series: bool) -> Result<Status, String> {
         let text = (self.read)(match has_series {
             true => "/status.json",
@@ -52,7 +52,7 @@ impl Source {
         serde_json::from_slice(&text).map_err(wrong)
     }
 
-    /// How a client stands on the gateway.
+    /// Reads a client's budgets from the gateway.
     pub(crate) fn report(&self, client: &str) -> Result<Report, String> {
         let text = (self.read)(&format!("/clients/{}", escaped(client)))?;
         let name = &self.name;

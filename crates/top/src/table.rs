@@ -2,9 +2,9 @@
 
 use crate::text::{clean, cut_before_last, left, right, width};
 
-/// The columns that names get at least, if a name needs so many.
+/// Columns reserved for names, if a name is that wide.
 const NAME: usize = 24;
-/// The columns that an elastic column gets at least.
+/// Least columns of an elastic column.
 const ELASTIC: usize = 12;
 
 /// Rows below heads; the first column is at the left, the others at the right.
@@ -12,9 +12,9 @@ const ELASTIC: usize = 12;
 pub(crate) struct Table {
     pub(crate) heads: Vec<&'static str>,
     pub(crate) rows: Vec<Row>,
-    /// What is to be known before the rows.
+    /// A line above the rows.
     pub(crate) note: Option<Note>,
-    /// What stands in place of rows if there are none.
+    /// The text in place of rows if there are none.
     pub(crate) none: &'static str,
     /// The column that makes room for names: its cells are cut before their last word.
     pub(crate) elastic: Option<usize>,
@@ -24,33 +24,33 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) text: String,
-    /// Whether it tells of something wrong.
+    /// Whether it reports a problem.
     pub(crate) is_bad: bool,
 }
 
-/// Which row it is, however it is sorted.
+/// The identity of a row, in any order of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     /// The name as the gateway has it.
     pub(crate) name: String,
-    /// Whether the name is longer than what the gateway keeps of it.
+    /// Whether the gateway keeps only a part of the name.
     pub(crate) is_cut: bool,
-    /// How many rows with this name stand before it in the document.
+    /// Number of rows with this name above it in the document.
     pub(crate) before: usize,
 }
 
-/// A row, and its number for each column that is sorted by one.
+/// A row, and a number for each column, for sorting.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) identity: Identity,
     pub(crate) cells: Vec<String>,
     pub(crate) numbers: Vec<u64>,
-    /// Whether something is wrong with it.
+    /// Whether it has a problem.
     pub(crate) is_bad: bool,
 }
 
 impl Row {
-    /// A row of this name, with these cells, each with its number.
+    /// Makes a row of this name, with these cells, each with its number.
     pub(crate) fn new<const N: usize>(name: &str, cells: [(String, u64); N], is_bad: bool) -> Self {
         let mut row = Self {
             identity: Identity {
@@ -70,7 +70,7 @@ impl Row {
 }
 
 impl Table {
-    /// A table of these rows.
+    /// Makes a table of these rows.
     pub(crate) fn new<const N: usize>(
         heads: [&'static str; N],
         rows: impl IntoIterator<Item = Row>,
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// As lines of text, with so many rows at most.
+    /// Formats the table as lines of text, with at most `most` rows.
     pub(crate) fn text(&self, most: usize) -> String {
         let mut text = String::new();
         if let Some(note) = &self.note {
@@ -102,7 +102,7 @@ impl Table {
         text
     }
 
-    /// The heads and these of its rows as lines. If there is a number of columns, names are cut to what the numbers leave.
+    /// Formats the heads and the rows as lines. With a number of columns, cuts names to the space beside the other cells.
     pub(crate) fn lines(
         &self,
         heads: &[String],
@@ -155,12 +155,12 @@ impl Table {
     }
 }
 
-/// A number with a mark between thousands, and the number.
+/// Formats a number like [`count`], for a cell with its number.
 pub(crate) fn plain(number: u64) -> (String, u64) {
     (count(number), number)
 }
 
-/// A number with a mark between thousands.
+/// Formats a number with a comma between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

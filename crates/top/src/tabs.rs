@@ -16,7 +16,7 @@ pub(crate) enum Tab {
     Redis,
 }
 
-/// Over which span clients are counted.
+/// The span over which clients are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Window {
     #[default]
@@ -25,7 +25,7 @@ pub(crate) enum Window {
 }
 
 impl Tab {
-    /// All of them, in the order of their numbers.
+    /// All tabs, in the order of their numbers.
     pub(crate) const ALL: [Self; 5] = [
         Self::Clients,
         Self::Limits,
@@ -165,7 +165,7 @@ fn redis(status: &Status) -> Table {
     }
 }
 
-/// How the calls of decisions went.
+/// Describes the calls that decide requests: count, mean time and errors.
 fn calls(redis: &Redis) -> Note {
     let state = match redis.is_up {
         true => "up",

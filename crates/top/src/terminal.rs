@@ -1,4 +1,4 @@
-//! The terminal: taken, and given back on every way out.
+//! The terminal: taken over, and restored on every way out.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,15 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use crate::reader::Reader;
 use crate::screen::View;
 
-/// How often the terminal is drawn if no key is pressed.
+/// Pause between two drawings if no key is pressed.
 const DRAW: Duration = Duration::from_millis(200);
 
-/// Draws until somebody quits, or a signal or a panic ends it. The terminal is restored on every way out.
+/// Draws until the user quits, or a signal or a panic ends it. The terminal is restored on every way out.
 pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     held(|terminal, is_over| follow(terminal, reader, is_over))
 }
 
-/// Draws on the terminal for as long as `draw` does, which is told when to end.
+/// Draws on the terminal until `draw` returns; its second argument returns whether it must end.
 fn held(
     draw: impl FnOnce(&mut DefaultTerminal, &dyn Fn() -> bool) -> io::Result<()>,
 ) -> Result<(), String> {
@@ -36,7 +36,7 @@ fn held(
     ] {
         signal_hook::flag::register(signal, stop.clone()).map_err(unusable)?;
     }
-    // Its hook restores the terminal before a panic is told, of whichever thread: then nothing is drawn any more.
+    // The hook restores the terminal before a panic of any thread is printed: from then on, draw no more.
     let mut terminal = ratatui::try_init().map_err(unusable)?;
     let has_panicked = Arc::new(AtomicBool::new(false));
     let (restore, panicking) = (panic::take_hook(), has_panicked.clone());

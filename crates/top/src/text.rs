@@ -6,17 +6,17 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// The mark at the end of a text that was cut.
 const MARK: &str = "…";
 
-/// A text in a form that is safe for a terminal.
+/// Returns a text in a form that is safe for a terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// How many columns a text takes.
+/// Returns the width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of a text that fits into so many columns, with a mark if there is more of it.
+/// Cuts a text to `columns`, and marks the cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -27,7 +27,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     prefix(text, room).to_owned() + MARK
 }
 
-/// As [`cut`], in the middle: the last word stays whole if it fits.
+/// Cuts a text before its last word, if that fits; else like [`cut`].
 pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
     match text.rsplit_once(' ') {
         Some((head, last)) if width(text) > columns && width(last) + 2 <= columns => {
@@ -38,21 +38,21 @@ pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
     }
 }
 
-/// A text in exactly so many columns, at their left.
+/// Aligns a text to the left in exactly `columns`; cuts a longer one.
 pub(crate) fn left(text: &str, columns: usize) -> String {
     let cell = cut(text, columns);
     let room = " ".repeat(columns.saturating_sub(width(&cell)));
     cell + &room
 }
 
-/// A text in exactly so many columns, at their right.
+/// Aligns a text to the right in exactly `columns`; cuts a longer one.
 pub(crate) fn right(text: &str, columns: usize) -> String {
     let cell = cut(text, columns);
     let room = " ".repeat(columns.saturating_sub(width(&cell)));
     room + &cell
 }
 
-/// The lines of a text, each of so many columns at most. Words stay whole if they fit into a line.
+/// Wraps a text into lines of at most `columns`. Words stay whole if they fit into a line.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = vec![String::new()];
@@ -82,7 +82,7 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// The longest beginning of a text that takes so many columns at most.
+/// Returns the longest beginning of a text that takes at most `columns`.
 fn prefix(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     let end = text.char_indices().find(|(_, char)| {

@@ -1,4 +1,4 @@
-//! Clients of several gateways. A sum holds for each client: it has `at_least` so much, and `at_most` so much.
+//! Clients of several gateways. The sum holds for each client: its count is between `at_least` and `at_most`.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -8,10 +8,10 @@ use tidegate_status::document::{Client, Clients, Near, Table};
 
 use super::add;
 
-/// Clients in a table.
+/// Bounds the clients in a table.
 const MOST: usize = 100;
 
-/// Adds the clients of one more gateway. Tables may become longer than a document's: [`bound`] ends that.
+/// Adds the clients of one more gateway. Tables may exceed the bound of a document until [`bound`] cuts them.
 pub(super) fn join(all: &mut Clients, one: Clients) {
     table(&mut all.minute.admitted, one.minute.admitted);
     table(&mut all.minute.refused, one.minute.refused);
@@ -20,7 +20,7 @@ pub(super) fn join(all: &mut Clients, one: Clients) {
     all.near.extend(one.near);
 }
 
-/// Keeps as many clients as a document has.
+/// Cuts each table to the bound of a document.
 pub(super) fn bound(all: &mut Clients) {
     for hits in [&mut all.minute, &mut all.start] {
         for table in [&mut hits.admitted, &mut hits.refused] {
@@ -35,8 +35,8 @@ pub(super) fn bound(all: &mut Clients) {
     near(&mut all.near);
 }
 
-/// As near as the least share that any gateway saw, the nearest first. Names that are cut may be of several clients. Limits take
-/// turns: many clients at the end of one limit do not hide those near another.
+/// Keeps the least share of each client and limit, nearest first. Cut names are not joined: they may be several clients. Limits take turns:
+/// many clients at the end of one limit do not hide those near another.
 fn near(near: &mut Vec<Near>) {
     let share = |it: &Near| (u128::from(it.left) << 32) / u128::from(it.of.max(1));
     near.sort_by_key(share);
@@ -53,7 +53,7 @@ fn name(client: &Client) -> Name {
     (client.name.clone(), client.is_cut)
 }
 
-/// What a table says of a name.
+/// A table's figures for a name.
 #[derive(Clone, Copy, Default)]
 struct Said {
     rows: usize,
@@ -62,7 +62,7 @@ struct Said {
     at_most: u64,
 }
 
-/// What a table says of each name that it lists.
+/// Returns a table's figures for each name in it.
 fn said(table: &Table) -> HashMap<Name, Said> {
     let mut said: HashMap<Name, Said> = HashMap::new();
     for client in &table.top {
@@ -74,9 +74,9 @@ fn said(table: &Table) -> HashMap<Name, Said> {
     said
 }
 
-/// A whole name that each of two tables lists once is one client: its figures are summed. A client that a table does not list has at
-/// most what the table says of others. A name that is cut, or is listed twice, may be another client in the other table. Its rows stay
-/// apart. Each may have more: at most the greatest figure of that name in the other table.
+/// Joins two tables. A whole name that each table lists once is one client: its figures are added up. A client that a table does not list
+/// has at most its `others_at_most`. A cut name, or a name listed twice, may be another client in the other table. Its rows stay apart, and
+/// each may have that name's greatest figure there in addition.
 fn table(all: &mut Table, one: Table) {
     let (ours, theirs) = (said(all), said(&one));
     let is_one = |name: &Name| {

@@ -1,10 +1,10 @@
-//! How the gateways of a sum differ. During an update of a fleet that is usual, and the sum is of unlike parts.
+//! Differences between the gateways of a sum. They are usual during an update of a fleet, but the sum is then of unlike parts.
 
 use std::collections::BTreeSet;
 
 use tidegate_status::document::{Health, State, Status};
 
-/// What gateways should have in common.
+/// Values that gateways should have in common.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     versions: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! How the view is drawn.
+//! Draws the view.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::tabs::{Tab, Window};
 use crate::text::{clean, cut, wrapped};
 
-/// Lines of a reason, and of an error.
+/// Bounds the lines of a reason and of an error.
 const LINES: usize = 3;
 
 const HELP: [&str; 14] = [
@@ -65,7 +65,7 @@ impl View {
         }
     }
 
-    /// The state, and why it is not better.
+    /// Returns the state, and the reason for it.
     fn head(&self, columns: usize) -> Vec<Line<'static>> {
         let Some(status) = &self.status else {
             return vec![Line::from("tidegate top").bold()];
@@ -105,13 +105,13 @@ impl View {
         line
     }
 
-    /// Why the gateways that do not answer do not.
+    /// Returns the errors of gateways that do not answer.
     fn errors(&self) -> impl Iterator<Item = &String> {
         let answers = self.latest.iter().flatten();
         answers.filter_map(|answer| answer.as_ref().err())
     }
 
-    /// What stands in place of a table before a gateway has answered.
+    /// Returns the text in place of a table before a gateway has answered.
     fn nothing(&self, columns: usize) -> Vec<Line<'static>> {
         let errors = self.errors().flat_map(|error| bounded(error, columns));
         let mut lines: Vec<_> = errors.map(|line| Line::from(line).red()).collect();
@@ -121,7 +121,7 @@ impl View {
         lines
     }
 
-    /// What does not answer; below, what is typed, or the keys.
+    /// Returns errors of gateways; below them the filter while it is typed, or the keys.
     fn foot(&self, columns: usize) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         let mut errors = self.errors();
@@ -190,7 +190,7 @@ fn draw_table(view: &View, frame: &mut Frame<'_>, table: &Table, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Returns the style of what may be wrong.
+/// Returns the style of a text, with a colour if `is_bad`.
 fn warning(is_bad: bool) -> Style {
     match is_bad {
         true => Style::new().yellow(),
@@ -218,7 +218,7 @@ fn draw_client(frame: &mut Frame<'_>, client: &Budgets) {
     frame.render_widget(Paragraph::new(shown), inner);
 }
 
-/// A text in lines of so many columns. Of a text that needs more than a few lines the rest is left out.
+/// Wraps a text into lines of less than `columns`. Cuts it after `LINES` lines.
 fn bounded(text: &str, columns: usize) -> Vec<String> {
     let mut lines = wrapped(&clean(text), columns.saturating_sub(1));
     if lines.len() > LINES {
@@ -232,7 +232,7 @@ fn lines(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// An area in the middle, no larger than there is room.
+/// Returns an area in the middle, no larger than the screen.
 fn popup(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
