@@ -1,34 +1,34 @@
-//! How one client stands: what `/clients/{name}` is, for the gateway that writes it and for `tidegate client`, which reads it.
+//! One client's budgets: the document of `/clients/{name}`, which a gateway writes and `tidegate client` reads.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of a client: the answer of the admin port, and what `tidegate client` reads.
+/// A client's budgets: the answer of the admin port.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Report {
-    /// Who it is, as limits know them.
+    /// The client's name in limits.
     pub client: String,
     /// The client's plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// What an operator set for the client at run time.
+    /// The override in force for the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
-    /// Whether only a token tells the client's plan, so that the limits' own numbers stand here.
+    /// Whether tokens name the client's plan. Then the figures are for users without a plan.
     #[serde(default)]
     pub plan_by_token: bool,
-    /// Why the store did not say how the client stands: then the numbers are what this gateway knows by itself.
+    /// The reason why the store did not answer. Then the figures are this gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_store: Option<String>,
     /// The client's own budgets.
     pub limits: Vec<Standing>,
-    /// Limits that the client's plan takes away.
+    /// Limits from which the client's plan exempts it.
     #[serde(default)]
     pub unlimited: Vec<String>,
-    /// Limits of which the client may have many budgets, one for each value that requests bring along.
+    /// Limits that may have several budgets for the client: one for each value in its requests.
     pub unlisted: Vec<Unlisted>,
     /// Limits that the client shares with others.
     pub shared: Vec<String>,
-    /// Limits that count clients of several plans under one key, where each plan has a budget of its own.
+    /// Limits that count clients of several plans under one key, with a budget for each plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_plan: Vec<String>,
     /// The client's listed API keys, the one used last first.
@@ -36,27 +36,27 @@ pub struct Report {
     pub keys: Vec<KeyUse>,
 }
 
-/// An API key of a client, and when this gateway saw it last.
+/// An API key of a client, and its last use on this gateway.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KeyUse {
-    /// The start of its hash, as the entry has it: `sha256:` and 8 digits.
+    /// The start of its hash, as in its entry: `sha256:` and 8 digits.
     pub hash: String,
-    /// When it expires, in epoch seconds; none: never.
+    /// Its end, in epoch seconds; none: it does not expire.
     pub expires: Option<u64>,
-    /// When it was used last, in epoch seconds; none: not since this gateway started.
+    /// Its last use, in epoch seconds; none: no use since this gateway started.
     pub last_used: Option<u64>,
 }
 
-/// An override that holds for a client.
+/// An override that applies to a client.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Overridden {
-    /// The override's name: the client's, or that of a network.
+    /// The override's name: a client or a network.
     pub by: String,
-    /// What it does: `plan NAME`, `exempt` or `block`.
+    /// Its action: `plan NAME`, `exempt` or `block`.
     pub does: String,
 }
 
-/// How a client stands with one limit.
+/// A client's budget of one limit.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Standing {
     /// The limit's name.
@@ -66,44 +66,44 @@ pub struct Standing {
     pub route: Option<String>,
     /// The limit's algorithm.
     pub algorithm: String,
-    /// What it is counted per.
+    /// The parts of the limit's key.
     pub per: Vec<String>,
     /// The capacity, queue or limit.
     pub limit: u64,
-    /// What is left of it.
+    /// Units left.
     pub remaining: u64,
-    /// When all of it will be back, in epoch seconds, rounded up. For places that requests hold, it is when the last one lapses
-    /// that is not renewed.
+    /// Time at which all units are back, in epoch seconds, rounded up. With holds: the time at which the last one lapses, unless it is
+    /// renewed.
     pub reset: u64,
-    /// Whether a request would be allowed. It costs 1 if the cost differs from request to request.
+    /// Whether a request would be allowed, with a cost of 1 if costs differ between requests.
     pub allowed: bool,
-    /// Whether the limit only observes, and refuses nobody.
+    /// Whether the limit only observes, without refusals.
     #[serde(default)]
     pub observed: bool,
     /// Whether only this gateway's own requests are counted here (`mode: local`, `store: memory`).
     #[serde(default)]
     pub this_gateway_only: bool,
-    /// In how many seconds it will be, rounded up; 0: at once.
+    /// Seconds until a request would be allowed, rounded up; 0: now.
     pub retry_after: u64,
-    /// What this gateway goes by, if the store did not answer.
+    /// This gateway's own data, if the store did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_here: Option<KnownHere>,
 }
 
-/// What a gateway goes by of a limit while the store does not answer.
+/// A gateway's own data on a budget, without an answer of the store.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KnownHere {
-    /// What decides.
+    /// The decider.
     pub decides: Decides,
     /// Units left of a slice that this gateway has borrowed (`mode: leased`); they are spent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased: Option<u64>,
-    /// What the store said last, if that is remembered.
+    /// The store's last answer, if the gateway has kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastSaid>,
 }
 
-/// What decides of a limit while the store does not answer.
+/// The decider of a limit while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decides {
@@ -111,20 +111,20 @@ pub enum Decides {
     Gateway,
     /// This gateway by its share of the quota (`on_failure: local`).
     Share,
-    /// Nothing: requests go on (`on_failure: open`).
+    /// No decider: requests go on (`on_failure: open`).
     Open,
-    /// Nothing: requests get 503 (`on_failure: closed`).
+    /// No decider: requests get 503 (`on_failure: closed`).
     Closed,
 }
 
-/// What the store said last of one budget.
+/// The store's last answer about one budget.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct LastSaid {
-    /// How many seconds ago that was.
+    /// Age of the answer, in seconds.
     pub seconds_ago: u64,
-    /// What was left then.
+    /// Units left at that time.
     pub remaining: u64,
-    /// For how many seconds more the refusal lasts that it was, rounded up; 0: it was none, or it is over.
+    /// Seconds until the refusal ends, rounded up; 0: it has ended, or there was none.
     pub refused_for: u64,
 }
 
@@ -133,6 +133,6 @@ pub struct LastSaid {
 pub struct Unlisted {
     /// Its name.
     pub name: String,
-    /// What it is counted per.
+    /// The parts of its key.
     pub per: Vec<String>,
 }

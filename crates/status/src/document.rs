@@ -1,7 +1,6 @@
 //! The document of `/status.json`.
 //!
-//! A field may be added at any time, and readers ignore fields that they do not know. [`VERSION`] grows if a field changes its
-//! meaning or goes.
+//! A field may be added at any time, and readers ignore unknown fields. [`VERSION`] grows if a field changes its meaning or is removed.
 
 mod overrides;
 mod refused;
@@ -18,39 +17,39 @@ pub use services::{Node, Redis, Server, Store, Upstream};
 /// The version of the document.
 pub const VERSION: u32 = 1;
 
-/// A gateway as it is now.
+/// The current state of a gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
     /// [`VERSION`].
     pub version: u32,
-    /// When this was written, in ms since the epoch.
+    /// Time of writing, in ms since the epoch.
     pub at: u64,
-    /// Seconds that were sampled so far: the number of the last value of each series.
+    /// Number of sampled seconds, which is the number of the last value of each series.
     pub tick: u64,
     /// The process.
     pub gateway: Gateway,
-    /// Whether all is well.
+    /// The state, and the reasons for it.
     pub health: Health,
-    /// Networks from which proxies seem to connect that are not trusted.
+    /// Networks that seem to contain proxies and are not trusted.
     pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
     /// The limits that routes use.
     pub limits: Vec<Limit>,
-    /// Who stands out.
+    /// The heaviest clients, and clients near a limit.
     pub clients: Clients,
     /// The routes, and the requests that matched none.
     pub routes: Vec<Route>,
     /// The upstreams.
     pub upstreams: Vec<Upstream>,
-    /// Where limits are kept.
+    /// The store of the limits.
     pub store: Store,
     /// The last refusals.
     pub refusals: Refusals,
-    /// What operators set at run time.
+    /// Changes that operators made at run time.
     pub overrides: Overrides,
-    /// What happened lately, the latest first.
+    /// The last events, the latest first.
     pub events: Vec<Event>,
 }
 
@@ -62,15 +61,15 @@ pub struct Gateway {
     pub version: String,
     /// The version of the configuration in force.
     pub configuration: String,
-    /// When that was taken, in ms since the epoch.
+    /// Time at which it took effect, in ms since the epoch.
     pub configured_at: u64,
-    /// For how long it has been running.
+    /// Uptime in seconds.
     pub uptime_seconds: u64,
-    /// Connections of clients that are open.
+    /// Open connections of clients.
     pub connections: u64,
     /// Requests that wait for a limit.
     pub waiting: u64,
-    /// What the process takes; 0: the system does not say.
+    /// Memory of the process; 0: the system has no figure.
     pub memory_bytes: u64,
     /// `max_memory`.
     pub memory_max_bytes: Option<u64>,
@@ -92,13 +91,13 @@ pub struct UntrustedProxy {
     pub text: String,
 }
 
-/// Whether all is well.
+/// The state, and the reasons for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
     /// The worst of the reasons.
     pub state: State,
-    /// What is not well, in sentences.
+    /// The reasons for a state that is not `ok`, in sentences.
     pub reasons: Vec<String>,
 }
 
@@ -110,14 +109,14 @@ impl Health {
     }
 }
 
-/// How well something is.
+/// A state, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// All is well.
+    /// No problem.
     #[default]
     Ok,
-    /// Requests are served, and somebody should look.
+    /// Requests are served, but an operator should look.
     Warning,
     /// Requests fail.
     Failing,
@@ -129,7 +128,7 @@ pub enum State {
 pub struct Requests {
     /// Since the start.
     pub total: u64,
-    /// The same by what became of them.
+    /// The same by outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// In the last second.
     pub second: RequestCounts,
@@ -144,13 +143,13 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestCounts {
-    /// All that ended.
+    /// All requests that ended.
     pub all: u64,
     /// Refused by limits.
     pub refused: u64,
     /// Failed: no store, no upstream, or shed.
     pub failed: u64,
-    /// How long one took on average, in ms.
+    /// Mean time of a request, in ms.
     pub mean_ms: f64,
 }
 
@@ -158,9 +157,9 @@ pub struct RequestCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Columns<T> {
-    /// 300 seconds at most.
+    /// At most 300 seconds.
     pub seconds: T,
-    /// 240 minutes at most.
+    /// At most 240 minutes.
     pub minutes: T,
 }
 
@@ -168,7 +167,7 @@ pub struct Columns<T> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestSeries {
-    /// All that ended.
+    /// All requests that ended.
     pub all: Vec<u32>,
     /// Refused by limits.
     pub refused: Vec<u32>,
@@ -184,13 +183,13 @@ pub struct Limit {
     pub name: String,
     /// Its algorithm.
     pub algorithm: String,
-    /// What it is counted per.
+    /// The parts of its key, such as `client`.
     pub per: Vec<String>,
     /// The capacity, queue or limit.
     pub of: u64,
-    /// What it admits in the long run, in units a second; none for `concurrency`.
+    /// The long-term rate, in units a second; none for `concurrency`.
     pub rate: Option<f64>,
-    /// How gateways share it.
+    /// The mode in which gateways share it.
     pub mode: String,
     /// Whether it only observes.
     pub observed: bool,
@@ -198,22 +197,22 @@ pub struct Limit {
     pub routes: Vec<String>,
     /// Verdicts since the start.
     pub total: Verdicts,
-    /// The same by who decided: `store`, `gateway`, `remembered`, `on_failure`.
+    /// The same by decider: `store`, `gateway`, `remembered`, `on_failure`.
     pub decided_by: BTreeMap<String, u64>,
     /// Verdicts in the last second.
     pub second: Verdicts,
     /// Verdicts in the last minute.
     pub minute: Verdicts,
-    /// Keys seen in the last minute with a fifth or less left, as far as the gateway remembers them.
+    /// Keys seen in the last minute with a fifth or less left. Keys that the gateway has dropped from its table are missing.
     pub near_keys: u64,
-    /// How much of a limit is used that all clients share, from 0 to 1.
+    /// Used share, from 0 to 1, of a limit that all clients share.
     pub used: Option<f64>,
     /// Over time; not in the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Columns<LimitSeries>>,
 }
 
-/// What a limit said.
+/// Counts of a limit's verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verdicts {
@@ -221,14 +220,14 @@ pub struct Verdicts {
     pub admitted: u64,
     /// Requests that it refused.
     pub refused: u64,
-    /// Requests that it would have refused if it did not only observe.
+    /// Requests that it would have refused if it were enforced.
     pub would_refuse: u64,
-    /// Requests about which nobody could be asked.
+    /// Requests without a verdict.
     pub undecided: u64,
 }
 
 impl Verdicts {
-    /// How often it was asked.
+    /// Returns the number of all requests.
     pub const fn asked(&self) -> u64 {
         self.admitted + self.refused + self.would_refuse + self.undecided
     }
@@ -246,7 +245,7 @@ pub struct LimitSeries {
     pub would_refuse: Vec<u32>,
 }
 
-/// Who stands out.
+/// The heaviest clients, and clients near a limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clients {
@@ -258,7 +257,7 @@ pub struct Clients {
     pub near: Vec<Near>,
 }
 
-/// Who stands out, by what is counted.
+/// The heaviest clients, by measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hits {
@@ -272,11 +271,11 @@ pub struct Hits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
-    /// Of all clients together, exactly.
+    /// The exact sum over all clients.
     pub total: u64,
-    /// No client that is not listed has more.
+    /// The upper bound for each client that is not listed.
     pub others_at_most: u64,
-    /// The first 100, those with most first.
+    /// The first 100 clients, the greatest first.
     pub top: Vec<Client>,
 }
 
@@ -284,13 +283,13 @@ pub struct Table {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {
-    /// Who it is.
+    /// The client's name.
     pub name: String,
     /// Whether the name is too long, and cut off here.
     pub is_cut: bool,
-    /// It has so much for certain.
+    /// The lower bound.
     pub at_least: u64,
-    /// It has no more.
+    /// The upper bound.
     pub at_most: u64,
 }
 
@@ -298,15 +297,15 @@ pub struct Client {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Near {
-    /// Who it is.
+    /// The client's name.
     pub name: String,
     /// Whether the name is cut off.
     pub is_cut: bool,
     /// The limit.
     pub limit: String,
-    /// What was left when it was last seen.
+    /// Units left at the last request.
     pub left: u64,
-    /// Of how much.
+    /// The capacity, queue or limit.
     pub of: u64,
 }
 
@@ -316,11 +315,11 @@ pub struct Near {
 pub struct Route {
     /// Its name.
     pub name: String,
-    /// Its path, as it is written; none for requests that matched no route.
+    /// Its path in the configuration; none for requests that matched no route.
     pub path: Option<String>,
     /// Requests since the start.
     pub total: u64,
-    /// The same by what became of them.
+    /// The same by outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// In the last second.
     pub second: RequestCounts,
@@ -332,9 +331,9 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refusals {
-    /// 20 a second at most, the latest first.
+    /// At most 20 a second, the latest first.
     pub recent: Vec<Refusal>,
-    /// How many refusals since the start are not listed because there were too many at once.
+    /// Refusals since the start that are not listed, because there were too many in one second.
     pub left_out: u64,
 }
 
@@ -342,43 +341,43 @@ pub struct Refusals {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refusal {
-    /// When, in ms since the epoch.
+    /// Time, in ms since the epoch.
     pub at: u64,
-    /// Who was refused.
+    /// The client's name.
     pub client: String,
     /// Whether the name is cut off.
     pub is_cut: bool,
-    /// By which limit.
+    /// The limit that refused.
     pub limit: String,
-    /// On which route.
+    /// The route of the request.
     pub route: String,
-    /// When it may come again, in seconds.
+    /// Seconds until the client may retry.
     pub retry_after: u64,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// When, in ms since the epoch.
+    /// Time, in ms since the epoch.
     pub at: u64,
     /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
     pub kind: String,
-    /// How good the news is.
+    /// Whether the news is good or bad.
     pub state: State,
-    /// What happened, in a sentence.
+    /// The event, in a sentence.
     pub text: String,
 }
 
 impl Status {
-    /// The same without series, as the stream has it.
+    /// Returns the document without series, as the stream has it.
     pub fn without_series(&self) -> Self {
         let mut status = self.clone();
         status.drop_series();
         status
     }
 
-    /// Drops what the stream does not have.
+    /// Removes the series, which the stream does not have.
     pub fn drop_series(&mut self) {
         self.requests.series = None;
         for limit in &mut self.limits {

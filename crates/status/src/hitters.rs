@@ -1,4 +1,4 @@
-//! Who uses most, who is refused most, and who is near a limit: counted by each thread for itself, and put together when somebody asks.
+//! Heavy users, heavily refused clients, and clients near a limit. Each thread counts for itself, and a reader merges the counts.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -13,14 +13,14 @@ use crate::ring::push;
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
-/// Slices of the last minute that are complete. With the one that is running they are a minute.
+/// Complete slices that are kept. With the running one they are a minute.
 const SLICES: usize = 5;
-/// How many keys of a complete slice keep their names; the others are never shown.
+/// Keys that keep their names in a complete slice; the others are never shown.
 const NAMED: usize = 112;
-/// How many turns ago a key that is near a limit was seen at most.
+/// Turns for which a key stays listed as near a limit.
 const NEAR_TURNS: u32 = 6;
 
-/// What is counted of a client.
+/// The measure by which clients are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Units that limits admitted.
@@ -39,35 +39,35 @@ impl Measure {
 pub struct Hitters<N> {
     shards: Box<[Mutex<Shard<N>>]>,
     past: Mutex<Past<N>>,
-    // Complete slices so far.
+    // Number of complete slices plus `NEAR_TURNS`.
     turns: AtomicU32,
 }
 
-/// What one thread counts.
+/// The counts of one thread.
 #[derive(Debug)]
 struct Shard<N> {
-    // Of the slice that is running.
+    // Counts of the running slice.
     tables: [SpaceSaving<N>; 2],
     near: NearTable<N>,
 }
 
-/// The slices that are complete, of all threads.
+/// The complete slices, merged over all threads.
 #[derive(Debug)]
 struct Past<N> {
     minute: VecDeque<[Summary<Arc<N>>; 2]>,
     start: [Summary<Arc<N>>; 2],
 }
 
-/// The clients that stand out.
+/// The heaviest clients.
 #[derive(Clone, Debug)]
 pub struct Top<N> {
-    /// Of the last minute, by [`Measure`].
+    /// In the last minute, by [`Measure`].
     pub minute: [Summary<Arc<N>>; 2],
     /// Since the start, by [`Measure`].
     pub start: [Summary<Arc<N>>; 2],
 }
 
-/// Threads are numbered in the order in which they first count something.
+/// Returns the thread's number. Threads are numbered in the order of their first count.
 #[inline]
 fn thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -85,7 +85,7 @@ fn thread() -> usize {
 }
 
 impl<N: Clone> Hitters<N> {
-    /// Counters for so many threads.
+    /// Makes counters for this number of threads.
     pub fn new(threads: usize) -> Self {
         let shards = (0..threads.max(1)).map(|_| {
             Mutex::new(Shard {
@@ -103,8 +103,8 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Counts a request of `key` on this thread: what it adds, if anything, and the limits that it is near to, each once. `name` is asked
-    /// at most once for each counter or place that the key gets.
+    /// Counts a request of `key` on this thread: the units it adds, if any, and the limits that it is near to, which must differ. Calls
+    /// `name` at most once for each counter or place that the key gets.
     #[inline]
     pub fn count(
         &self,
@@ -114,7 +114,7 @@ impl<N: Clone> Hitters<N> {
         mut name: impl FnMut() -> N,
     ) {
         let (thread, shards) = (thread(), self.shards.len());
-        // Threads are as many as shards, mostly. To divide is dear.
+        // There is mostly a shard for each thread, and a division is slow.
         let shard = match thread < shards {
             true => thread,
             false => thread % shards,
@@ -129,14 +129,14 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
+    /// Completes the running slice. Six slices are a minute: call this every ten seconds.
     pub fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
         let mut slice = self.slice(std::mem::take);
         slice.iter_mut().for_each(|slice| slice.prune(COUNTERS));
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
-            // Of all names in the slice: a client may be among the largest since the start, and never among those of a slice.
+            // Merge before names are dropped: a client may be large since the start, but small in each slice.
             start.merge(slice.clone());
             start.prune(COUNTERS);
             start.drop_names(NAMED);
@@ -145,7 +145,7 @@ impl<N: Clone> Hitters<N> {
         push(&mut past.minute, slice, SLICES);
     }
 
-    /// Who stands out now.
+    /// Returns the heaviest clients.
     pub fn top(&self) -> Top<N> {
         let running = self.slice(|table| table.clone());
         let past = self.past.lock();
@@ -164,12 +164,12 @@ impl<N: Clone> Hitters<N> {
         top
     }
 
-    /// Merges what all threads have counted in the slice that is running.
+    /// Merges the running slices of all threads.
     fn slice(&self, taken: impl Fn(&mut SpaceSaving<N>) -> SpaceSaving<N>) -> [Summary<Arc<N>>; 2] {
         Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
             for shard in &self.shards {
-                // Requests wait while the table is taken, and no longer.
+                // Hold the lock only while the table is taken: requests wait for it.
                 let table = taken(&mut shard.lock().tables[measure as usize]);
                 slice.merge(table.summary());
             }
@@ -177,7 +177,7 @@ impl<N: Clone> Hitters<N> {
         })
     }
 
-    /// The keys that were near a limit within the last minute, each once per limit, those with the least left first.
+    /// Returns the keys that were near a limit within the last minute, each once per limit. The keys with the least left come first.
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
         let mut found: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
@@ -186,7 +186,7 @@ impl<N: Clone> Hitters<N> {
             left / u128::from(it.nearness.of.max(1))
         };
         for shard in &self.shards {
-            // Requests wait while the table is copied, and no longer.
+            // Hold the lock only while the table is copied: requests wait for it.
             let seen: Vec<_> = shard.lock().near.seen(since).collect();
             for (tick, seen) in seen {
                 match found.entry((seen.key, seen.nearness.limit)) {
@@ -194,7 +194,7 @@ impl<N: Clone> Hitters<N> {
                         place.insert((tick, seen));
                     }
                     Occupied(mut known) => {
-                        // Of one turn nobody knows which came last.
+                        // Within one turn the order of requests is lost: keep the least share.
                         let (before, known_share) = (known.get().0, share(&known.get().1));
                         if before < tick || before == tick && share(&seen) < known_share {
                             known.insert((tick, seen));

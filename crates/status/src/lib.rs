@@ -1,13 +1,13 @@
-//! Knows: who uses most and who is refused, how counters moved, and the document that tells of it.
+//! Counts the heaviest and the most refused clients, samples counters over time, and defines the documents of both.
 //!
 //! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
 //! - [`Tracks`]: counters over time; [`Recent`]: the last refusals; [`EventLog`]: the last events
-//! - [`StoreHealth`], [`ServerStates`]: what is not well
-//! - [`document`]: what `/status.json` is, for the gateway that writes it and for `tidegate top`, which reads it
-//! - [`client`]: what `/clients/{name}` is, in the same way
+//! - [`StoreHealth`], [`ServerStates`]: problems of Redis and of servers
+//! - [`document`]: the document of `/status.json`, which a gateway writes and `tidegate top` reads
+//! - [`client`]: the document of `/clients/{name}`, in the same way
 //! - [`page`]: the status page
 //!
-//! This crate knows neither HTTP nor the gateway. Time is passed in.
+//! This crate uses neither HTTP nor the gateway. Time is passed in.
 
 pub mod client;
 pub mod document;

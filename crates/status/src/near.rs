@@ -1,20 +1,20 @@
-//! Which keys have used up most of a limit, as far as a table of fixed size knows.
+//! Keys that have used up most of a limit, in a table of fixed size.
 
 #[cfg(test)]
 mod tests;
 
 use crate::index::{Index, Keyed};
 
-/// The keys that are remembered at least, if there are as many.
+/// Keys that a removal leaves in the table.
 const KEYS: usize = 512;
-/// Further keys. When all places are taken, so many are removed.
+/// Further keys. When all places are taken, this number of keys is removed.
 const SPARE: usize = 64;
 /// Slots of the index.
 const SLOTS: usize = 4 * KEYS;
-/// Limits of which a key is remembered to be near.
+/// Bounds the limits per key.
 const LIMITS: usize = 4;
 
-/// In place of a limit's number.
+/// Sentinel for a place without a limit.
 const NO_LIMIT: u32 = u32::MAX;
 
 /// A key that has little left of a limit.
@@ -24,39 +24,39 @@ pub struct NearKey<N> {
     pub key: u64,
     /// The client's name.
     pub name: N,
-    /// How near it was when it was last seen.
+    /// Its nearness at its last request.
     pub nearness: Nearness,
 }
 
-/// How near a key is to a limit.
+/// The units that a key has left of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nearness {
-    /// The number of the limit, as the caller counts them.
+    /// The limit's number, assigned by the caller.
     pub limit: u32,
-    /// What is left.
+    /// Units left.
     pub left: u64,
     /// The capacity, queue or limit.
     pub of: u64,
 }
 
 impl Nearness {
-    /// Whether so little is left that it counts: a fifth or less.
+    /// Whether a fifth or less is left.
     #[inline]
     pub const fn is_near(left: u64, of: u64) -> bool {
-        // Quotas are below 2^53. So the product fits.
+        // Quotas are below 2^53, so the product fits.
         left.wrapping_mul(5) <= of
     }
 }
 
-/// The limits that a request is near to: the first few, which can be counted at once.
-// A list for each number, so that a processor compares and copies several at once.
+/// The limits that a request is near to, up to the bound per key.
+// One array for each number, so that a processor compares and copies several at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NearLimits {
     limits: [u32; LIMITS],
     left: [u64; LIMITS],
     of: [u64; LIMITS],
     len: usize,
-    // The fewest units that are left of a limit.
+    // The fewest units left of any of the limits.
     fewest: u64,
 }
 
@@ -74,13 +74,13 @@ impl Default for NearLimits {
 }
 
 impl NearLimits {
-    /// Whether there is no room for more: those here are to be counted now.
+    /// Whether there is no room for more. Then count these limits before adding others.
     #[inline]
     pub const fn is_full(&self) -> bool {
         self.len >= LIMITS
     }
 
-    /// Adds one, if there is room.
+    /// Adds a limit, if there is room.
     #[inline]
     pub const fn add(&mut self, nearness: Nearness) {
         if self.len < LIMITS {
@@ -95,7 +95,7 @@ impl NearLimits {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no limits.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -103,7 +103,7 @@ impl NearLimits {
 }
 
 impl FromIterator<Nearness> for NearLimits {
-    /// As many as there is room for.
+    /// Takes the first limits, until there is no more room.
     fn from_iter<I: IntoIterator<Item = Nearness>>(limits: I) -> Self {
         let mut near = Self::default();
         limits.into_iter().for_each(|nearness| near.add(nearness));
@@ -116,23 +116,23 @@ impl FromIterator<Nearness> for NearLimits {
 pub(crate) struct NearTable<N> {
     keys: Vec<Seen<N>>,
     index: Index<SLOTS>,
-    // No key that was removed had a higher rank.
+    // No removed key had a higher rank.
     floor: u64,
 }
 
-/// A key, and the limits that it is near to, in lists as [`NearLimits`] has them.
+/// A key, and the limits that it is near to, in arrays like those in [`NearLimits`].
 #[derive(Debug)]
 struct Seen<N> {
     key: u64,
     name: N,
     limits: [u32; LIMITS],
-    // When each limit was noted.
+    // The tick at which each limit was stored.
     ticks: [u32; LIMITS],
     left: [u64; LIMITS],
     of: [u64; LIMITS],
 }
 
-/// Greater if a key was seen later, and of two at one tick if fewer units are left.
+/// Returns a rank: higher if a key was seen later, and within one tick if fewer units are left.
 #[inline]
 fn rank(tick: u32, left: u64) -> u64 {
     let left = u32::try_from(left).unwrap_or(u32::MAX);
@@ -150,16 +150,15 @@ impl<N> Default for NearTable<N> {
 }
 
 impl<N> NearTable<N> {
-    /// The most bytes that it takes, without what names lead to.
+    /// Most bytes of a table, without memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
         Self::MOST_NAMES * size_of::<Seen<N>>() + Index::<SLOTS>::BYTES;
-    /// The most names that it has.
+    /// Most names in a table.
     #[cfg(test)]
     pub(crate) const MOST_NAMES: usize = KEYS + SPARE;
 
-    /// Notes how near a key is to these limits, each of them once. It is seen at `tick`, which is greater than 0. `name` is asked if the
-    /// key gets a place.
+    /// Stores how near a key is to these limits, which must differ. `tick` must be above 0. Calls `name` only if the key gets a place.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -172,7 +171,7 @@ impl<N> NearTable<N> {
             Ok(place) => return self.keys[place].renew(near, tick),
             Err(slot) => slot,
         };
-        // Clients take turns in a table that is too small for them: then a name for each would be made for nothing.
+        // In a table that is too small, clients replace each other: avoid making a name for each.
         if self.floor < rank(tick, near.fewest) {
             self.index.set(slot, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
@@ -198,7 +197,7 @@ impl<N> NearTable<N> {
         }
     }
 
-    /// The keys that were seen at `since` or later, each with when that was.
+    /// Returns the keys and limits that were stored at `since` or later, each with its tick.
     pub(crate) fn seen(&self, since: u32) -> impl Iterator<Item = (u32, NearKey<N>)>
     where
         N: Clone,
@@ -240,12 +239,12 @@ impl<N> Seen<N> {
         }
     }
 
-    /// The places of limits that were noted.
+    /// Returns the places that have a limit.
     fn noted(&self) -> impl Iterator<Item = usize> {
         (0..LIMITS).filter(|at| self.limits[*at] != NO_LIMIT)
     }
 
-    /// The rank of one limit.
+    /// Returns the rank of one limit.
     fn rank_of(&self, at: usize) -> u64 {
         match self.limits[at] {
             NO_LIMIT => 0,
@@ -253,7 +252,7 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Of the limit with the fewest units left.
+    /// Returns the rank of the limit with the fewest units left.
     fn rank(&self) -> u64 {
         let ranks = (0..LIMITS).map(|at| self.rank_of(at));
         ranks.fold(0, u64::max)
@@ -261,7 +260,7 @@ impl<N> Seen<N> {
 
     #[inline]
     fn renew(&mut self, near: &NearLimits, tick: u32) {
-        // Mostly a client is near the same limits again, in one order.
+        // A client is mostly near the same limits again, in the same order.
         if self.limits == near.limits {
             self.ticks = [tick; LIMITS];
             self.left = near.left;
@@ -271,18 +270,18 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Notes one limit of a request, at the place that it has there.
+    /// Stores limit `index` of a request, and moves it to that place.
     #[cold]
     #[inline(never)]
     fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {
         let (limit, left, of) = (near.limits[index], near.left[index], near.of[index]);
         let known = self.limits.iter().position(|known| *known == limit);
-        // Those before were noted of the same request.
+        // Lower places have limits of this request already.
         let lowest = || (index..LIMITS).min_by_key(|at| self.rank_of(*at));
         let Some(at) = known.or_else(lowest) else {
             return;
         };
-        // A key that is near more limits than there are places for keeps those with the fewest units left.
+        // A key near more limits than there are places keeps the limits with the fewest units left.
         if known.is_none() && self.rank_of(at) >= rank(tick, left) {
             return;
         }

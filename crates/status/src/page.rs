@@ -1,4 +1,4 @@
-//! The status page: one document, its scripts, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
+//! The status page: one document, its scripts, one stylesheet, one icon. There is no build step, and all parts come from the gateway.
 
 mod plain;
 
@@ -19,8 +19,7 @@ const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
 const ICON: &str = include_str!("../page/icon.svg");
 
-/// The headers of every part. Nothing comes from elsewhere, nothing is inline, no other page may show this one, and no text becomes
-/// markup.
+/// The headers of every part. They forbid foreign and inline content, frames around the page, and text as markup.
 pub const HEADERS: [(&str, &str); 6] = [
     ("cache-control", "no-store"),
     (
@@ -37,9 +36,9 @@ pub const HEADERS: [(&str, &str); 6] = [
 /// A part of the page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Part {
-    /// The page itself: [`with_tables`].
+    /// The page itself, made by [`with_tables`].
     Document,
-    /// A text that never changes, after its content type.
+    /// A content type, and a text that never changes.
     Fixed(&'static str, &'static str),
     /// The status, as JSON.
     Json,
@@ -50,7 +49,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The part at a path with this query.
+    /// Returns the part at a path with this query.
     pub fn of(path: &str, query: Option<&str>) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
@@ -77,19 +76,19 @@ impl Part {
     }
 }
 
-/// What whoever looks at the page may change on it.
+/// The changes that a user of the page may make.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
-    /// All, by a token that says who it is.
+    /// All changes: the user has a token with a name.
     Write,
-    /// Nothing.
+    /// No changes.
     Read,
-    /// What needs no name: there is no token, and whoever is on this machine may change things.
+    /// Changes that need no name: there is no token, and each user of this machine has this right.
     Local,
 }
 
 impl Rights {
-    /// What the script reads.
+    /// Returns the word that the script reads.
     const fn word(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -99,16 +98,16 @@ impl Rights {
     }
 }
 
-/// Where the rights of whoever looks belong in the document.
+/// Placeholder in the document for the rights of the user.
 const RIGHTS: &str = "data-rights=\"\"";
-/// Where the tables for browsers without script belong in the document.
+/// Placeholder in the document for the tables for browsers without script.
 const PLAIN: &str = "<!-- plain -->";
 
-/// The document for a client with these rights, with tables for browsers without script.
+/// Returns the document for a user with these rights, with tables for browsers without script.
 pub fn with_tables(status: &Status, rights: Rights) -> String {
     let tables = plain::tables(status);
     let rights = format!("data-rights=\"{}\"", rights.word());
-    // The tables are inserted last, so that a name in them which looks like a placeholder is not replaced.
+    // Insert the tables last, so that a name in them which looks like a placeholder is not replaced.
     DOCUMENT
         .replacen(RIGHTS, &rights, 1)
         .replacen(PLAIN, &tables, 1)

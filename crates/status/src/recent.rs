@@ -1,4 +1,4 @@
-//! The last of what happens, at most so much of it a second.
+//! The last items of a stream, with a bound per second.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 
 use crate::ring::push;
 
-/// The last items of a stream. What is too much is counted, and not kept.
+/// The last items of a stream. Items above the rate are counted, not kept.
 #[derive(Debug)]
 pub struct Recent<T> {
     items: Mutex<VecDeque<T>>,
     most: usize,
     per_second: u32,
-    // How many may still come in this second.
+    // Items that this second has room for.
     left: AtomicU32,
     left_out: AtomicU64,
 }
@@ -30,10 +30,10 @@ impl<T: Clone> Recent<T> {
         }
     }
 
-    /// Adds one. `item` is asked only if there is room for it in this second.
+    /// Adds an item. Calls `item` only if this second has room for it.
     #[inline]
     pub fn add(&self, item: impl FnOnce() -> T) {
-        // Where many are added, most are too much.
+        // At high rates most items are above the bound.
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -56,23 +56,23 @@ impl<T: Clone> Recent<T> {
         push(&mut self.items.lock(), item, self.most);
     }
 
-    /// Another second has begun.
+    /// Begins another second.
     pub fn refill(&self) {
         self.left.store(self.per_second, Ordering::Relaxed);
     }
 
-    /// How many were too much so far.
+    /// Returns the number of items that were not kept.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// Returns the latest of which this is true.
+    /// Returns the latest item for which `is_it` is true.
     pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
         let items = self.items.lock();
         items.iter().rev().find(|item| is_it(item)).cloned()
     }
 
-    /// The last ones, the latest first.
+    /// Returns the items, the latest first.
     pub fn list(&self) -> Vec<T> {
         self.items.lock().iter().rev().cloned().collect()
     }

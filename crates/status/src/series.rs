@@ -1,28 +1,28 @@
-//! Counters over time: how much was added in each of the last seconds and minutes.
+//! Counters over time: the increase in each of the last seconds and minutes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ring::push;
 
-/// Seconds that are kept.
+/// Bounds the seconds in a series.
 const SECONDS: usize = 300;
-/// Minutes that are kept.
+/// Bounds the minutes in a series.
 const MINUTES: usize = 240;
 
-/// The differences of `K` counters that only grow.
+/// The increases of `K` counters over time.
 #[derive(Clone, Debug)]
 pub struct Series<const K: usize> {
     last: [u64; K],
     seconds: VecDeque<[u32; K]>,
     minutes: VecDeque<[u32; K]>,
-    // Of the minute that is running.
+    // The increase in the running minute.
     minute: [u32; K],
     ticks: u8,
 }
 
 impl<const K: usize> Series<K> {
-    /// Begins with these counts; what was counted before is no part of it.
+    /// Begins with these counts, which are no part of the series.
     pub const fn new(counts: [u64; K]) -> Self {
         Self {
             last: counts,
@@ -37,7 +37,7 @@ impl<const K: usize> Series<K> {
     pub fn sample(&mut self, counts: [u64; K]) {
         let mut added = [0; K];
         for (at, count) in counts.iter().enumerate() {
-            // What a counter that goes back has now was not added in this second.
+            // A counter that went back adds 0, not its new value.
             let more = count.saturating_sub(self.last[at]);
             added[at] = u32::try_from(more).unwrap_or(u32::MAX);
             self.minute[at] = self.minute[at].saturating_add(added[at]);
@@ -52,17 +52,17 @@ impl<const K: usize> Series<K> {
         }
     }
 
-    /// What one counter gained in each second, the latest last.
+    /// Returns the increase of one counter in each second, the latest last.
     pub fn seconds(&self, counter: usize) -> Vec<u32> {
         self.seconds.iter().map(|added| added[counter]).collect()
     }
 
-    /// What one counter gained in each complete minute, the latest last.
+    /// Returns the increase of one counter in each complete minute, the latest last.
     pub fn minutes(&self, counter: usize) -> Vec<u32> {
         self.minutes.iter().map(|added| added[counter]).collect()
     }
 
-    /// What one counter gained in the last seconds.
+    /// Returns the increase of one counter in the last seconds.
     pub fn lately(&self, counter: usize, seconds: usize) -> u64 {
         let last = self.seconds.iter().rev().take(seconds);
         last.map(|added| u64::from(added[counter])).sum()
@@ -74,7 +74,7 @@ impl<const K: usize> Series<K> {
 pub struct Tracks<const K: usize>(HashMap<Arc<str>, Series<K>>);
 
 impl<const K: usize> Tracks<K> {
-    /// Takes the counts of all names at the end of a second; names that are not among them are dropped.
+    /// Takes the counts of all names at the end of a second, and drops all other names.
     pub fn sample(&mut self, counts: impl IntoIterator<Item = (Arc<str>, [u64; K])>) {
         let mut before = std::mem::take(&mut self.0);
         for (name, counts) in counts {
@@ -84,7 +84,7 @@ impl<const K: usize> Tracks<K> {
         }
     }
 
-    /// The series of this name.
+    /// Returns the series of this name.
     pub fn get(&self, name: &str) -> Option<&Series<K>> {
         self.0.get(name)
     }

@@ -1,4 +1,4 @@
-//! The states of upstreams' servers: what changed, and which upstreams are short of servers.
+//! The states of upstreams' servers: changes, and upstreams that are short of servers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const FAILING: &str = "failing";
 pub struct ServerStates(BTreeMap<(String, String), &'static str>);
 
 impl ServerStates {
-    /// Takes the states of all servers now, by upstream and address. What has changed, in sentences.
+    /// Takes the states of all servers now, by upstream and address. Returns the changes, in sentences.
     pub fn look(
         &mut self,
         now: impl IntoIterator<Item = ((String, String), &'static str)>,

@@ -1,41 +1,41 @@
-//! The keys that occur most in a stream, in memory of a fixed size.
+//! Counts the keys that occur most in a stream, in memory of a fixed size.
 //!
-//! The algorithm is Space-Saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
-//! Data Streams", ICDT 2005. A key that has no counter begins with the largest count that a key without a counter may have.
-//! Counters are removed many at a time, the smallest ones, as D. Anderson and others do in "A High-Performance Algorithm for
-//! Identifying Frequent Items in Data Streams", IMC 2017: to find the smallest counter for each new key costs several times more.
+//! The algorithm is Space-Saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
+//! Streams", ICDT 2005. A new counter begins with the largest count that a key without a counter may have. A removal takes many of the
+//! smallest counters at once, as D. Anderson and others do in "A High-Performance Algorithm for Identifying Frequent Items in Data
+//! Streams", IMC 2017. To find the smallest counter for each new key costs several times more.
 //!
-//! Most keys of a stream that has many are gone before they come again. So a key of such a stream gets its name when it was met three times.
+//! In a stream of many keys, most are removed before they come again. There, a key gets its name at a count of three.
 
 use std::sync::Arc;
 
 use crate::index::{Index, Keyed};
 use crate::summary::{Entry, Summary};
 
-/// Keys that are counted at least. A key that makes up more than one in so many of the whole stream has a counter.
+/// Counters that a removal leaves at most. A key with a larger share of the stream than 1 / `COUNTERS` has a counter.
 pub(crate) const COUNTERS: usize = 1_024;
 
-/// Further counters. All are removed at a time.
+/// Further counters. When all are taken, a removal frees at least this number.
 pub(crate) const SPARE: usize = 512;
-/// Names that are kept at most. A removal leaves [`COUNTERS`], so that it makes place for an eighth as many names.
+/// Bounds the names. A removal leaves at most [`COUNTERS`], so it makes room for an eighth of that number.
 pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 8;
-/// In place of the place of a name.
+/// Sentinel for a counter without a name.
 const NO_NAME: u16 = u16::MAX;
-/// How much is counted of a key before it gets its name, where there are many keys.
+/// Units counted of a key before it gets its name, in a stream of many keys.
 const MET: u64 = 3;
-/// Counters for which memory is taken first.
+/// Counters in the first allocation.
 const FIRST: usize = 64;
 /// Slots of the index.
 const SLOTS: usize = 4 * COUNTERS;
-/// Counts this far above the floor are found without sorting.
+/// Counts less than this above the floor are found without sorting.
 const NEAR_FLOOR: usize = 64;
 
-/// The counters of one stream. Keys are hashes; `N` is the name that belongs to a key.
+/// The counters of one stream. Keys are hashes; `N` is the name of a key.
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<N> {
     counters: Vec<Counter>,
     index: Index<SLOTS>,
-    // Those of counters that were removed stay until their places are needed.
+    // Names of removed counters stay until their places are needed.
     names: Vec<N>,
     // No key without a counter occurred more often.
     floor: u64,
@@ -47,7 +47,7 @@ struct Counter {
     key: u64,
     count: u64,
     error: u64,
-    // The place of its name.
+    // The place of its name in `names`.
     name: u16,
 }
 
@@ -64,10 +64,10 @@ impl<N> Default for SpaceSaving<N> {
 }
 
 impl<N> SpaceSaving<N> {
-    /// Adds `weight` to what is counted for `key`.
+    /// Adds `weight` to the count of `key`.
     ///
-    /// `name` is asked once per counter: at once of the first [`COUNTERS`] keys, and of a key that may have more than
-    /// `total / COUNTERS`; of others when [`MET`] were counted.
+    /// Calls `name` once per counter. The first [`COUNTERS`] keys, and keys that may have more than `total / COUNTERS`, get their name at
+    /// once. Other keys get it at a count of [`MET`].
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
         self.total = self.total.saturating_add(weight);
@@ -102,27 +102,27 @@ impl<N> SpaceSaving<N> {
         }
     }
 
-    /// Whether a key with so much may be among those that have more than one in [`COUNTERS`] of all.
+    /// Whether a key with this count may have a larger share of the total than 1 / [`COUNTERS`].
     #[inline]
     const fn is_large(&self, count: u64) -> bool {
         count > self.total / COUNTERS as u64
     }
 
-    /// The most bytes that it takes, without what names lead to.
+    /// Most bytes of the counters, without memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
         (COUNTERS + SPARE) * size_of::<Counter>() + Index::<SLOTS>::BYTES + NAMES * size_of::<N>();
 
-    /// The bytes that it takes while it removes counters, besides.
+    /// Further bytes that a removal takes.
     #[cfg(test)]
     pub(crate) const REMOVAL_BYTES: usize = (COUNTERS + SPARE) * size_of::<u64>();
 
-    /// What was added for all keys.
+    /// Returns the sum over all keys.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// What is known. Names are shared from here on: many summaries have the same.
+    /// Returns the counts as a summary. Names are shared from here on, because many summaries have the same ones.
     pub fn summary(self) -> Summary<Arc<N>> {
         let names: Vec<_> = self.names.into_iter().map(Arc::new).collect();
         let entries = self.counters.iter().map(|counter| {
@@ -136,7 +136,7 @@ impl<N> SpaceSaving<N> {
         Summary::of(entries, self.floor, self.total)
     }
 
-    /// Takes memory as it is needed, and removes counters where there is all of it.
+    /// Allocates memory step by step. Removes counters when all memory is allocated.
     #[cold]
     fn make_room(&mut self) {
         let counters = self.counters.len();
@@ -146,7 +146,7 @@ impl<N> SpaceSaving<N> {
         }
     }
 
-    /// Names a counter, unless it goes with the smallest to make place for its name.
+    /// Gives a counter its name. If names run out, removes the smallest counters first, and perhaps this one.
     #[cold]
     #[inline(never)]
     fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) {
@@ -166,13 +166,13 @@ impl<N> SpaceSaving<N> {
                 let more = names.max(FIRST).min(NAMES - names);
                 self.names.reserve_exact(more);
             }
-            // Below `NAMES`.
+            // The place is below `NAMES`.
             self.counters[at].name = names as u16;
             self.names.push(name());
         }
     }
 
-    /// Keeps the names that belong to counters.
+    /// Removes names without a counter.
     fn drop_unused_names(&mut self) {
         let mut counters: Vec<_> = self.counters.iter_mut().collect();
         counters.retain(|counter| counter.name != NO_NAME);
@@ -184,7 +184,7 @@ impl<N> SpaceSaving<N> {
             at += 1;
             let is_used = owner.is_some();
             if let Some(counter) = owner {
-                // Not above the place that it had.
+                // `kept` is at most the old place, so it fits.
                 counter.name = kept as u16;
                 kept += 1;
             }
@@ -192,10 +192,10 @@ impl<N> SpaceSaving<N> {
         });
     }
 
-    /// Removes the smallest of more than [`COUNTERS`] counters, so many that at most [`COUNTERS`] stay.
+    /// Removes the smallest counters, until at most [`COUNTERS`] stay. There must be more.
     ///
-    /// Each of the more than [`COUNTERS`] counters that were at least as large is above the old floor by what the floor rises, and
-    /// counters are above the floor by what was added since. So the floor times `COUNTERS` never exceeds the total.
+    /// A counter is above the floor only by units that were added. A rise of the floor takes that height from more than [`COUNTERS`]
+    /// counters. So the floor times `COUNTERS` never exceeds the total.
     #[cold]
     fn remove_smallest(&mut self) {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
@@ -204,9 +204,9 @@ impl<N> SpaceSaving<N> {
         self.index.rebuild(&self.counters);
     }
 
-    /// The count with so many before it, in the order of size.
+    /// Returns the count at index `before` in ascending order.
     fn largest_of_smallest(&self, before: usize) -> u64 {
-        // Most are new: they are as far above the floor as one request, or a few.
+        // Most counters are new: they are above the floor by one request, or a few.
         let mut by_height = [0_u16; NEAR_FLOOR];
         for counter in &self.counters {
             let height = counter.count.saturating_sub(self.floor);

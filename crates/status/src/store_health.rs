@@ -1,4 +1,4 @@
-//! Whether Redis decides, by what was counted in the last seconds. One call that fails is no news, and neither is one that succeeds.
+//! Judges whether Redis decides requests, by counts of the last seconds. A single call, failed or successful, does not change the state.
 
 #[cfg(test)]
 mod tests;
@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 
 use crate::ring::push;
 
-/// Seconds that are looked at.
+/// Seconds in the window.
 const WINDOW: usize = 5;
-/// Calls in the window that say something of Redis together; failures in a row that do, over any time.
+/// Least calls in the window for a judgement; also least failures in a row, over any time.
 const CALLS: u64 = 5;
-/// Seconds of the window that something must have been seen in.
+/// Seconds that must show a problem before the state changes.
 const SEEN: usize = 2;
-/// Seconds after which a node that nobody asked since is no longer one that fails.
+/// Seconds after which a node without calls no longer counts as failing.
 const QUIET: u32 = 60;
 
-/// What was seen of Redis in a second.
+/// Counts of one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreSecond {
     /// Whether there is a connection; in a Redis Cluster, to one node at least.
     pub is_up: bool,
-    /// Calls of decisions that ended.
+    /// Calls for decisions that ended.
     pub calls: u64,
-    /// Those that gave no decision.
+    /// Calls that returned no decision.
     pub failures: u64,
     /// Nodes of a Redis Cluster without a connection.
     pub lost_nodes: usize,
@@ -31,13 +31,13 @@ pub struct StoreSecond {
     pub open_nodes: usize,
 }
 
-/// Whether Redis decides.
+/// The state of Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
-    /// It does.
+    /// Redis decides.
     #[default]
     Deciding,
-    /// Not for the keys of some nodes of a Redis Cluster.
+    /// Redis does not decide keys of some nodes of a Redis Cluster.
     Partial,
     /// There is a connection, and most calls fail.
     Silent,
@@ -45,15 +45,15 @@ pub enum StoreState {
     Unreachable,
 }
 
-/// Whether Redis decides, as seen once a second.
+/// The state of Redis, updated once a second.
 #[derive(Debug, Default)]
 pub struct StoreHealth {
     state: StoreState,
     // Seconds in a row without a connection.
     lost: usize,
-    // Since it was reached.
+    // Seconds since it was reached.
     window: VecDeque<StoreSecond>,
-    // Failures since the last call that succeeded, and the seconds that they came in.
+    // Failures since the last successful call, and the seconds with such failures.
     in_a_row: u64,
     seconds_in_a_row: usize,
     // Seconds since a node was seen to fail.
@@ -61,20 +61,20 @@ pub struct StoreHealth {
 }
 
 impl StoreSecond {
-    /// Whether it was seen that a node of a cluster fails. A breaker stays open as long as nobody asks.
+    /// Whether the second shows a failing node of a cluster. A breaker without calls stays open, so it needs failures, too.
     const fn shows_nodes(&self) -> bool {
         self.lost_nodes > 0 || self.open_nodes > 0 && self.failures > 0
     }
 }
 
 impl StoreHealth {
-    /// Takes what was seen in a second.
+    /// Takes the counts of a second, and returns the state.
     pub fn look(&mut self, second: StoreSecond) -> StoreState {
         self.lost = match second.is_up {
             true => 0,
             false => self.lost.saturating_add(1),
         };
-        // A server that is loading or read-only is left and connected to again and again: it gives no decisions.
+        // A gateway leaves and reconnects to a server that is loading or read-only, again and again. Such a server decides no requests.
         let patience = match self.state {
             StoreState::Unreachable => 1,
             StoreState::Deciding | StoreState::Partial => SEEN,
@@ -131,7 +131,7 @@ impl StoreHealth {
         self.window.iter().fold((0, 0), sum)
     }
 
-    /// More than half of the calls failed, or many in a row.
+    /// Whether more than half of the calls failed, or several in a row.
     fn fails(&self) -> bool {
         let (calls, failures) = self.counts();
         let fails = calls >= CALLS && failures > calls / 2;
@@ -139,7 +139,7 @@ impl StoreHealth {
         fails && is_lasting || self.in_a_row >= CALLS && self.seconds_in_a_row >= SEEN
     }
 
-    /// Nine of ten calls succeeded.
+    /// Whether nine of ten calls succeeded.
     fn succeeds(&self) -> bool {
         let (calls, failures) = self.counts();
         calls > 0 && failures <= calls / 10

@@ -1,28 +1,28 @@
-//! What several streams say together about the keys that occur most.
+//! Merges counts of the most frequent keys over several streams.
 //!
-//! Summaries can be merged without losing their bound: P. K. Agarwal and others, "Mergeable Summaries", PODS 2012. Of a summary of m
-//! counters and n units each key is known to n/m, however often it was merged.
+//! A merge keeps the bound of the error: P. K. Agarwal and others, "Mergeable Summaries", PODS 2012. With m counters and n units, each
+//! key's error is at most n/m, after any number of merges.
 
 use std::cmp::Reverse;
 
-/// What is known of the keys of a stream.
+/// Counts of the keys of a stream.
 #[derive(Clone, Debug)]
 pub struct Summary<N> {
-    // By key.
+    // Sorted by key.
     entries: Vec<(u64, Entry<N>)>,
     // No key without an entry occurred more often.
     floor: u64,
     total: u64,
 }
 
-/// What is known of one key: it occurred `low` times at least, and `high` times at most.
+/// Bounds of one key's count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<N> {
-    /// How often it occurred at least.
+    /// The lower bound.
     pub low: u64,
-    /// How often it occurred at most.
+    /// The upper bound.
     pub high: u64,
-    /// Its name, if it is still known.
+    /// Its name, unless it was dropped.
     pub name: Option<N>,
 }
 
@@ -37,7 +37,7 @@ impl<N> Default for Summary<N> {
 }
 
 impl<N> Summary<N> {
-    /// Of these keys, where no other key occurred more than `floor` times, and all together `total` times.
+    /// Makes a summary of these keys. No other key occurred more than `floor` times; `total` is the sum over all keys.
     pub fn of(entries: impl IntoIterator<Item = (u64, Entry<N>)>, floor: u64, total: u64) -> Self {
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
@@ -50,29 +50,29 @@ impl<N> Summary<N> {
         summary
     }
 
-    /// What was added for all keys.
+    /// Returns the sum over all keys.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// No key that is not listed occurred more often.
+    /// Returns the upper bound for keys that are not listed.
     pub const fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// What is known of this key, if it is listed.
+    /// Returns the bounds of this key, if it is listed.
     pub fn get(&self, key: u64) -> Option<&Entry<N>> {
         let found = self.entries.binary_search_by_key(&key, |(key, _)| *key);
         found.ok().map(|at| &self.entries[at].1)
     }
 
-    /// Adds what another stream says.
+    /// Adds the counts of another stream.
     pub fn merge(&mut self, other: Self) {
         let (floor, theirs) = (self.floor, other.floor);
         let own = std::mem::take(&mut self.entries);
         let mut own = own.into_iter().peekable();
         let mut others = other.entries.into_iter().peekable();
-        // Both are in the order of keys. Whoever does not list a key has seen it as often as its floor at most.
+        // Both are in the order of keys. A summary that does not list a key counted it at most `floor` times.
         loop {
             let key = match (own.peek(), others.peek()) {
                 (Some((one, _)), Some((other, _))) => *one.min(other),
@@ -100,17 +100,17 @@ impl<N> Summary<N> {
         self.sharpen();
     }
 
-    /// Keeps fewer than `counters` keys, those that occurred most.
+    /// Keeps fewer than `counters` keys, the most frequent.
     pub fn prune(&mut self, counters: usize) {
         if let Some(bound) = self.high(counters.saturating_sub(1)) {
-            // All that go occurred no more often than this; of those that stay, each loses as much of what is certain.
+            // No removed key occurred more often than `bound`. Each kept entry is then above the floor by less.
             self.floor = self.floor.max(bound);
             self.entries.retain(|(_, entry)| entry.high > bound);
         }
         self.entries.shrink_to_fit();
     }
 
-    /// Keeps names for only so many keys: those that occurred most.
+    /// Keeps the names of the `most` most frequent keys.
     pub(crate) fn drop_names(&mut self, most: usize) {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_unstable_by_key(|at| Reverse(self.entries[*at].1.high));
@@ -119,7 +119,7 @@ impl<N> Summary<N> {
         }
     }
 
-    /// The keys that occurred most for certain, each with its entry.
+    /// Returns the `most` keys with the highest lower bounds, each with its entry.
     pub fn top(&self, most: usize) -> Vec<(u64, &Entry<N>)> {
         let entries = self.entries.iter();
         let mut sorted: Vec<_> = entries.map(|(key, entry)| (*key, entry)).collect();
@@ -131,7 +131,7 @@ impl<N> Summary<N> {
         sorted
     }
 
-    /// How often the key with so many before it occurred at most.
+    /// Returns the upper bound of the key at index `before`, from the most frequent on.
     fn high(&self, before: usize) -> Option<u64> {
         let mut highs: Vec<u64> = self.entries.iter().map(|(_, it)| it.high).collect();
         if before >= highs.len() {
@@ -141,7 +141,7 @@ impl<N> Summary<N> {
         Some(*high)
     }
 
-    /// A key with an entry occurred at least as often as its entry is above the floor.
+    /// Raises lower bounds: a listed key occurred at least `high` minus `floor` times.
     fn sharpen(&mut self) {
         for (_, entry) in &mut self.entries {
             entry.low = entry.low.max(entry.high.saturating_sub(self.floor));

@@ -1,10 +1,10 @@
-//! Text that clients have chosen, as it is shown to people.
+//! Makes text from clients safe to show.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A character of a client's name, in a form that is safe to show. A terminal obeys control characters, some marks turn the direction
-/// of writing, and some characters are invisible, so that two names look alike. All of these become the replacement character.
+/// Returns a character that is safe to show. A terminal obeys control characters. Some marks turn the direction of writing. Invisible
+/// characters make two names look alike. All of these become the replacement character.
 pub fn shown(char: char) -> char {
     match is_safe(char) {
         true => char,
@@ -12,11 +12,11 @@ pub fn shown(char: char) -> char {
     }
 }
 
-/// JSON that is safe to show: in its strings, each character that [`shown`] replaces is escaped. The values stay the same.
+/// Makes JSON safe to show: escapes, in its strings, each character that [`shown`] replaces. The values stay the same.
 pub fn shown_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
-        // Control characters of ASCII stand between the values only: in strings they are escaped already. DEL is not.
+        // Control characters of ASCII are between values only: strings contain them escaped. DEL is an exception.
         if is_safe(char) || char.is_ascii_whitespace() {
             text.push(char);
             continue;
@@ -29,8 +29,8 @@ pub fn shown_json(json: &str) -> String {
     text
 }
 
-/// A line of text that is safe to show: each character beyond ASCII that [`shown`] replaces is escaped, as in `\u{9b}`, and so is DEL.
-/// Colors and other controls of ASCII stay.
+/// Makes a line safe to show: escapes DEL, and each character beyond ASCII that [`shown`] replaces, as in `\u{9b}`. Colors and other
+/// controls of ASCII stay.
 pub fn shown_text(line: &str) -> Cow<'_, str> {
     let is_safe = |char: char| (char.is_ascii() && char != '\x7f') || is_safe(char);
     if line.chars().all(is_safe) {
@@ -52,7 +52,7 @@ fn is_safe(char: char) -> bool {
     if char.is_control() || char.is_whitespace() && char != ' ' {
         return false;
     }
-    // Line breaks, and what Unicode calls format characters and Default_Ignorable_Code_Point. The standard library has no tables of these.
+    // Line breaks, format characters and Default_Ignorable_Code_Point of Unicode. The standard library has no tables of these.
     !matches!(
         char,
         '\u{ad}'

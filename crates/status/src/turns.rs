@@ -1,9 +1,9 @@
-//! The first of several kinds by turns, so that many of one kind do not hide all others.
+//! Picks the first items of several kinds by turns, so that many items of one kind do not hide others.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The first `most` of these, of which each kind has one by turns. They keep their order.
+/// Returns `most` of these items in their order. Each kind has one item by turns.
 pub fn by_turns<T, K: Eq + Hash>(
     items: Vec<T>,
     most: usize,

@@ -1,16 +1,16 @@
-//! What operators set for clients at run time.
+//! Changes that operators made for clients at run time.
 
 use serde::{Deserialize, Serialize};
 
-/// The overrides that are in force.
+/// The overrides in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overrides {
-    /// How many there are.
+    /// Number of overrides.
     pub count: usize,
-    /// Those that were set last, the latest first.
+    /// The overrides set last, the latest first.
     pub latest: Vec<Override>,
-    /// Where they are kept: `redis`, `file`, or `process`, with which they end.
+    /// Their store: `redis`, `file`, or `process`, with which they end.
     pub kept: String,
     /// The plans that an override may name.
     pub plans: Vec<String>,
@@ -20,15 +20,15 @@ pub struct Overrides {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Override {
-    /// The client or network that it is for.
+    /// The client or network to which it applies.
     pub name: String,
     /// Its action: `plan NAME`, `set LIMIT 'NUMBERS'`, `exempt` or `block`.
     pub does: String,
-    /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
+    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
     /// The name of the admin token that set it, or `no token` where none is needed.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Its version, for `If-Match`.
     pub version: u64,

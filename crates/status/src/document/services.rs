@@ -1,4 +1,4 @@
-//! What the gateway uses: upstreams, and the store of its limits.
+//! Upstreams, and the store of the limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Upstream {
     pub name: String,
     /// Its servers, by address.
     pub servers: Vec<Server>,
-    /// Servers that were ejected, ever.
+    /// Ejections of servers since the start.
     pub ejections: u64,
     /// Requests that were sent once more.
     pub retries: u64,
@@ -26,13 +26,13 @@ pub struct Server {
     pub address: String,
     /// `healthy`, `failing`, `ejected` or `unhealthy`.
     pub state: String,
-    /// Requests that it has now.
+    /// Requests in flight.
     pub in_flight: u64,
     /// Failures in a row.
     pub failures: u64,
 }
 
-/// Where limits are kept.
+/// The store of the limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Store {
@@ -50,17 +50,17 @@ pub struct Store {
 pub struct Redis {
     /// Whether there is a connection.
     pub is_up: bool,
-    /// Calls of decisions in the last minute.
+    /// Calls for decisions in the last minute.
     pub calls: u64,
-    /// How long one took on average, in ms.
+    /// Mean time of a call, in ms.
     pub mean_ms: f64,
-    /// Decisions in the last minute that Redis did not give.
+    /// Requests of the last minute that Redis did not decide.
     pub errors: u64,
     /// Its servers.
     pub nodes: Vec<Node>,
 }
 
-/// A Redis server, as its `INFO` says; what it does not say is missing.
+/// A Redis server, from its `INFO`. Values that `INFO` lacks are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
@@ -68,20 +68,20 @@ pub struct Node {
     pub address: Option<String>,
     /// Memory in use.
     pub memory_bytes: Option<u64>,
-    /// Memory that it may use; 0: as much as there is.
+    /// Bound of its memory; 0: none.
     pub memory_max_bytes: Option<u64>,
-    /// Commands a second, of all who use it.
+    /// Commands a second, from all its clients.
     pub operations_per_second: Option<u64>,
-    /// Scripts that it has run.
+    /// Calls of scripts.
     pub script_calls: Option<u64>,
-    /// How long it was busy with them.
+    /// Seconds spent in scripts.
     pub script_seconds: Option<f64>,
     /// Keys dropped because it was full.
     pub evicted_keys: Option<u64>,
-    /// For how long it has been running.
+    /// Uptime in seconds.
     pub uptime_seconds: Option<u64>,
-    /// Bytes that it has read.
+    /// Bytes received.
     pub received_bytes: Option<u64>,
-    /// Bytes that it has sent.
+    /// Bytes sent.
     pub sent_bytes: Option<u64>,
 }

@@ -1,14 +1,14 @@
-//! What the page shows in browsers without script: the same tables, as text.
+//! The page for browsers without script: the same tables, as text.
 
 use std::fmt::{Display, Write as _};
 
 use crate::document::Status;
 use crate::text::shown;
 
-/// Rows of a table whose rows clients can add to.
+/// Bounds the rows of a table to which clients can add rows.
 const ROWS: usize = 20;
 
-/// All tables. Those that would be empty are left out.
+/// Formats all tables that have rows.
 pub(super) fn tables(status: &Status) -> String {
     let mut html = summary(status);
     for proxy in &status.untrusted_proxies {
@@ -139,7 +139,7 @@ fn store(html: &mut String, status: &Status) {
     table(html, "Servers of Redis", heads, rows);
 }
 
-/// A table, if there are rows. Cells are HTML already.
+/// Adds a table, if there are rows. Cells are HTML already.
 fn table<const N: usize>(
     html: &mut String,
     title: &str,
@@ -174,7 +174,7 @@ fn cells<const N: usize>(cells: [&dyn Display; N]) -> [String; N] {
     cells.map(text)
 }
 
-/// How long before the document something was: the page of another zone says the same.
+/// Formats an age, because an age is the same in each time zone.
 fn ago(status: &Status, at: u64) -> String {
     let seconds = status.at.saturating_sub(at) / 1_000;
     match seconds {
@@ -185,7 +185,7 @@ fn ago(status: &Status, at: u64) -> String {
     }
 }
 
-/// As text in HTML.
+/// Escapes a text for HTML.
 fn text(it: impl Display) -> String {
     let text = it.to_string();
     text.chars().fold(String::new(), |mut html, char| {
