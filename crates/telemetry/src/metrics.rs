@@ -1,4 +1,4 @@
-//! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
+//! Metrics of the gateway, for Prometheus. Handles are found at start; a request only adds.
 
 mod admin;
 mod build_info;
@@ -96,7 +96,7 @@ pub struct GatewayMetrics {
     cut_answers: Family<CutLabels, Counter>,
     admin: AdminMetrics,
     decisions: Family<DecisionLabels, Counter>,
-    /// What limits said, and how much of them is used.
+    /// Verdicts of limits, and their use.
     pub(crate) limits: LimitMetrics,
     upstream_durations: ByLabel<Arc<str>, Durations>,
     tunnels: ByLabel<Arc<str>, Gauge>,
@@ -130,11 +130,11 @@ pub struct GatewayMetrics {
 }
 
 impl GatewayMetrics {
-    /// Metrics of a gateway whose requests wait in these lines.
+    /// Makes the metrics of a gateway whose requests wait in these queues.
     pub fn new(wait_queues: WaitQueues) -> Self {
         let mut registrar = Registrar(Registry::with_prefix("tidegate"));
         build_info::register(&mut registrar);
-        // The fields are made in this order, in which `/metrics` shows them.
+        // The fields are made in the order in which `/metrics` lists them.
         Self {
             requests: RequestMetrics::new(&mut registrar),
             cut_answers: registrar.add(
@@ -228,22 +228,22 @@ impl GatewayMetrics {
         }
     }
 
-    /// What is counted of clients.
+    /// Returns the counts by client.
     pub fn clients(&self) -> &ClientMetrics {
         &self.clients
     }
 
-    /// Requests that wait for a limit.
+    /// Returns the number of requests that wait for a limit.
     pub fn waiting(&self) -> usize {
         self.wait_queues.waiting()
     }
 
-    /// What shows how Redis is.
+    /// Returns the state of Redis and its figures.
     pub fn redis(&self) -> &RedisMetrics {
         &self.redis
     }
 
-    /// What is counted of clients' connections.
+    /// Returns the metrics of clients' connections.
     pub const fn connections(&self) -> &ConnectionMetrics {
         &self.connections
     }
@@ -253,7 +253,7 @@ impl GatewayMetrics {
         &self.admin
     }
 
-    /// The handles of the server.
+    /// Returns the handles of the server.
     pub fn server(&self) -> ServerMetrics {
         ServerMetrics {
             refused: self.overload.refused.clone(),
@@ -265,48 +265,48 @@ impl GatewayMetrics {
         }
     }
 
-    /// What is counted of TLS towards clients.
+    /// Returns the metrics of TLS connections from clients.
     pub const fn tls(&self) -> &TlsMetrics {
         &self.tls
     }
 
-    /// The handles of one upstream.
+    /// Returns the handles of one upstream.
     pub fn upstream(&self, name: &Arc<str>) -> UpstreamMetrics {
         self.upstreams.of(name)
     }
 
-    /// A reload has put these upstreams and key sets in force. What others were last is shown no more.
+    /// Keeps gauges only for these upstreams and key sets, which a reload has put in force.
     pub fn in_force(&self, upstream: impl Fn(&str) -> bool, key_set: impl Fn(&str) -> bool) {
         self.upstreams.in_force(upstream);
         self.jwks.in_force(key_set);
     }
 
-    /// What is counted of reloads.
+    /// Returns the metrics of reloads.
     pub const fn reloads(&self) -> &ReloadMetrics {
         &self.reloads
     }
 
-    /// A file with keys has changed, and was taken or refused.
+    /// Counts a changed file with keys, by whether it was taken or refused.
     pub fn key_file_read(&self, outcome: &'static str) {
         self.key_files.inc(outcome);
     }
 
-    /// What is counted of the file with denied networks.
+    /// Returns the metrics of the file with denied networks.
     pub const fn deny_file(&self) -> &DenyFileMetrics {
         &self.deny_file
     }
 
-    /// What is counted of overrides.
+    /// Returns the metrics of overrides.
     pub const fn overrides(&self) -> &OverrideMetrics {
         &self.overrides
     }
 
-    /// The handles of the key set at `url`.
+    /// Returns the handles of the key set at `url`.
     pub fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
         self.jwks.of(url)
     }
 
-    /// The handles of traces.
+    /// Returns the handles of traces.
     pub fn traces(&self) -> TraceMetrics {
         TraceMetrics {
             sent: self.traces.get("sent"),
@@ -317,7 +317,7 @@ impl GatewayMetrics {
         }
     }
 
-    /// Returns the text that Prometheus reads, in this format. Listeners show these certificates.
+    /// Returns all metrics as text in this format. `shown` are the certificates of the listeners.
     pub fn text(
         &self,
         store: &Store,
@@ -341,7 +341,7 @@ impl GatewayMetrics {
         self.written(text, format)
     }
 
-    /// OpenMetrics text in this format, with exemplars if the format has them.
+    /// Returns OpenMetrics text in this format, with exemplars if the format has them.
     fn written(&self, open_metrics: String, format: Format) -> String {
         match format {
             Format::Text => format::text(&open_metrics),

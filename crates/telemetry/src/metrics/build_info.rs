@@ -1,4 +1,4 @@
-//! Which build runs.
+//! The build of the running program.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

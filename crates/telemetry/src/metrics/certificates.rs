@@ -1,4 +1,4 @@
-//! The expiry dates of the certificates that listeners show, as of each scrape.
+//! The expiry dates of the listeners' certificates, as of each scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use prometheus_client::registry::Unit;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::ListenerName;
 
-/// The end of each, in seconds since the epoch, by listener and name; of several alike the first to end.
+/// The ends of certificates, in seconds since the epoch, by listener and name. If certificates share a name, the earliest end.
 #[derive(Debug, Default)]
 pub(super) struct Certificates(Mutex<BTreeMap<(String, String), u64>>);
 
 impl Certificates {
-    /// Shows these from now on, and no others.
+    /// Replaces the certificates.
     pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, ShownCertificate)>) {
         let mut ends = BTreeMap::new();
         for (listener, ShownCertificate { name, ends: end }) in shown {

@@ -1,4 +1,4 @@
-//! Who uses most, who is refused, and who is near a limit. Never a label of a metric: there may be millions of clients.
+//! Counts by client: use, refusals, and nearness to limits. Clients are never labels of metrics: there may be millions.
 
 mod refused;
 
@@ -18,35 +18,35 @@ use tidegate_tower::{Decided, Rule};
 
 pub use refused::{LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer};
 
-/// How much of a client's name is kept, in bytes.
+/// Bounds a client's name, in bytes.
 const MAX_NAME: usize = 64;
-/// Refusals that are kept, and how many are taken in a second.
+/// Bounds the kept refusals, and the refusals taken in a second.
 const REFUSALS: usize = 100;
 const REFUSALS_A_SECOND: u32 = 20;
 
-/// A client's name, as far as it is kept. To keep one costs less than to write it, and few are ever shown.
+/// A client's name, cut to its bound. A copy costs less than formatting, and few names are ever shown.
 #[derive(Clone, Debug)]
 pub struct ClientName(Client);
 
-/// A limit, and the number under which [`ClientMetrics`] knows it.
+/// A limit, and its number in [`ClientMetrics`].
 #[derive(Clone, Debug)]
 pub(super) struct NumberedLimit {
     number: u32,
-    // Whether it is counted per something of the caller's. No client is near a budget that all share.
+    // Whether a value of the caller is part of its key. No client is near a budget that all share.
     is_callers: bool,
     pub(super) name: Arc<str>,
 }
 
-/// What is counted of clients.
+/// Counts by client.
 #[derive(Debug)]
 pub struct ClientMetrics {
-    /// Who uses most, who is refused most, and who is near a limit.
+    /// The heaviest clients, the most refused clients, and clients near a limit.
     pub hitters: Hitters<ClientName>,
     /// The last refusals.
     pub refusals: Recent<Refusal>,
-    /// The same by request ID, and more of them.
+    /// More refusals, by request ID.
     pub refused: LastRefused,
-    // By number. There are as many as configurations have had.
+    // The limits by number, over all configurations so far.
     limits: Mutex<Vec<Arc<str>>>,
     seed: RandomState,
 }
@@ -65,7 +65,7 @@ impl Default for ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// The number of this rule's limit.
+    /// Returns the rule's limit with its number.
     pub(super) fn numbered(&self, rule: &Rule, name: &Arc<str>) -> NumberedLimit {
         let mut limits = self.limits.lock();
         let known = limits.iter().position(|limit| limit == name);
@@ -80,20 +80,20 @@ impl ClientMetrics {
         }
     }
 
-    /// The limit with this number.
+    /// Returns the limit with this number.
     pub fn limit(&self, number: u32) -> Option<Arc<str>> {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// Counts a request of a client: what it adds, if anything, and the limits that it is near to.
-    // On its own: it has more registers so.
+    /// Counts a request of a client: the units that it adds, if any, and the limits that it is near to.
+    // A function of its own has more registers.
     #[inline(never)]
     pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
         let name = || ClientName::of(client);
         self.hitters.count(self.key(client), added, near, name);
     }
 
-    /// A request was refused on this route. `limit` knows the route's limits by their places.
+    /// Records a refusal on this route. `limit` returns the route's limits by their places.
     #[inline]
     pub(super) fn refused<'a>(
         &self,
@@ -104,10 +104,10 @@ impl ClientMetrics {
         self.refusals.add(|| refusal(route, limit, decided));
     }
 
-    /// A client's hash, of this process alone.
+    /// Returns a client's hash, which only this process uses.
     #[inline]
     fn key(&self, client: &Client) -> u64 {
-        // Most clients are addresses; a number costs less than bytes.
+        // Most clients are addresses, and a number is faster to hash than bytes.
         match client {
             Client::Ip(IpAddr::V4(address)) => {
                 let mut hasher = self.seed.build_hasher();
@@ -136,7 +136,7 @@ impl ClientMetrics {
 }
 
 impl NumberedLimit {
-    /// How near a client is to this limit, if little is left.
+    /// Returns how near a client is to this limit, if little is left.
     #[inline]
     pub(super) fn nearness(&self, quota: &Quota, verdict: &Verdict) -> Option<Nearness> {
         let (left, of) = (verdict.remaining, quota.capacity());
@@ -147,11 +147,11 @@ impl NumberedLimit {
 }
 
 impl ClientName {
-    // Few requests need one: what they all do has more registers so.
+    // Few requests need a name. Without this code inline, the common path has more registers.
     #[cold]
     #[inline(never)]
     fn of(client: &Client) -> Self {
-        // Of its kind and so much of it the end is cut off, too.
+        // A few bytes more than the bound, so that `shown` still marks the name as cut.
         let kept = |name: &str| name.floor_char_boundary(MAX_NAME + 4);
         Self(match client {
             Client::UserId(id) if id.len() > kept(id) => Client::UserId(id[..kept(id)].into()),
@@ -165,7 +165,7 @@ impl ClientName {
         })
     }
 
-    /// Its first 64 bytes at most, and whether there is more of it.
+    /// Returns at most 64 bytes of the name, and whether it is cut.
     pub fn shown(&self) -> (String, bool) {
         let whole = self.0.to_string();
         match whole.len() > MAX_NAME {
@@ -175,7 +175,7 @@ impl ClientName {
     }
 }
 
-/// Returns the place of the limit that keeps the client waiting for longest, and for how many seconds.
+/// Returns the place of the limit with the longest wait, and that wait in seconds.
 fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
     let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
     let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
@@ -203,7 +203,7 @@ fn refusal<'a>(
     }
 }
 
-/// Now, in ms since the epoch.
+/// Returns the time, in ms since the epoch.
 pub(crate) fn epoch_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.map_or(0, |since| since.as_millis());

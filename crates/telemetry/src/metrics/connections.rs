@@ -1,4 +1,4 @@
-//! What is counted of clients' connections.
+//! Metrics of clients' connections.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 use super::registrar::{Registrar, Words};
 
-/// Connections that rest, heads on connections that are no requests, and clients that were cut off for being slow.
+/// Counts of resting connections, of heads that are no requests, and of clients that were cut off because they were slow.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
     /// Connections that rest.
@@ -52,7 +52,7 @@ impl ConnectionMetrics {
         }
     }
 
-    /// A head was refused by the protocol.
+    /// Counts a head that the protocol refused.
     pub fn unparsed(&self, head: UnparsedHead) {
         self.unparsed[head as usize].inc();
     }

@@ -1,10 +1,10 @@
-//! What is counted of the file with denied networks.
+//! Metrics of the file with denied networks.
 
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{Registrar, Words, set};
 
-/// How often the file was read, and how many networks it has.
+/// The reads of the file, and the number of its networks.
 #[derive(Debug)]
 pub struct DenyFileMetrics {
     reads: Words,
@@ -24,12 +24,12 @@ impl DenyFileMetrics {
         }
     }
 
-    /// The file has changed, and was taken or refused.
+    /// Counts a changed file, by whether it was taken or refused.
     pub fn read(&self, outcome: &'static str) {
         self.reads.inc(outcome);
     }
 
-    /// So many networks are denied by the file.
+    /// Sets the number of networks in the file.
     pub fn denied(&self, networks: usize) {
         set(&self.networks, networks);
     }

@@ -11,32 +11,32 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use tidegate_core::micros;
 
-/// Where the buckets end, in seconds.
+/// Upper bounds of the buckets, in seconds.
 pub(super) const BOUNDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
-/// How many buckets there are. The last one has no upper end.
+/// Number of buckets. The last bucket has no upper bound.
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 
-/// Where the buckets end, in seconds.
+/// Returns the upper bounds of the buckets, in seconds.
 pub(super) fn bounds() -> impl Iterator<Item = f64> {
     BOUNDS.into_iter().chain([f64::INFINITY])
 }
 
-/// How many durations were how long; clones are of the same histogram.
+/// A histogram of durations; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Durations {
-    /// Where the buckets end, in seconds.
+    /// Upper bounds of the buckets, in seconds.
     bounds: &'static [f64],
     counts: Arc<Counts>,
 }
 
 #[derive(Debug)]
 struct Counts {
-    /// By bucket; the last one has no upper end.
+    /// Counts by bucket; the last bucket has no upper bound.
     buckets: Box<[AtomicU64]>,
-    /// In us.
+    /// Sum of the durations, in us.
     sum: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// A histogram whose buckets end so, in seconds.
+    /// Makes a histogram with these upper bounds, in seconds.
     pub(super) fn new(bounds: &'static [f64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         let sum = AtomicU64::new(0);
@@ -55,14 +55,14 @@ impl Durations {
         Self { bounds, counts }
     }
 
-    /// How many there were, and how long they took together, in us.
+    /// Returns the number of durations, and their sum in us.
     pub(super) fn sum(&self) -> [u64; 2] {
         let buckets = self.counts.buckets.iter();
         let count = buckets.map(|count| count.load(Ordering::Relaxed)).sum();
         [count, self.counts.sum.load(Ordering::Relaxed)]
     }
 
-    /// Adds one.
+    /// Adds a duration.
     pub(super) fn observe(&self, duration: Duration) {
         self.counts.buckets[bucket(self.bounds, duration)].fetch_add(1, Ordering::Relaxed);
         self.counts
@@ -71,7 +71,7 @@ impl Durations {
     }
 }
 
-/// Returns the bucket that a duration is in. The bounds are in seconds.
+/// Returns the bucket of a duration. The bounds are in seconds.
 pub(super) fn bucket(bounds: &[f64], duration: Duration) -> usize {
     let seconds = duration.as_secs_f64();
     let bucket = bounds.iter().position(|bound| seconds <= *bound);
@@ -88,7 +88,7 @@ impl EncodeMetric for Durations {
         let counts = self.counts.buckets.iter();
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // Of what the buckets hold, whatever was added since.
+        // Sum the buckets as read: requests may have added more meanwhile.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_micros(self.counts.sum.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum.as_secs_f64(), count, &buckets, None)

@@ -1,8 +1,7 @@
-//! Exemplars: traces that show what a bucket of a histogram is made of. OpenMetrics has them, the text format of Prometheus
-//! does not.
+//! Exemplars: a trace for each bucket of a histogram. OpenMetrics has them, the text format of Prometheus does not.
 //!
-//! Only recorded requests come here, so a lock is cheap. The library prometheus-client has exemplars for histograms of its own
-//! only. Here they are added to its text.
+//! Only recorded requests get here, so a lock is cheap. The library prometheus-client has exemplars only for its own histograms. This
+//! module adds them to its text.
 
 #[cfg(test)]
 mod tests;
@@ -16,10 +15,10 @@ use parking_lot::Mutex;
 
 use super::durations;
 
-/// How lines begin to which an exemplar can belong.
+/// The beginning of lines that may get an exemplar.
 const BUCKET: &str = "tidegate_request_duration_seconds_bucket{";
 
-/// The last recorded request of each bucket and route. Clones are of the same exemplars.
+/// The last recorded request of each bucket and route. Clones share the exemplars.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exemplars(Arc<Mutex<HashMap<Arc<str>, Buckets>>>);
 
@@ -33,7 +32,7 @@ struct Exemplar {
 }
 
 impl Exemplars {
-    /// Takes a recorded request that has just ended, in place of the one before of its bucket.
+    /// Replaces the exemplar of a bucket with a recorded request that has just ended.
     pub(super) fn add(&self, route: &Arc<str>, took: Duration, trace_id: u128) {
         let exemplar = Exemplar {
             trace_id,
@@ -90,7 +89,7 @@ impl Exemplar {
     }
 }
 
-/// The labels of a bucket, as prometheus-client writes them.
+/// Returns the labels of a bucket, as prometheus-client writes them.
 fn labels(bound: f64, route: &str) -> String {
     let route = route
         .replace('\\', "\\\\")

@@ -1,4 +1,4 @@
-//! The formats of `/metrics`: the text format of Prometheus, and OpenMetrics for those who accept it.
+//! The formats of `/metrics`: the text format of Prometheus, and OpenMetrics for clients that accept it.
 
 #[cfg(test)]
 mod tests;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 
-/// How metrics are written.
+/// A format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The text format of Prometheus, version 0.0.4.
@@ -18,7 +18,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format to answer a request with: OpenMetrics if it is accepted by name, and not less than text.
+    /// Returns the format for a request: OpenMetrics if it is accepted by name, with at least the quality of text.
     pub fn accepted(headers: &HeaderMap) -> Self {
         let (mut open, mut text) = (0.0_f32, 0.0_f32);
         for value in headers.get_all(ACCEPT) {
@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// The header `Content-Type` of this format.
+    /// Returns the header `Content-Type` of this format.
     pub const fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -49,8 +49,8 @@ impl Format {
     }
 }
 
-/// Turns OpenMetrics into the text format of Prometheus, which names a counter as its samples are named, and knows neither units
-/// nor an end.
+/// Turns OpenMetrics into the text format of Prometheus, in which a counter has the name of its samples. This format has neither units nor
+/// an end mark.
 pub(super) fn text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;
@@ -61,7 +61,7 @@ pub(super) fn text(open_metrics: &str) -> String {
             continue;
         };
         match comment.split_once(' ') {
-            // Its name depends on the type, which comes next.
+            // The name depends on the type, which comes next.
             Some(("HELP", rest)) => help = rest.split_once(' '),
             Some(("TYPE", rest)) => {
                 let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
@@ -72,7 +72,7 @@ pub(super) fn text(open_metrics: &str) -> String {
                 };
                 // Writing to a String cannot fail.
                 if let Some((_, help)) = help.take() {
-                    // A quote is escaped in OpenMetrics alone.
+                    // Only OpenMetrics escapes quotes.
                     let help = help.replace("\\\"", "\"");
                     let _ = writeln!(text, "# HELP {name}{suffix} {help}");
                 }

@@ -1,4 +1,4 @@
-//! What is counted of key sets.
+//! Metrics of key sets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, Words};
 
-/// What all key sets have.
+/// The metrics of all key sets.
 #[derive(Debug)]
 pub(super) struct JwksFamilies {
     fetches: Words,
     keys: ByLabel<Arc<str>, Gauge>,
-    // Those with a gauge.
+    // The key sets with a gauge.
     urls: Mutex<BTreeSet<Arc<str>>>,
 }
 
@@ -46,7 +46,7 @@ impl JwksFamilies {
         });
     }
 
-    /// The handles of the key set at `url`.
+    /// Returns the handles of the key set at `url`.
     pub(super) fn of(&self, url: &Arc<str>) -> JwksMetrics {
         self.urls.lock().insert(url.clone());
         JwksMetrics {
@@ -60,10 +60,10 @@ impl JwksFamilies {
 /// The handles of one key set.
 #[derive(Debug)]
 pub struct JwksMetrics {
-    /// Fetches that brought a set.
+    /// Fetches that returned a set.
     pub taken: Counter,
-    /// Fetches that did not.
+    /// Fetches that failed.
     pub failed: Counter,
-    /// The keys that are in force.
+    /// The keys in force.
     pub keys: Gauge,
 }

@@ -1,4 +1,4 @@
-//! What each limit said, and how much of it is used.
+//! Counts each limit's verdicts, and its use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, set};
 
-/// How often a limit said one thing.
+/// A count of equal verdicts of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerdictCount {
     /// `allowed`, `refused`, `would_refuse` or `undecided`.
     pub(crate) verdict: &'static str,
     /// `store`, `gateway`, `remembered` or `on_failure`.
     pub(crate) decided_by: &'static str,
-    /// How often.
+    /// The number of verdicts.
     pub(crate) count: u64,
 }
 
-/// The counters of all limits, and what is sampled of them.
+/// The counters of all limits, and their sampled gauges.
 #[derive(Debug)]
 pub(crate) struct LimitMetrics {
-    // Those of `tidegate_decisions`: this family alone cannot be read.
+    // The counters of `tidegate_decisions`, by limit, because the family itself cannot be read.
     counters: Mutex<BTreeMap<Arc<str>, Verdicts>>,
     near: ByLabel<Arc<str>, Gauge>,
     used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
@@ -49,7 +49,7 @@ impl LimitMetrics {
         }
     }
 
-    /// A limit's counter.
+    /// Adds a limit's counter.
     pub(super) fn add(
         &self,
         limit: &Arc<str>,
@@ -57,14 +57,14 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
-        // There from the start, as the counters are.
+        // Make the gauge at the start, like the counters.
         self.near.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
         verdicts.insert((verdict, decided_by), counter.clone());
     }
 
-    /// What a limit said so far.
+    /// Returns the verdicts of a limit so far.
     pub(crate) fn verdicts(&self, limit: &str) -> Vec<VerdictCount> {
         let counters = self.counters.lock();
         let verdicts = counters.get(limit).into_iter().flatten();
@@ -76,8 +76,8 @@ impl LimitMetrics {
         counts.collect()
     }
 
-    /// All limits that routes use. So many keys are near each, and so much of it is used, if all clients share it. Of other limits
-    /// nothing is shown.
+    /// Sets the gauges of all limits that routes use: the number of keys near the limit, and the used share if all clients share it.
+    /// Removes the gauges of other limits.
     pub(crate) fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
         let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();
         for (limit, near, used) in limits {

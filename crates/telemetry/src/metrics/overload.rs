@@ -1,4 +1,4 @@
-//! What is counted of load that is shed.
+//! Metrics of load that is shed.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -8,12 +8,12 @@ use tidegate_server::{ConnectionRefusal, Overload};
 
 use super::registrar::{Registrar, Words, set};
 
-/// Connections that were refused or closed, and how short of memory the gateway is.
+/// Connections that were refused or closed, and the pressure on memory.
 #[derive(Debug)]
 pub(super) struct OverloadMetrics {
-    /// Connections that were not taken, by reason.
+    /// Refused connections, by reason.
     pub(super) refused: [Counter; ConnectionRefusal::ALL.len()],
-    /// Connections without a request that were closed for want of memory.
+    /// Connections without a request that were closed to free memory.
     pub(super) idle_closed: Counter,
     resident: Gauge,
     pressure: Gauge,

@@ -1,10 +1,10 @@
-//! What is counted of overrides, which operators set at run time.
+//! Metrics of overrides, which operators set at run time.
 
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, Words, set};
 
-/// How many overrides are in force, and what became of changes that this gateway was asked for.
+/// The overrides in force, and the outcomes of changes through this gateway.
 #[derive(Debug)]
 pub struct OverrideMetrics {
     in_force: ByLabel<&'static str, Gauge>,
@@ -26,14 +26,14 @@ impl OverrideMetrics {
         }
     }
 
-    /// So many overrides of each action are in force.
+    /// Sets the number of overrides in force, by action.
     pub fn show(&self, in_force: impl IntoIterator<Item = (&'static str, usize)>) {
         for (action, count) in in_force {
             set(&self.in_force.get(action), count);
         }
     }
 
-    /// So many changes were `made`, were `refused`, or have `failed`.
+    /// Adds `count` changes that were `made`, were `refused`, or have `failed`.
     pub fn changed(&self, outcome: &'static str, count: usize) {
         let counter = self.changes.get(outcome);
         counter.inc_by(count.try_into().unwrap_or(u64::MAX));

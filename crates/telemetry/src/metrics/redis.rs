@@ -1,4 +1,4 @@
-//! What Redis says of itself, shown as it said it last; what it did not say is not shown. And whether it is reached.
+//! Figures from the last answers of Redis, and whether there is a connection. Figures that Redis does not return are left out.
 
 use std::fmt;
 
@@ -25,12 +25,12 @@ struct NodeLabels {
 }
 
 impl RedisMetrics {
-    /// Shows what these servers say from now on.
+    /// Replaces the figures of the servers.
     pub fn show(&self, nodes: Vec<NodeInfo>) {
         *self.nodes.lock() = nodes;
     }
 
-    /// What its servers said last.
+    /// Returns the last figures of the servers.
     pub fn nodes(&self) -> Vec<NodeInfo> {
         self.nodes.lock().clone()
     }
@@ -40,7 +40,7 @@ impl RedisMetrics {
         *self.connected.lock()
     }
 
-    /// Whether there is a connection to Redis.
+    /// Sets whether there is a connection to Redis.
     pub fn connected(&self, connected: bool) {
         *self.connected.lock() = Some(connected);
     }

@@ -1,4 +1,4 @@
-//! Metrics that are registered as they are made, and families of them with one label.
+//! Makes and registers metrics, and families of them with one label.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-/// Makes metrics and registers them. They are shown in the order in which they were made.
+/// Makes metrics and registers them. `/metrics` lists them in the order in which they were made.
 #[derive(Debug)]
 pub(super) struct Registrar(pub(super) Registry);
 
-/// A family whose only label has these values.
+/// A family with a single label of this type.
 type WithLabel<V, M> = Family<[(&'static str, V); 1], M>;
 
-/// Metrics of one name, by the value of their only label. Clones are of the same metrics.
+/// Metrics of one name, by the value of their only label. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub(super) struct ByLabel<V, M> {
     label: &'static str,
@@ -58,7 +58,7 @@ impl Registrar {
         ByLabel::new(label, self.add(name, help))
     }
 
-    /// Makes what writes its metrics itself. They are shown behind all others.
+    /// Makes a collector, which writes its metrics itself. They are listed after all others.
     pub(super) fn add_collector<C: Default>(&mut self) -> Arc<C>
     where
         Arc<C>: Collector,
@@ -70,26 +70,26 @@ impl Registrar {
 }
 
 impl<V, M> ByLabel<V, M> {
-    /// Names the label of a family.
+    /// Adds the name of its label to a family.
     pub(super) const fn new(label: &'static str, family: WithLabel<V, M>) -> Self {
         Self { label, family }
     }
 }
 
 impl<V: Clone + Eq + Hash, M: Clone> ByLabel<V, M> {
-    /// Returns the metric with this value of the label. It is shown from now on.
+    /// Returns the metric with this value of the label. From now on, `/metrics` lists it.
     pub(super) fn get(&self, value: V) -> M {
         self.family.get_or_create_owned(&[(self.label, value)])
     }
 
-    /// Shows the metric with this value no more.
+    /// Removes the metric with this value.
     pub(super) fn remove(&self, value: V) {
         self.family.remove(&[(self.label, value)]);
     }
 }
 
 impl ByLabel<&'static str, Counter> {
-    /// Shows these from the start, so that the first event is seen as a rise.
+    /// Makes these counters at once, so that the first event is a rise.
     pub(super) fn with(self, words: impl IntoIterator<Item = &'static str>) -> Self {
         for word in words {
             self.get(word);
@@ -103,12 +103,12 @@ impl ByLabel<&'static str, Counter> {
     }
 }
 
-/// Shows a number that is counted elsewhere.
+/// Sets a counter to a number that is counted elsewhere.
 pub(super) fn show(counter: &Counter, count: u64) {
     counter.inner().store(count, Ordering::Relaxed);
 }
 
-/// Shows a number, or the largest one that a gauge has.
+/// Sets a gauge to a number, or to the largest number that it can have.
 pub(super) fn set(gauge: &Gauge, number: impl TryInto<i64>) {
     gauge.set(number.try_into().unwrap_or(i64::MAX));
 }

@@ -1,4 +1,4 @@
-//! What is counted of reloads of the configuration.
+//! Metrics of reloads of the configuration.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -7,12 +7,12 @@ use prometheus_client::registry::Unit;
 use super::clients::epoch_ms;
 use super::registrar::{ByLabel, Registrar, Words, set};
 
-/// Reloads, and when the plan in force was taken.
+/// Reloads, and the time at which the configuration in force was taken.
 #[derive(Debug)]
 pub struct ReloadMetrics {
     reloads: Words,
     last_taken: Gauge,
-    /// By the name of a limit. There are as many as configurations have had.
+    /// Counters by limit, over all configurations so far.
     started_anew: ByLabel<String, Counter>,
 }
 
@@ -40,17 +40,17 @@ impl ReloadMetrics {
         metrics
     }
 
-    /// A reload changed what the keys of this limit are made of.
+    /// Counts a reload that changed the parts of this limit's key.
     pub fn limit_started_anew(&self, limit: &str) {
         self.started_anew.get(limit.to_owned()).inc();
     }
 
-    /// Reloads that were refused.
+    /// Returns the number of refused reloads.
     pub fn refused(&self) -> u64 {
         self.reloads.get("refused").get()
     }
 
-    /// A reload has ended.
+    /// Counts a reload that has ended.
     pub fn ended(&self, is_taken: bool) {
         if is_taken {
             self.reloads.inc("taken");

@@ -1,4 +1,4 @@
-//! The requests of all routes, by what became of them. What is counted of a route stays over reloads, also of one that is gone.
+//! Counts the requests of all routes by outcome. A route's counters outlive reloads, even reloads without the route.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ pub(crate) struct RequestMetrics {
     durations: ByLabel<Arc<str>, Durations>,
     request_bytes: ByLabel<Arc<str>, Counter>,
     response_bytes: ByLabel<Arc<str>, Counter>,
-    // By name, of all configurations so far, as the families have them.
+    // Counters by name, over all configurations so far, like the families.
     routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
 }
 
@@ -40,21 +40,21 @@ pub(crate) struct RequestMetrics {
 pub(super) struct RouteRequests {
     route: Arc<str>,
     family: Family<RequestLabels, Counter>,
-    // Made when they are first needed: most of them never are.
+    // Made at first use: most are never used.
     counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
     durations: Durations,
-    /// Bytes of the requests' bodies that the upstream got.
+    /// Bytes of request bodies that the upstream received.
     pub(super) request_bytes: Counter,
     /// Bytes of the answers' bodies.
     pub(super) response_bytes: Counter,
 }
 
-/// How many requests ended so far.
+/// Totals of requests that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTotals {
-    /// By what became of them, in the order of [`RequestOutcome::ALL`].
+    /// Requests by outcome, in the order of [`RequestOutcome::ALL`].
     pub outcomes: [u64; RequestOutcome::ALL.len()],
-    /// How long they took together, in us.
+    /// Sum of their times, in us.
     pub took: u64,
 }
 
@@ -88,7 +88,7 @@ impl RequestMetrics {
         }
     }
 
-    /// The counters of this route: the same ones each time.
+    /// Returns the counters of this route: the same ones each time.
     pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
         let mut routes = self.routes.lock();
         if let Some(known) = routes.get(route) {
@@ -99,7 +99,7 @@ impl RequestMetrics {
         requests
     }
 
-    /// The requests of all routes since the start; none of these numbers ever shrinks.
+    /// Returns the requests of all routes since the start; no number ever shrinks.
     pub(crate) fn totals(&self) -> RequestTotals {
         let routes = self.routes.lock();
         let totals = routes.values().map(|route| route.totals());
@@ -138,14 +138,14 @@ impl RouteRequests {
         })
     }
 
-    /// A request has ended.
+    /// Counts a request that has ended.
     #[inline]
     pub(super) fn ended(&self, outcome: RequestOutcome, class: StatusClass, took: Duration) {
         self.durations.observe(took);
         self.counter(outcome, class).inc();
     }
 
-    /// The route's requests since the start, also those before a reload.
+    /// Returns the route's requests since the start, including those before a reload.
     pub(super) fn totals(&self) -> RequestTotals {
         let by_class = |classes: &[OnceLock<Counter>]| {
             let made = classes.iter().filter_map(OnceLock::get);

@@ -1,4 +1,4 @@
-//! What is counted of one route. Its handles are found at start; a request only adds.
+//! Metrics of one route. Its handles are found at start; a request only adds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,18 +37,18 @@ pub struct RouteMetrics {
     body_costs: Family<BodyCostLabels, Counter>,
 }
 
-/// What is counted of one limit.
+/// The counters of one limit.
 #[derive(Debug)]
 struct LimitCounters {
     numbered: NumberedLimit,
-    // By the store (or here, where the limit's mode has it so), by on_failure, by a refusal that was remembered.
+    // Counters by decider: the store (or the gateway, depending on the limit's mode), on_failure, a remembered refusal.
     allowed: [Counter; 2],
     refused: [Counter; 3],
     undecided: Counter,
 }
 
 impl RouteMetrics {
-    /// The handles of the route `name`, which has these rules, in order.
+    /// Returns the handles of the route `name`, which has these rules, in order.
     pub fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
@@ -101,7 +101,7 @@ impl RouteMetrics {
         }
     }
 
-    /// A request has ended; it was answered with this status, or not at all.
+    /// Counts a request that has ended. `status` is none without an answer.
     pub fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>, took: Duration) {
         self.requests.ended(outcome, StatusClass::of(status), took);
     }
@@ -117,22 +117,22 @@ impl RouteMetrics {
         self.requests.response_bytes.inc_by(bytes);
     }
 
-    /// The trace of a request that ended after this time was recorded.
+    /// Keeps the trace of a recorded request, which ended after this time, as an exemplar.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
     }
 
-    /// Requests since the start, also those before a reload.
+    /// Returns the requests since the start, including those before a reload.
     pub fn requests(&self) -> RequestTotals {
         self.requests.totals()
     }
 
-    /// An upstream answered after this time.
+    /// Records the time after which an upstream answered.
     pub fn forwarded(&self, took: Duration) {
         self.upstream.observe(took);
     }
 
-    /// Counts an answer of an upstream that ended before its end.
+    /// Counts an answer of an upstream that was cut off.
     pub fn cut(&self, cut: Cut) {
         let (route, by) = (self.name.clone(), cut.label());
         self.cut_answers
@@ -140,7 +140,7 @@ impl RouteMetrics {
             .inc();
     }
 
-    /// A tunnel that is open until what this returns is dropped.
+    /// Counts a tunnel as open until the returned value is dropped.
     pub fn tunnel(&self) -> OpenTunnel {
         self.tunnels.inc();
         OpenTunnel(self.tunnels.clone())
@@ -162,7 +162,7 @@ impl RouteMetrics {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
             let added = match decision.outcome {
-                // What the body of the answer tells is added when it is known.
+                // If the answer's body settles the cost, it is added later.
                 Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
                     Some((Measure::Admitted, decided.cost))
                 }
@@ -188,7 +188,7 @@ impl RouteMetrics {
         kept.add(refused, &self.name, limit, decided);
     }
 
-    /// The body of an answer has settled what its request costs.
+    /// Adds a request's cost that the answer's body has settled.
     pub fn settled_by_body(&self, settled: &BodySettled) {
         self.body_cost(settled.told);
         if settled.cost > 0
@@ -199,7 +199,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Counts an answer whose body told a cost, or was to tell it.
+    /// Counts an answer whose body was to contain a cost, by result.
     fn body_cost(&self, told: BodyCost) {
         let result = match told {
             BodyCost::NotAsked | BodyCost::Pending => return,
@@ -215,7 +215,7 @@ impl RouteMetrics {
             .inc();
     }
 
-    /// Counts what each limit said, and finds those that the request is near to.
+    /// Counts each limit's verdict, and collects the limits that the request is near to.
     fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
         let by = match decision.via {
             Via::Store | Via::Here => 0,
@@ -235,21 +235,21 @@ impl RouteMetrics {
                 }
                 near.add(nearness);
             }
-            // What is only observed speaks of requests that went on: what another limit refused, it need not.
+            // Observed limits count only requests that went on. Another limit has stopped this one.
             if decision.outcome != Outcome::Admitted && said.limit.is_observed() {
                 continue;
             }
             match said.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
                 Some(_) => limit.refused[by].inc(),
-                // A remembered refusal, or one by the gateway, asks no other limit.
+                // A remembered refusal, or one by the gateway, leaves other limits without a verdict.
                 None if decision.via != Via::Fallback => continue,
                 None => limit.undecided.inc(),
             };
         }
     }
 
-    /// Counts the limits that a request is near to, before there are more.
+    /// Counts the limits collected so far, to make room for more.
     #[cold]
     #[inline(never)]
     fn near_many(&self, decided: &Decided, near: &mut NearLimits) {
@@ -258,7 +258,7 @@ impl RouteMetrics {
     }
 }
 
-/// A tunnel, as long as it is open.
+/// A tunnel that is open until this is dropped.
 #[derive(Debug)]
 pub struct OpenTunnel(Gauge);
 

@@ -11,12 +11,12 @@ use tidegate_store::{Store, StoreCall, StoreError};
 use super::durations::Durations;
 use super::registrar::{Registrar, Words, set, show};
 
-/// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
+/// Upper bounds of the store's histograms, in seconds: closer around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 ];
 
-/// The metrics of the store; clones are of the same.
+/// The metrics of the store; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreMetrics {
     calls: Durations,
@@ -67,11 +67,11 @@ impl StoreMetrics {
         }
     }
 
-    /// Redis was asked.
+    /// Counts a call of Redis.
     pub(super) fn called(&self, call: &StoreCall) {
         self.calls.observe(call.took);
         if let Some(error) = &call.error {
-            // That Redis was not asked says nothing of why. Many fail at once, and one of them is enough.
+            // A call that was not sent has no error of Redis. Many calls fail at once, and one error is enough.
             if *error != StoreError::NotAsked
                 && let Some(mut last) = self.last_error.try_lock()
             {
@@ -81,7 +81,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Shows what the store itself counts.
+    /// Takes over the counts of the store.
     pub(super) fn show(&self, store: &Store) {
         let usage = store.memory().usage();
         set(&self.keys, usage.keys);
@@ -92,17 +92,17 @@ impl StoreMetrics {
         show(&self.settlements_dropped, dropped);
     }
 
-    /// Calls of Redis, and how long they took together, in us.
+    /// Returns the number of calls of Redis, and the sum of their times in us.
     pub(crate) fn calls(&self) -> [u64; 2] {
         self.calls.sum()
     }
 
-    /// Why Redis gave no decision last.
+    /// Returns the last error of Redis.
     pub(crate) fn last_error(&self) -> Option<StoreError> {
         self.last_error.lock().clone()
     }
 
-    /// Decisions that Redis did not give.
+    /// Returns the number of calls without a decision.
     pub(crate) fn failures(&self) -> u64 {
         let counters = StoreError::LABELS.map(|error| self.errors.get(error));
         counters.iter().map(Counter::get).sum()

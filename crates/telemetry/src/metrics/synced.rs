@@ -1,4 +1,4 @@
-//! What synced limits cost and by how much they were exceeded, as the store has counted it.
+//! Metrics of synced limits, from the store's counts: their exchanges, and units beyond the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -52,7 +52,7 @@ impl SyncedMetrics {
         }
     }
 
-    /// Shows what the store counts.
+    /// Takes over the store's counts.
     pub(super) fn show(&self, usage: &SyncedUse) {
         set(&self.keys, usage.keys);
         show(&self.unplaced, usage.no_place);

@@ -1,4 +1,4 @@
-//! What is counted of TLS towards clients.
+//! Metrics of TLS connections from clients.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::certificates::Certificates;
 use super::registrar::{Registrar, Words};
 use tidegate_net::tls::HandshakeFailure;
 
-/// Handshakes that failed, certificates that were reread, and when those end that are shown.
+/// Failed handshakes, certificates that were reread, and the ends of certificates in use.
 #[derive(Debug)]
 pub struct TlsMetrics {
-    /// Handshakes that failed, by reason.
+    /// Failed handshakes, by reason.
     pub(super) failed_handshakes: [Counter; HandshakeFailure::ALL.len()],
     certificates: Words,
     pub(super) ends: Arc<Certificates>,
@@ -36,7 +36,7 @@ impl TlsMetrics {
         }
     }
 
-    /// Certificates of a listener have changed, and were taken or refused.
+    /// Counts changed certificates of a listener, by whether they were taken or refused.
     pub fn certificates_read(&self, outcome: &'static str) {
         self.certificates.inc(outcome);
     }

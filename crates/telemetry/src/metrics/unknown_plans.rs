@@ -1,4 +1,4 @@
-//! Plans that tokens name and that are not defined: each request is counted, and each name is logged once.
+//! Undefined plans in tokens: each request is counted, and each name is logged once.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use prometheus_client::metrics::counter::Counter;
 use super::registrar::Registrar;
 use tidegate_net::text::cut;
 
-/// How many names are logged: an issuer of tokens may invent any number.
+/// Bounds the logged names, because an issuer of tokens may invent any number.
 const MOST: usize = 64;
-/// How much of a name is logged, in bytes.
+/// Bounds a logged name, in bytes.
 const MAX_NAME: usize = 128;
 
 /// The counter, and the names that were logged.

@@ -1,4 +1,4 @@
-//! What is counted of upstreams and their servers.
+//! Metrics of upstreams and their servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-/// What all upstreams have.
+/// The metrics of all upstreams.
 #[derive(Debug)]
 pub(super) struct UpstreamFamilies {
     servers: Family<StateLabels, Gauge>,
@@ -32,11 +32,11 @@ pub(super) struct UpstreamFamilies {
     checks: Family<OutcomeLabels, Counter>,
     retries: Family<OutcomeLabels, Counter>,
     waiting: ByLabel<Arc<str>, Gauge>,
-    // Those with gauges.
+    // The upstreams with gauges.
     names: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// The states that servers are counted by.
+/// The states of servers, which are a label.
 const STATES: [&str; 4] = ["healthy", "failing", "ejected", "unhealthy"];
 
 impl UpstreamFamilies {
@@ -83,7 +83,7 @@ impl UpstreamFamilies {
         });
     }
 
-    /// The handles of one upstream.
+    /// Returns the handles of one upstream.
     pub(super) fn of(&self, upstream: &Arc<str>) -> UpstreamMetrics {
         self.names.lock().insert(upstream.clone());
         let servers = |state| {

@@ -11,11 +11,11 @@ use super::{ClientName, epoch_ms, longest_refusal};
 use crate::outcome::RequestOutcome;
 use crate::request_id::RequestId;
 
-/// Refusals that are kept. Each takes less than 500 bytes.
+/// Bounds the kept refusals. Each takes less than 500 bytes.
 pub const MOST_REFUSED: usize = 8_192;
-/// The most that are added in a second.
+/// Bounds the refusals that are added in a second.
 pub const REFUSED_A_SECOND: u32 = 200;
-/// The longest ID that is kept, in bytes. A trusted proxy may send a longer one.
+/// Bounds a kept ID, in bytes. A trusted proxy may send a longer one.
 const MAX_ID: usize = 128;
 
 /// A refusal that has just been decided.
@@ -56,7 +56,7 @@ impl Default for LastRefused {
 }
 
 impl LastRefused {
-    /// Keeps a refusal on this route. `limit` names the route's limits by their places.
+    /// Keeps a refusal on this route. `limit` returns the names of the route's limits by their places.
     #[inline]
     pub(in crate::metrics) fn add(
         &self,
@@ -68,7 +68,7 @@ impl LastRefused {
         self.0.add(|| kept(refused, route, limit, decided));
     }
 
-    /// Another second has begun.
+    /// Begins another second.
     pub fn refill(&self) {
         self.0.refill();
     }
