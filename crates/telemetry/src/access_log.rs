@@ -4,9 +4,9 @@
 //! request's end ─ selection ─ format ─> a buffer per processor ─ collecting thread ─> standard error, or a file
 //! ```
 //!
-//! The thread that served a request formats its line, into a buffer that few threads share. A thread of its own collects the
-//! buffers ten times per second, or when one is long, and writes the lines. Requests wait for neither. If the lines are not
-//! taken in time, further ones are lost and counted, and a line of the log says so.
+//! The thread that served a request formats its line, into a buffer that few threads share. A collecting thread empties the buffers ten
+//! times per second, or when a buffer is long, and writes the lines. Requests never wait. If output is slow, further lines are lost and
+//! counted, and the log has a line with their number.
 
 mod buffers;
 mod format;
@@ -39,7 +39,7 @@ pub(crate) use value::Value;
 
 use crate::request_id::RequestId;
 
-/// Where records go; cheap to clone.
+/// A handle of the access log; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AccessLog(Option<Arc<Log>>);
 
@@ -55,7 +55,7 @@ struct Log {
 pub struct Collector(Arc<Log>);
 
 impl Collector {
-    /// Waits until all lines that were written before are handed on, but not longer than `timeout`.
+    /// Waits until all earlier lines are written, but not longer than `timeout`.
     pub fn finish(self, timeout: Duration) {
         self.0.buffers.close(timeout);
     }
@@ -89,7 +89,7 @@ impl AccessLog {
         Ok((Self(Some(log.clone())), Collector(log)))
     }
 
-    /// An access log that is off.
+    /// Returns an access log that is off.
     pub const fn off() -> Self {
         Self(None)
     }
@@ -99,8 +99,7 @@ impl AccessLog {
         self.0.is_some()
     }
 
-    /// The record of a request that has just begun, by `peer` and on behalf of `client_ip`, with what its spans need, if it has
-    /// any.
+    /// Begins the record of a request from `peer` on behalf of `client_ip`. With `has_spans`, it keeps what spans need, too.
     pub fn record<B>(
         &self,
         request: &Request<B>,
@@ -116,7 +115,7 @@ impl AccessLog {
         Record::new(request, kept, id, route, peer, client_ip)
     }
 
-    /// Writes the line of a request that has ended, if it is one of those that get one.
+    /// Writes the line of a request that has ended, if the settings select it.
     pub fn write(&self, record: &Record) {
         if let Some(log) = &self.0
             && log.selection.takes(|| record.end())
@@ -125,19 +124,19 @@ impl AccessLog {
         }
     }
 
-    /// Has the file opened again before further lines are written.
+    /// Opens the file again before further lines are written.
     pub fn reopen(&self) {
         if let Some(log) = &self.0 {
             log.buffers.reopen();
         }
     }
 
-    /// Requests that had no line since start, because there were too many refusals.
+    /// Returns the number of requests since start without a line because of too many refusals.
     pub fn unwritten(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.selection.unwritten())
     }
 
-    /// Lines that were lost since start.
+    /// Returns the number of lines lost since start.
     pub fn lost(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.buffers.lost())
     }

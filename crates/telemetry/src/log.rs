@@ -1,7 +1,7 @@
-//! The log of the process: its lines go to standard error, through one bounded queue and one thread.
+//! The log of the process, written to standard error by one thread from one bounded queue.
 //!
-//! Standard error may be a pipe whose reader has stopped, or a disk that is full. A thread that serves requests must not
-//! wait for either, so no other thread writes to standard error while the gateway runs.
+//! Standard error may be a pipe whose reader has stopped, or a full disk. A thread that serves requests must not block on it, so no other
+//! thread writes to standard error while the gateway runs.
 
 mod lines;
 
@@ -19,19 +19,19 @@ use lines::{Lines, Overlong};
 pub(crate) use lines::{count, write_patiently};
 use tidegate_net::text::cut;
 
-/// How long the end of the process waits for lines that are still queued.
+/// Longest wait for queued lines at the end of the process.
 const FLUSH: Duration = Duration::from_secs(2);
-/// Lets the lines pass that say who changed what.
+/// The filter for audit lines: which operator changed what.
 const AUDIT: &str = "audit=info";
-/// The HTTP/2 library warns of each acknowledgement of a PING that comes late. Clients could fill the log.
+/// The HTTP/2 library warns of each late acknowledgement of a PING. Clients could fill the log.
 const LATE_PINGS: &str = "h2::proto::ping_pong=error";
-/// The longest text of a panic, in bytes.
+/// Bounds the text of a panic, in bytes.
 const MAX_PANIC: usize = 4 * 1024;
 
 /// Lines of all logs that were dropped because standard error was not read.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// The running log of this process, if it logs what is as important as the lines of an access log.
+/// The running log of this process, if its level includes INFO, the level of access log lines.
 static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 
 /// Takes the lines of an access log.
@@ -39,23 +39,23 @@ static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 pub struct AccessSink(Lines);
 
 impl AccessSink {
-    /// Queues whole lines; waits if there is no room. Only the thread of an access log may call it.
+    /// Queues whole lines; blocks if there is no room. Only the thread of an access log may call it.
     pub fn write(&self, lines: &[u8]) {
         self.0.push_access(lines);
     }
 }
 
-/// Where the lines of an access log go; none if the process has no log, or logs warnings and errors alone.
+/// Returns the sink for an access log; none if the process has no log, or logs only warnings and errors.
 pub fn access_sink() -> Option<AccessSink> {
     RUNNING.get().cloned()
 }
 
-/// Lines that were dropped since start, of the log and of the access log, because standard error was not read in time.
+/// Returns the lines dropped since start, of the log and the access log, because standard error was not read in time.
 pub fn dropped_lines() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
-/// How a log line looks.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -65,14 +65,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// The running log. Dropping it writes what is queued, for two seconds at most.
+/// The running log. A drop writes the queued lines, for two seconds at most.
 #[derive(Debug)]
 pub struct Log(Lines);
 
-/// Why the log cannot be started.
+/// The reason why the log cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The level is not one that the filter knows.
+    /// The filter does not support this level.
     #[error(transparent)]
     Level(#[from] tracing_subscriber::filter::ParseError),
     /// The thread cannot be started.
@@ -92,7 +92,7 @@ impl Log {
     pub fn start(level: &str, format: LogFormat) -> Result<Self, LogError> {
         let mut filter = EnvFilter::try_new(level)?;
         if level != "off" {
-            // Who changed what is written at every level.
+            // Audit lines are written at every level.
             filter = filter.add_directive(AUDIT.parse()?);
             filter = filter.add_directive(LATE_PINGS.parse()?);
         }
@@ -105,7 +105,7 @@ impl Log {
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(io::stderr().is_terminal() && !has_no_color())
-            // Its own complaints would be written to standard error by the thread that logs.
+            // The library would write its own errors to standard error from the thread that logs.
             .log_internal_errors(false)
             .with_writer(lines.clone());
         match format {
@@ -121,7 +121,7 @@ impl Log {
     }
 }
 
-/// Returns whether the environment asks for no colours (https://no-color.org).
+/// Returns whether the environment turns colours off (https://no-color.org).
 fn has_no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
@@ -132,7 +132,7 @@ impl Drop for Log {
     }
 }
 
-/// Says, in the log, that lines are missing from it.
+/// Logs the number of dropped lines.
 fn report(lines: u64) {
     tracing::warn!(
         lines,
@@ -140,7 +140,7 @@ fn report(lines: u64) {
     );
 }
 
-/// The panic hook. The standard library's hook writes to standard error by itself.
+/// Logs a panic. The standard library's hook would write to standard error directly.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let backtrace = Backtrace::capture();
@@ -169,7 +169,7 @@ pub fn last_words(text: String) {
         drop(written);
     });
     if writing.is_ok() {
-        // An error says that it was written.
+        // The channel closes when the text is written.
         let _ = ends.recv_timeout(FLUSH);
     }
 }

@@ -8,26 +8,26 @@ use parking_lot::{Condvar, Mutex};
 use super::format::{Fields, Format};
 use super::timestamp::Clock;
 
-/// How many bytes of lines there may be in all: those that are buffered, those that were collected, and the same merged.
+/// Bounds the memory of all lines, in bytes: buffered lines, collected lines, and the merged copy.
 const CAPACITY: usize = 8 * 1024 * 1024;
-/// The length at which a buffer is collected at once, in bytes.
+/// Length at which a buffer is collected at once, in bytes.
 const LONG: usize = 64 * 1024;
-/// How long a line waits until it is collected, if its buffer stays short.
+/// Longest time that a line waits in a short buffer.
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
-/// What of an empty buffer is kept, in bytes.
+/// Memory that an empty buffer keeps, in bytes.
 const KEPT: usize = 2 * LONG;
 
-/// Buffers of lines, and the lines that found no room.
+/// Buffers of lines, and the count of lines without room.
 #[derive(Debug)]
 pub(super) struct Buffers {
     format: Format,
-    /// One per processor: threads that serve at the same time hardly ever meet at one.
+    /// One per processor: threads that serve at the same time rarely share one.
     buffers: Box<[Mutex<Buffer>]>,
-    /// The most bytes of one.
+    /// Bounds a buffer, in bytes.
     most: usize,
     lost: AtomicU64,
     state: Mutex<State>,
-    /// Notified when the collecting thread has something to do.
+    /// Notified when the collecting thread has work.
     work: Condvar,
     /// Notified when it ends.
     end: Condvar,
@@ -46,7 +46,7 @@ struct Lines {
     marks: Vec<Mark>,
 }
 
-/// The time of a line, in us since the epoch, and where it ends.
+/// The time of a line, in us since the epoch, and the offset of its end.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: u64,
@@ -54,7 +54,7 @@ struct Mark {
 }
 
 impl Lines {
-    /// How many bytes they take.
+    /// Returns the memory in use, in bytes.
     fn size(&self) -> usize {
         self.text.len() + self.marks.len() * size_of::<Mark>()
     }
@@ -72,7 +72,7 @@ impl Lines {
 pub(super) struct Collected<'a> {
     /// Whole lines, in the order of their times.
     pub(super) lines: &'a [u8],
-    /// Whether the file of the log is to be opened again first.
+    /// Whether to open the file of the log again first.
     pub(super) reopens: bool,
 }
 
@@ -82,14 +82,14 @@ struct State {
     has_lines: bool,
     /// Whether a buffer is long.
     is_urgent: bool,
-    /// Whether the file is to be opened again.
+    /// Whether to open the file again.
     reopens: bool,
     closing: bool,
     ended: bool,
 }
 
 impl Buffers {
-    /// Empty buffers for lines of this format.
+    /// Makes empty buffers for lines of this format.
     pub(super) fn new(format: Format) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -103,12 +103,12 @@ impl Buffers {
         }
     }
 
-    /// Adds the line of a request, or loses it if there is no room.
+    /// Adds the line of a request, or drops and counts it if there is no room.
     pub(super) fn write(&self, fields: &impl Fields) {
         let mut buffer = self.buffers[own_number() % self.buffers.len()].lock();
         let before = buffer.lines.size();
         if before >= self.most {
-            // Before the buffer is free: the next collection counts this line.
+            // Count while the buffer is locked, so that the next collection includes this line.
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -132,19 +132,19 @@ impl Buffers {
         }
     }
 
-    /// Lines that were lost since start.
+    /// Returns the number of lines lost since start.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Asks the collecting thread to have the file opened again before it hands on further lines.
+    /// Makes the collecting thread open the file again before it writes further lines.
     pub(super) fn reopen(&self) {
         self.state.lock().reopens = true;
         self.work.notify_one();
     }
 
-    /// Calls `take` with whole lines, in the order of their times, until the end. `take` says how many lines it lost. While it
-    /// waits, lines are buffered, and lost when there is no room. The lines say how many were lost.
+    /// Calls `take` with whole lines, ordered by time, until the end. `take` returns the number of lines that it lost. While it blocks,
+    /// lines are buffered, and lost when there is no room. A line with the number of lost lines follows.
     pub(super) fn collect(&self, mut take: impl FnMut(Collected<'_>) -> u64) {
         let mut collected: Vec<Lines> = self.buffers.iter().map(|_| Lines::default()).collect();
         let mut merged = Vec::new();
@@ -156,7 +156,7 @@ impl Buffers {
         };
         loop {
             let (reopens, ends) = self.wait();
-            // All at once: a line that is left for the next time is later than all that are taken.
+            // Lock all buffers at once: then each line that comes later has a later time.
             let mut buffers: Vec<_> = self.buffers.iter().map(Mutex::lock).collect();
             for (buffer, lines) in buffers.iter_mut().zip(&mut collected) {
                 std::mem::swap(&mut buffer.lines, lines);
@@ -179,7 +179,7 @@ impl Buffers {
                 break;
             }
         }
-        // What could not be written last.
+        // Report losses of the last write.
         let lost = self.lost();
         if lost > reported {
             clock.read();
@@ -190,7 +190,7 @@ impl Buffers {
         self.end.notify_all();
     }
 
-    /// Waits until lines are due, or the file is to be opened again; whether that is so, and whether the lines are the last.
+    /// Waits until lines are due or the file is to be opened again. Returns whether to open the file, and whether the lines are the last.
     fn wait(&self) -> (bool, bool) {
         let mut state = self.state.lock();
         while !state.has_lines && !state.closing && !state.reopens {
@@ -202,12 +202,12 @@ impl Buffers {
                 break;
             }
         }
-        // Before the buffers are read: a line that is added from here on sets the flag again.
+        // Clear the flags before the buffers are read: a line added from here on sets them again.
         (state.has_lines, state.is_urgent) = (false, false);
         (std::mem::take(&mut state.reopens), state.closing)
     }
 
-    /// Asks the collecting thread to end, and waits for that, but not longer than `timeout`.
+    /// Ends the collecting thread, and waits for its end, but not longer than `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();
@@ -217,7 +217,7 @@ impl Buffers {
     }
 }
 
-/// Appends the lines of several buffers, each in order, in the order of their times.
+/// Merges the lines of several buffers, ordered by time. Each buffer is in order already.
 fn merge(buffers: &[Lines], merged: &mut Vec<u8>) {
     struct Rest<'a> {
         text: &'a [u8],
@@ -231,7 +231,7 @@ fn merge(buffers: &[Lines], merged: &mut Vec<u8>) {
     });
     let mut rests: Vec<Rest<'_>> = rests.filter(|rest| !rest.marks.is_empty()).collect();
     while let [_, _, ..] = *rests {
-        // Of the same time, the first.
+        // With equal times, the first buffer comes first.
         let earliest = (0..rests.len()).min_by_key(|at| rests[*at].marks.first().map(|it| it.at));
         let Some(at) = earliest else { break };
         let rest = &mut rests[at];
@@ -249,7 +249,7 @@ fn merge(buffers: &[Lines], merged: &mut Vec<u8>) {
     }
 }
 
-/// A number of the calling thread. Threads that were started one after the other have consecutive numbers.
+/// Returns the calling thread's number. Threads are numbered in the order of their first call.
 fn own_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

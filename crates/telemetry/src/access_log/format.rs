@@ -1,4 +1,4 @@
-//! The format of a line: compiled once, at start, into a list of pieces.
+//! The format of a line, compiled at start into a list of pieces.
 
 #[cfg(test)]
 mod tests;
@@ -14,33 +14,33 @@ use super::value::Value;
 /// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
 const COMMON: &str =
     r#"$client_ip - $client [$time_local] "$method $path $protocol" $status $bytes_out"#;
-/// What stands behind it in the Combined Log Format.
+/// The further fields of the Combined Log Format.
 const COMBINED: &str = r#" "$referer" "$user_agent""#;
 
-/// How lines look.
+/// A compiled format.
 #[derive(Debug)]
 pub(super) struct Format {
     kind: Kind,
     pieces: Box<[Piece]>,
-    /// Whether a field of its own says how many lines were lost.
+    /// Whether a field of the template contains the number of lost lines.
     tells_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// As `tracing-subscriber` writes the lines of the process's log, so that one reader does for both.
+    /// The format of `tracing-subscriber` for the process's log, so that one parser reads both.
     Text,
-    /// The same as an object.
+    /// The same as a JSON object.
     Json,
-    /// As the pieces are.
+    /// The pieces alone.
     Template,
 }
 
 #[derive(Debug)]
 enum Piece {
-    /// Text as it is.
+    /// Literal text.
     Text(Box<[u8]>),
-    /// A field's value behind its name, if there is one.
+    /// A field's name and value, if there is a value.
     Named(Box<[u8]>, AccessField),
     /// A field's value, or `-`.
     Bare(AccessField, Style),
@@ -48,7 +48,7 @@ enum Piece {
 
 /// The values of the fields of a line.
 pub(crate) trait Fields {
-    /// The value of a field, if there is one.
+    /// Returns the value of a field, if there is one.
     fn value(&self, field: AccessField) -> Option<Value<'_>>;
 }
 
@@ -80,7 +80,7 @@ impl Format {
         self.pieces.iter().any(|piece| piece.field() == Some(field))
     }
 
-    /// Appends the line of a request. The clock was just read.
+    /// Appends the line of a request. The caller must have read the clock.
     pub(super) fn line(&self, out: &mut Vec<u8>, clock: &mut Clock, fields: &impl Fields) {
         match self.kind {
             Kind::Text => {
@@ -103,10 +103,10 @@ impl Format {
         }
     }
 
-    /// Appends a line that says that so many were lost.
+    /// Appends a line with the number of lost lines.
     pub(super) fn lost(&self, out: &mut Vec<u8>, clock: &mut Clock, lines: u64) {
         let now = String::from_utf8_lossy(clock.now()).into_owned();
-        // A buffer in memory takes everything.
+        // Writing to a Vec cannot fail.
         let _ = match self.kind {
             Kind::Text => writeln!(out, "{now}  WARN access: {lines} lines lost lost={lines}"),
             Kind::Json => writeln!(
@@ -176,13 +176,13 @@ fn bare(pieces: &[AccessPiece], client: Style) -> Vec<Piece> {
 
 /// Returns the pieces of a well-known format, in which the client is one word.
 fn known(template: &str) -> Vec<Piece> {
-    // These templates are without errors.
+    // These templates have no errors.
     let pieces = AccessPiece::template(template).unwrap_or_default();
     bare(&pieces, Style::OneWord)
 }
 
-/// What stands for the fields of a request in a line that says how many lines were lost. Programs that read the Common Log
-/// Format demand an address, and a status that there is.
+/// The fields of a line with the number of lost lines. Programs that read the Common Log Format need an address, and a status that HTTP
+/// allows.
 struct LostLines {
     lines: u64,
     path: String,

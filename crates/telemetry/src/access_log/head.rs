@@ -1,4 +1,4 @@
-//! What is kept of a request's head.
+//! The parts of a request's head that a record keeps.
 
 use http::header::{HOST, REFERER, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request};
@@ -7,9 +7,9 @@ use super::format::Format;
 use super::settings::AccessField;
 use super::value::Value;
 
-/// The longest path, referer and user agent, in bytes. What is longer is cut.
+/// Bounds the path, the referer and the user agent, in bytes. Longer ones are cut.
 const MAX_TEXT: usize = 1_024;
-/// The longest host, in bytes.
+/// Bounds the host, in bytes.
 const MAX_HOST: usize = 255;
 
 /// The parts of a request's head that a record keeps beside its path.
@@ -21,7 +21,7 @@ pub(super) struct HeadFields {
 }
 
 impl HeadFields {
-    /// What this format needs.
+    /// Returns the parts that this format needs.
     pub(super) fn for_format(format: &Format) -> Self {
         Self {
             host: format.has(AccessField::Host),
@@ -31,12 +31,11 @@ impl HeadFields {
     }
 }
 
-/// The texts of a request's head that are kept, one behind the other. Each is one byte longer than its longest form if it is to
-/// be cut.
+/// The kept texts of a request's head, concatenated. A text that is too long keeps one byte more than its bound, so that its value is cut.
 #[derive(Debug)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,
-    /// Where the path, the host, the user agent and the referer end.
+    /// Ends of the path, the host, the user agent and the referer, in this order.
     ends: [u16; 4],
 }
 
@@ -52,7 +51,7 @@ impl Texts {
             _ => header(kept.host, HOST),
         };
         let user_agent = header(kept.user_agent, USER_AGENT);
-        // Without the query, which may hold secrets, as that of the request itself.
+        // Without the query, which may hold secrets. The path has no query either.
         let referer = header(kept.referer, REFERER);
         let mut referer = referer.split(|byte| matches!(byte, b'?' | b'#'));
         let referer = referer.next().unwrap_or_default();
@@ -73,7 +72,7 @@ impl Texts {
         }
     }
 
-    /// Of a head that could not be read.
+    /// Makes the texts of a head that could not be read.
     pub(super) fn unparsed() -> Self {
         Self {
             bytes: b"-".as_slice().into(),
@@ -81,7 +80,7 @@ impl Texts {
         }
     }
 
-    /// Returns one of these texts, if the head has it and it was kept.
+    /// Returns the text of a field, if the head has it and the record keeps it.
     pub(super) fn get(&self, field: AccessField) -> Option<Value<'_>> {
         let [path, host, user_agent, referer] = self.ends.map(usize::from);
         let (text, longest) = match field {

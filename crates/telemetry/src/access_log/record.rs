@@ -1,4 +1,4 @@
-//! What is known of one request at its end: the values of the access log's fields.
+//! The record of one request: the values of the access log's fields.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::value::{Limits, MAX_CLIENT, Value};
 use crate::outcome::{Cut, Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
-/// The longest name of a route, plan or limit, in bytes. What is longer is cut.
+/// Bounds the name of a route, a plan or a limit, in bytes. Longer names are cut.
 const MAX_TEXT: usize = 1_024;
-/// The longest method and the longest request ID, in bytes.
+/// Bounds the method and the request ID, in bytes.
 const MAX_WORD: usize = 128;
 
-/// What the line of a request says. It holds no part of the request's head, and not more than some KiB.
+/// The values of a request's line. It holds no part of the request's head, and takes a few KiB at most.
 #[derive(Debug)]
 pub struct Record {
     id: RequestId,
@@ -45,7 +45,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A request that has just begun, by `peer` and on behalf of `client_ip`. Its query is left out: it may hold secrets.
+    /// Begins the record of a request from `peer` on behalf of `client_ip`. The query is left out: it may hold secrets.
     pub(super) fn new<B>(
         request: &Request<B>,
         kept: HeadFields,
@@ -74,44 +74,44 @@ impl Record {
         }
     }
 
-    /// The same, of a request that belongs to this trace.
+    /// Sets the trace of the request.
     pub const fn of_trace(mut self, id: Option<u128>) -> Self {
         self.trace_id = id;
         self
     }
 
-    /// What the limits decided; none if no limit was asked.
+    /// Returns the limits' decision; none if the request met no limits.
     pub const fn decided(&self) -> Option<&Decided> {
         self.decided.as_ref()
     }
 
-    /// The same, to be changed by what the answer's body tells.
+    /// Returns the decision for changes, because the answer's body may settle the cost.
     pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
         self.decided.as_mut()
     }
 
-    /// How the request was forwarded; none if it was not.
+    /// Returns how the request was forwarded; none if it was not.
     pub const fn forwarded(&self) -> Option<&Forwarded> {
         self.forwarded.as_ref()
     }
 
-    /// The status of the answer; none if there was no answer.
+    /// Returns the status of the answer; none if there was no answer.
     pub const fn answered_with(&self) -> Option<StatusCode> {
         self.status
     }
 
-    /// From the head of the request to the end of its answer.
+    /// Returns the time from the head of the request to the end of its answer.
     pub const fn took(&self) -> Duration {
         self.took
     }
 
-    /// The same of a request whose head could not be read.
+    /// Replaces the texts of a request whose head could not be read.
     pub fn unparsed(mut self) -> Self {
         self.texts = Texts::unparsed();
         self
     }
 
-    /// The request is answered with this status, or dropped without one.
+    /// Records the answer. Without a status, the request was dropped.
     pub fn answered(
         &mut self,
         status: Option<StatusCode>,
@@ -121,7 +121,7 @@ impl Record {
         if let Some(decided) = &mut decided {
             decided.unknown_plan = None;
             if let Client::UserId(id) = &mut decided.client {
-                // At most four bytes a character.
+                // A character has at most four bytes.
                 let kept = &id[..id.floor_char_boundary(4 * (MAX_CLIENT + 1))];
                 if kept.len() < id.len() {
                     *id = kept.into();
@@ -133,12 +133,12 @@ impl Record {
         self.forwarded = forwarded;
     }
 
-    /// The gateway answered with this error.
+    /// Records the error in the gateway's answer.
     pub const fn failed(&mut self, error: &'static str) {
         self.error = Some(error);
     }
 
-    /// Notes that the answer ended before its end.
+    /// Records that the answer was cut off.
     pub const fn cut(&mut self, cut: Cut) {
         self.cut = Some(cut);
         if cut.error().is_some() {
@@ -146,23 +146,23 @@ impl Record {
         }
     }
 
-    /// The error of an answer that its upstream broke off.
+    /// Returns the error of an answer that its upstream cut off.
     pub fn cut_by_upstream(&self) -> Option<&'static str> {
         self.cut.and_then(Cut::error)
     }
 
-    /// So many bytes of the answer's body were handed on.
+    /// Adds bytes of the answer's body that were passed on.
     pub const fn sent(&mut self, bytes: u64) {
         self.bytes_out += bytes;
     }
 
-    /// The request has ended with this outcome, after this time.
+    /// Records the outcome, and the time that the request took.
     pub const fn ended(&mut self, outcome: RequestOutcome, took: Duration) {
         self.outcome = outcome;
         self.took = took;
     }
 
-    /// What decides whether the request gets a line.
+    /// Returns the values by which a request is selected for a line.
     pub(super) fn end(&self) -> RequestSummary {
         let decided = self.decided.as_ref();
         RequestSummary {
@@ -173,8 +173,7 @@ impl Record {
         }
     }
 
-    /// The status. For a request that was not answered, it is what stands for one, as the field writes it. This is 444 where the
-    /// gateway did not want to answer, and 499 where the client left before.
+    /// Returns the status. Without an answer it is 444 if the gateway dropped the request, and 499 if the client left before.
     fn status(&self) -> u16 {
         let unanswered = match self.outcome {
             RequestOutcome::Dropped => 444,
@@ -183,7 +182,7 @@ impl Record {
         self.status.map_or(unanswered, |status| status.as_u16())
     }
 
-    /// The verdict of the limit that the headers describe.
+    /// Returns the verdict of the limit that the headers describe.
     fn tightest(&self) -> Option<&Verdict> {
         let decided = self.decided.as_ref()?;
         let at = decided.tightest?;
@@ -232,7 +231,7 @@ impl Fields for Record {
                 Value::Limits(Limits::RefusedBy(decided.filter(|_| is_refused)?))
             }
             AccessField::DecidedBy => Value::Word(match decision?.via {
-                // It may have asked Redis for a slice; as in `tidegate_decisions_total`.
+                // The limit may have called Redis for a slice. `tidegate_decisions_total` counts it in the same way.
                 Via::Store if self.limit().is_some_and(|it| it.mode() != Mode::Exact) => "gateway",
                 Via::Store => "store",
                 Via::Remembered => "remembered",
@@ -249,7 +248,7 @@ impl Fields for Record {
             AccessField::Remaining => Value::Number(self.tightest()?.remaining),
             AccessField::RetryAfter => {
                 let verdict = self.tightest().filter(|_| is_refused)?;
-                // As the header has it: whole seconds, and never 0.
+                // Whole seconds and never 0, like the header.
                 Value::Number(verdict.retry_after.div_ceil(1_000_000).max(1))
             }
             AccessField::Cost => Value::Number(Some(decided?.cost).filter(|cost| *cost > 0)?),
@@ -284,11 +283,11 @@ const fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The first bytes of a method: one that a client made up may be of any length.
+/// Returns the first bytes of a method, because a client may invent a method of any length.
 fn start_of_method(method: &Method) -> Method {
     let bytes = method.as_str().as_bytes();
     match bytes.get(..MAX_WORD + 1) {
-        // The beginning of a token is one.
+        // The start of a valid method is valid.
         Some(start) => Method::from_bytes(start).unwrap_or_default(),
         None => method.clone(),
     }
@@ -298,7 +297,7 @@ fn microseconds(duration: Duration) -> Value<'static> {
     Value::Number(micros(duration))
 }
 
-/// A name.
+/// Makes the value of a name.
 const fn text(text: &str) -> Value<'_> {
     Value::Text(text.as_bytes(), MAX_TEXT)
 }

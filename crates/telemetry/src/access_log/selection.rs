@@ -1,4 +1,4 @@
-//! Which requests get a line.
+//! Selects the requests that get a line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use crate::outcome::RequestOutcome;
 use crate::per_second::PerSecond;
 use crate::random;
 
-/// Chooses requests by outcome, status and duration, and some of the others at random.
+/// A selection of requests by outcome, status and duration; some of the others at random.
 #[derive(Debug)]
 pub(super) struct Selection {
     filter: Option<AccessFilter>,
-    /// How many of a million.
+    /// Selected requests in a million.
     sample: u32,
-    /// Of refusals.
+    /// The bound on refusals.
     bound: Option<PerSecond>,
     unwritten: AtomicU64,
 }
 
-/// What a request is chosen by.
+/// The values by which a request is selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestSummary {
     pub(super) outcome: RequestOutcome,
@@ -39,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Requests without a line because of the bound on refusals.
+    /// Returns the number of requests without a line because of the bound on refusals.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl Selection {
             self.unwritten.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        // Of a server's error or an observed refusal there is something to tell.
+        // Server errors and observed refusals are never sampled out.
         let merely = ended.outcome == RequestOutcome::Forwarded && ended.status < 500;
         !merely
             || ended.would_be_refused
@@ -71,7 +71,7 @@ impl Selection {
     }
 }
 
-/// Returns whether the request meets one of the conditions.
+/// Returns whether the request meets any condition.
 fn meets(filter: &AccessFilter, ended: RequestSummary) -> bool {
     let has_status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
     filter.outcomes.contains(&ended.outcome)

@@ -1,4 +1,4 @@
-//! What the access log says, and of which requests.
+//! Settings of the access log: the format of lines, and the requests that get one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,51 +8,51 @@ use crate::outcome::RequestOutcome;
 /// The access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogSettings {
-    /// The file that lines are appended to; none: standard error.
+    /// The file to append lines to; none: standard error.
     pub file: Option<PathBuf>,
-    /// How a line looks.
+    /// The format of a line.
     pub format: AccessFormat,
     /// The requests that get a line; none: all.
     pub filter: Option<AccessFilter>,
-    /// How many of a million requests get a line that were forwarded and have nothing else to tell.
+    /// Lines per million requests that were merely forwarded: no server error, and no observed refusal.
     pub sample: u32,
-    /// The most lines per second of requests that the gateway refused; none: all.
+    /// Bounds the lines per second of requests that the gateway refused; none: no bound.
     pub max_refusals_per_second: Option<u32>,
 }
 
 impl AccessLogSettings {
-    /// The [`sample`](Self::sample) that leaves out nothing.
+    /// The [`sample`](Self::sample) that includes all requests.
     pub const ALL: u32 = 1_000_000;
 }
 
-/// How a line of the access log looks.
+/// The format of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// For people: these fields as `name=value`, if there is a value.
+    /// Fields as `name=value`, if there is a value; for people.
     Text(Vec<AccessField>),
-    /// An object per line, with these fields as members, if there is a value.
+    /// A JSON object per line, with these fields as members, if there is a value.
     Json(Vec<AccessField>),
     /// The Common Log Format.
     Common,
     /// The Combined Log Format: Common with referer and user agent.
     Combined,
-    /// Text with fields in it.
+    /// A template.
     Template(Vec<AccessPiece>),
 }
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessPiece {
-    /// Text as it is.
+    /// Literal text.
     Text(String),
     /// A field's value, or `-`.
     Field(AccessField),
 }
 
-/// Why a text is no template.
+/// The reason why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
-    /// It is more than one line, or has another control character.
+    /// The text has a line break or another control character.
     ControlCharacter,
     /// A `${` has no `}`.
     Unclosed,
@@ -103,20 +103,20 @@ impl AccessPiece {
     }
 }
 
-/// The requests that get a line: those that meet at least one of these conditions.
+/// The conditions for a line. A request that meets any of them gets a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessFilter {
     /// The statuses, as ranges with both ends included.
     pub statuses: Vec<(u16, u16)>,
     /// The outcomes.
     pub outcomes: Vec<RequestOutcome>,
-    /// Requests that took at least so long.
+    /// Requests that took at least this time.
     pub duration: Option<Duration>,
 }
 
 macro_rules! fields {
     ($($name:ident $word:literal $is_default:literal,)*) => {
-        /// A field of the access log. docs/operations.md says what each means.
+        /// A field of the access log. docs/operations.md defines each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "docs/operations.md has a row for each, which a test checks")]
         pub enum AccessField {
@@ -127,14 +127,14 @@ macro_rules! fields {
             /// All fields, in the order of a line.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name, in lines and in the configuration.
+            /// Returns the name, in lines and in the configuration.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
                 }
             }
 
-            /// Whether text and JSON lines have it where the configuration names no fields.
+            /// Whether text and JSON lines have it by default.
             pub const fn is_default(self) -> bool {
                 match self {
                     $(Self::$name => $is_default,)*
@@ -188,13 +188,13 @@ fields! {
 }
 
 impl AccessField {
-    /// The field of this name.
+    /// Returns the field of this name.
     pub fn named(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|field| field.name() == name);
         found.copied()
     }
 
-    /// The fields of text and JSON lines where the configuration names none.
+    /// Returns the default fields of text and JSON lines.
     pub fn default_fields() -> Vec<Self> {
         let fields = Self::ALL.iter().copied();
         fields.filter(|field| field.is_default()).collect()

@@ -1,4 +1,4 @@
-//! Where lines of the access log go: the log of the process, or a file.
+//! The output of the access log: the log of the process, or a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,22 +12,22 @@ use rustix::io::Errno;
 use super::buffers::Collected;
 use crate::log::{AccessSink, count, write_patiently};
 
-/// Who may read a file that the gateway makes: its own user and group.
+/// Permissions of a new file: only the gateway's user and group may read it.
 const MODE: u32 = 0o640;
-/// How often the log of the process says, at most, that the file cannot be written.
+/// Least pause between two warnings that the file cannot be written.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Takes lines. Only the thread that collects them may use it.
+/// An output of lines. Only the collecting thread may use it.
 #[derive(Debug)]
 pub enum Sink {
     /// The log of the process.
     Log(AccessSink),
-    /// A file of their own.
+    /// A separate file.
     File(LogFile),
 }
 
 impl Sink {
-    /// Writes whole lines, and waits until they are written; says how many of them are lost.
+    /// Writes whole lines, and blocks until they are written. Returns the number of lost lines.
     pub(super) fn take(&mut self, collected: Collected<'_>) -> u64 {
         match self {
             Self::Log(log) => {
@@ -48,16 +48,16 @@ impl Sink {
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
-    /// Where the path led at the start, if it was a symbolic link.
+    /// The target of the path at the start, if it was a symbolic link.
     target: Option<PathBuf>,
     file: File,
-    /// The rest of a line that was written in part, when the disk was full.
+    /// The rest of a line that was written in part, because the disk was full.
     unfinished: Vec<u8>,
     reported: Option<Instant>,
 }
 
 impl LogFile {
-    /// Opens a file, or makes it.
+    /// Opens or creates a file.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl LogFile {
         })
     }
 
-    /// Opens the file of this name, which may be another one by now. If that fails, lines go on to the old one.
+    /// Opens the path again, which may lead to another file by now. If that fails, lines go on to the old file.
     fn reopen(&mut self) {
         let path = self.path.display();
         match open_again(&self.path, self.target.as_deref()) {
@@ -87,7 +87,7 @@ impl LogFile {
         }
     }
 
-    /// Appends whole lines; says how many could not be.
+    /// Appends whole lines. Returns the number of lost lines.
     fn write(&mut self, lines: &[u8]) -> u64 {
         let Err(failure) = append_lines(&mut self.file, &mut self.unfinished, lines) else {
             return 0;
@@ -101,15 +101,15 @@ impl LogFile {
     }
 }
 
-/// Why lines were not appended, and how many.
+/// The error of an append, and the number of lost lines.
 #[derive(Debug)]
 struct Failure {
     error: io::Error,
     lost: u64,
 }
 
-/// Appends the rest of a line that was appended in part before, then whole lines. The rest of a line that is appended in part
-/// now is kept for the next time, and that line is not lost.
+/// Appends the rest of an earlier line first, then whole lines. If the last line is appended only in part, its rest is kept for the next
+/// call, and the line does not count as lost.
 fn append_lines(
     out: &mut impl Write,
     unfinished: &mut Vec<u8>,
@@ -142,8 +142,8 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     options.custom_flags(flags).open(path)
 }
 
-/// Opens the file again. A user who may write in its folder can put a symbolic link there, to a file that only the gateway may
-/// write. So a link is followed only if it leads where it led at the start, or if root or the gateway's own user made it.
+/// Opens the file again. A user with write access to the folder can put a symbolic link there, to a file that only the gateway may write.
+/// So a link must have the same target as at the start, or belong to root or the gateway's own user.
 fn open_again(path: &Path, first: Option<&Path>) -> io::Result<File> {
     match open(path, OFlags::NOFOLLOW) {
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {}

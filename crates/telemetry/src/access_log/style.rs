@@ -1,17 +1,17 @@
-//! How values are quoted and escaped, so that they stay within their field.
+//! Quotes and escapes values, so that they stay within their field.
 
 use tidegate_status::{shown_json, shown_text};
 
-/// How values are quoted and escaped.
+/// A style of quoting and escaping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As Rust does, in quotes.
+    /// As in Rust, in quotes.
     Text,
-    /// As JSON has it.
+    /// As in JSON.
     Json,
-    /// As nginx does, without quotes: `"`, `\` and what is not printable ASCII become `\xXX`.
+    /// As in nginx, without quotes: `"`, `\` and all bytes but printable ASCII become `\xXX`.
     Plain,
-    /// As `Plain`, and blanks and brackets become `\xXX`: one word.
+    /// Like `Plain`, but blanks and brackets become `\xXX`, too: one word.
     OneWord,
 }
 
@@ -19,12 +19,12 @@ pub(super) enum Style {
 pub(super) const ESCAPE: usize = 4;
 
 impl Style {
-    /// Whether texts stand in quotes.
+    /// Whether texts are in quotes.
     pub(super) const fn is_quoted(self) -> bool {
         matches!(self, Self::Text | Self::Json)
     }
 
-    /// Whether escapes are those of plain lines.
+    /// Whether it has the escapes of plain lines.
     pub(super) const fn is_plain(self) -> bool {
         matches!(self, Self::Plain | Self::OneWord)
     }
@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// The bytes that no style escapes but [`Style::OneWord`].
+/// The bytes that need no escape, except in [`Style::OneWord`].
 const AS_IT_IS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';
@@ -49,7 +49,7 @@ const AS_IT_IS: [bool; 256] = {
     table
 };
 
-/// Writes bytes so that they stay within their field and their line.
+/// Writes bytes, escaped to stay within their field and their line.
 pub(super) fn escape(out: &mut Vec<u8>, style: Style, bytes: &[u8]) {
     if bytes.iter().all(|byte| style.is_as_it_is(*byte)) {
         out.extend_from_slice(bytes);

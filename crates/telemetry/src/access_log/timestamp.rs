@@ -1,4 +1,4 @@
-//! The time of a line, as RFC 3339 and as the Common Log Format have it.
+//! The time of a line, in RFC 3339 and in the Common Log Format.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ pub(super) const LENGTH: usize = 27;
 /// `22/Nov/2026:15:32:17 +0000`.
 pub(super) const LOCAL_LENGTH: usize = 26;
 
-/// Texts of the current time and of times shortly before. What lasts a second is formatted once per second.
+/// Texts of the current time and of slightly earlier times. The part up to the second is formatted once per second.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
@@ -50,23 +50,23 @@ impl Default for Clock {
 impl Clock {
     /// Reads the time, in us since the epoch.
     pub(super) fn read(&mut self) -> u64 {
-        // A clock that is set before 1970 shows 1970.
+        // A clock set before 1970 reads as 1970.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.now = now.unwrap_or_default();
         micros(self.now)
     }
 
-    /// The time that was read.
+    /// Formats the time of the last reading.
     pub(super) fn now(&mut self) -> &[u8; LENGTH] {
         self.current.precise(self.now)
     }
 
-    /// The time so long before that.
+    /// Formats the time of the last reading minus `span`.
     pub(super) fn before(&mut self, span: Duration) -> &[u8; LENGTH] {
         self.earlier.precise(self.now.saturating_sub(span))
     }
 
-    /// The time that was read, in the Common Log Format.
+    /// Formats the time of the last reading in the Common Log Format.
     pub(super) fn local(&mut self) -> &[u8; LOCAL_LENGTH] {
         self.local.at(self.now.as_secs())
     }
@@ -89,7 +89,7 @@ impl<const N: usize> Second<N> {
 }
 
 impl Second<LENGTH> {
-    /// Formats a time since the epoch, with its us.
+    /// Formats a time since the epoch, to the us.
     fn precise(&mut self, time: Duration) -> &[u8; LENGTH] {
         let text = self.at(time.as_secs());
         let mut rest = time.subsec_micros();

@@ -1,4 +1,4 @@
-//! The values of fields, and how each format writes them.
+//! The values of fields, and their text in each style.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use super::style::{ESCAPE, Style, escape};
 use super::timestamp::Clock;
 use crate::request_id::hex;
 
-/// What marks a text that was cut.
+/// The mark at the end of a text that was cut.
 const MARK: &str = "…";
 
 /// The value of a field.
@@ -25,17 +25,17 @@ pub(crate) enum Value<'a> {
     Address(IpAddr),
     /// An address with its port.
     Socket(SocketAddr),
-    /// A word of the gateway, which needs no escapes.
+    /// A fixed word of the gateway, which needs no escapes.
     Word(&'static str),
     /// A trace ID.
     Hex(u128),
-    /// Bytes that a client may have chosen, cut to this length.
+    /// Bytes that a client may have chosen, and the bound on their length.
     Text(&'a [u8], usize),
-    /// Who was calling.
+    /// The client's name.
     Client(&'a Client),
-    /// Names of limits, with commas between them.
+    /// Names of limits, separated by commas.
     Limits(Limits<'a>),
-    /// The time so long before the line.
+    /// The time of the line minus this span.
     Before(Duration),
     /// The time of the line, in the Common Log Format.
     Local,
@@ -44,9 +44,9 @@ pub(crate) enum Value<'a> {
 /// Some of the limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limits<'a> {
-    /// Those that refused it.
+    /// The limits that refused it.
     RefusedBy(&'a Decided),
-    /// Those that only observe, and would have refused it.
+    /// The observed limits that would have refused it.
     WouldRefuse(&'a Decided),
 }
 
@@ -65,16 +65,16 @@ impl fmt::Display for Limits<'_> {
     }
 }
 
-/// The longest client, in characters.
+/// Bounds the client's name, in characters.
 pub(super) const MAX_CLIENT: usize = 128;
-/// The longest list of names, in characters.
+/// Bounds a list of names, in characters.
 const MAX_NAMES: usize = 1_024;
 
 impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
         let is_quoted = match self {
-            // A user, where the line has the address already.
+            // This field is for users; the line has the address already.
             Self::Client(Client::Ip(_)) if style == Style::OneWord => return out.push(b'-'),
             Self::Number(_) => false,
             Self::Address(_) | Self::Socket(_) | Self::Hex(_) | Self::Before(_) => {
@@ -93,12 +93,12 @@ impl Value<'_> {
                 out.extend_from_slice(buffer.format(number).as_bytes());
             }
             Self::Address(address) => ip(out, address),
-            // A buffer in memory takes everything.
+            // Writing to a Vec cannot fail.
             Self::Socket(address) => drop(write!(out, "{address}")),
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Hex(number) => out.extend_from_slice(&hex(number)),
             Self::Text(bytes, longest) => text(out, style, bytes, longest),
-            // As its `Display`, which most lines would call.
+            // Same text as `Display`, but faster: most lines have such a client.
             Self::Client(Client::Ip(address)) => {
                 out.extend_from_slice(b"ip:");
                 ip(out, *address);
@@ -114,7 +114,7 @@ impl Value<'_> {
     }
 }
 
-/// Writes an address as its `Display` does. That of an IPv4 address takes a thousand instructions.
+/// Writes an address like its `Display`, which takes a thousand instructions for IPv4.
 fn ip(out: &mut Vec<u8>, address: IpAddr) {
     let IpAddr::V4(address) = address else {
         return drop(write!(out, "{address}"));
@@ -140,7 +140,7 @@ fn ip(out: &mut Vec<u8>, address: IpAddr) {
     out.extend_from_slice(&text[..length]);
 }
 
-/// Writes the inside of a quoted text, of so many bytes at most; in a plain line, of so many with all escapes.
+/// Writes the inside of a quoted text, at most `longest` bytes of it. In plain styles, `longest` includes the escapes.
 fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     let mut end = bytes.len().min(longest);
     if style.is_plain() {
@@ -154,7 +154,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
         end = bytes.iter().take_while(fits).count();
     }
     let is_cut = end < bytes.len();
-    // Not within a character.
+    // Do not cut within a character.
     let is_within = |byte: &u8| *byte & 0xc0 == 0x80;
     while is_cut && end > 0 && bytes.get(end).is_some_and(is_within) {
         end -= 1;
@@ -176,11 +176,11 @@ fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: us
     let _ = write!(quoted, "{shown}");
 }
 
-/// Takes the inside of a quoted text, and cuts it.
+/// A writer of the inside of a quoted text, with a bound on its length.
 struct Quoted<'a> {
     out: &'a mut Vec<u8>,
     style: Style,
-    /// Characters that may still come.
+    /// Characters that there is room for.
     left: usize,
     is_cut: bool,
 }

@@ -1,4 +1,4 @@
-//! Log lines on their way to standard error: a queue that is bounded in bytes, and the one thread that writes.
+//! Queues log lines for standard error: a queue bounded in bytes, and one writing thread.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use tracing_subscriber::fmt::MakeWriter;
 use tidegate_net::text::cut;
 use tidegate_status::{shown_json, shown_text};
 
-/// How many bytes may be queued. As many again may be in the hands of the thread that writes.
+/// Bounds the queue, in bytes. The writing thread may hold the same amount.
 const CAPACITY: usize = 2 * 1024 * 1024;
-/// The part of it that the access log leaves free: a flood of requests must not displace warnings.
+/// The part of the queue that the access log must leave free, in bytes. A flood of requests must not displace warnings.
 const RESERVED: usize = 256 * 1024;
-/// The longest line, in bytes.
+/// Bounds a line, in bytes.
 const LONGEST: usize = 32 * 1024;
-/// How much of a line that is longer is kept, in bytes.
+/// Bytes that are kept of a longer line.
 const KEPT: usize = 4 * 1024;
-/// The buffer that is kept between writes, in bytes.
+/// Buffer that is kept between writes, in bytes.
 const IDLE_BUFFER: usize = 64 * 1024;
-/// How long to wait for a file or pipe that is set to non-blocking, and full.
+/// Pause before another write to a non-blocking file or pipe that is full.
 const FULL: Duration = Duration::from_millis(20);
 
-/// How a line that is too long is written.
+/// The treatment of lines that are too long.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Overlong {
-    /// Its end is missing.
+    /// Cuts off the end.
     Cut,
-    /// Its beginning is a field of a JSON object: a cut one would not be JSON any more.
+    /// Puts the beginning into a field of a JSON object, because a cut object is not JSON.
     Quote,
 }
 
-/// The queue; clones are of the same one.
+/// The queue; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Lines(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when the thread that writes has something to do.
+    /// Notified when the writing thread has work.
     work: Condvar,
-    /// Notified when the queue was emptied, and when nothing will be written any more.
+    /// Notified when the queue is emptied, and when the writing thread ends.
     room: Condvar,
     overlong: Overlong,
     dropped: &'static AtomicU64,
@@ -51,18 +51,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queued: Vec<u8>,
-    /// Lines dropped since this was last reported in the log.
+    /// Lines dropped since the last report in the log.
     unreported: u64,
-    /// Whether the thread that writes has to be woken.
+    /// Whether the writing thread must be woken.
     writer_waits: bool,
-    /// Whether the thread that writes ends when the queue is empty.
+    /// Whether the writing thread ends when the queue is empty.
     closing: bool,
     /// Whether it has ended.
     ended: bool,
 }
 
 impl Lines {
-    /// An empty queue, which adds the number of lines that it drops to `dropped`.
+    /// Makes an empty queue, which adds the number of lines that it drops to `dropped`.
     pub(super) fn new(overlong: Overlong, dropped: &'static AtomicU64) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
@@ -73,8 +73,7 @@ impl Lines {
         }))
     }
 
-    /// Starts the thread that writes to `out`. It calls `report` with the number of lines that were dropped, as soon as
-    /// `out` takes lines again.
+    /// Starts the thread that writes to `out`. It calls `report` with the number of dropped lines, as soon as `out` accepts lines again.
     pub(super) fn spawn_writer(
         &self,
         out: impl Write + Send + 'static,
@@ -86,7 +85,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Ends the thread that writes once all is written, and waits for that, but not longer than `timeout`.
+    /// Ends the writing thread once the queue is empty, and waits for its end, but not longer than `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.0.state.lock();
@@ -97,7 +96,7 @@ impl Lines {
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }
 
-    /// Queues a line, or several. If there is no room, waits for it, or drops them.
+    /// Queues one or several lines. Without room, the log drops them. An access log waits, but drops them once the log closes.
     fn push(&self, line: &[u8], source: Source) {
         let capacity = match source {
             Source::Log => CAPACITY,
@@ -121,11 +120,11 @@ impl Lines {
         }
     }
 
-    /// Queues whole lines of an access log, and waits until there is room.
+    /// Queues whole lines of an access log. Blocks until there is room.
     pub(super) fn push_access(&self, mut lines: &[u8]) {
         while !lines.is_empty() {
             let part = match lines.get(..LONGEST) {
-                // No line is longer.
+                // Each line is shorter than this.
                 Some(part) => part
                     .iter()
                     .rposition(|byte| *byte == b'\n')
@@ -152,7 +151,7 @@ impl Lines {
         }
     }
 
-    /// Waits for lines and takes all of them; says how many were dropped before them, or nothing at the end.
+    /// Waits for lines and takes all of them. Returns the number of lines dropped before them; none at the end.
     fn take(&self, taken: &mut Vec<u8>) -> Option<u64> {
         let mut state = self.0.state.lock();
         while state.queued.is_empty() {
@@ -171,7 +170,7 @@ impl Lines {
     }
 }
 
-/// Writes all bytes, also where `out` is set to non-blocking. If that fails, returns how many were written, and the error.
+/// Writes all bytes, even if `out` is non-blocking. An error has the number of bytes written before it.
 pub(crate) fn write_patiently(
     out: &mut impl Write,
     bytes: &[u8],
@@ -194,16 +193,16 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Where a line comes from.
+/// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// Any thread, which must not wait.
+    /// Any thread; it must not block.
     Log,
-    /// The thread of an access log, which waits.
+    /// The thread of an access log; it may block.
     AccessLog,
 }
 
-/// Takes one line: what formats events writes each with one call.
+/// A writer of one line: the formatter of events writes each event with one call.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Lines);
 
@@ -218,7 +217,7 @@ impl<'a> MakeWriter<'a> for Lines {
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let length = line.len();
-        // Parts of a line may come from clients, from Redis or from servers. Most lines are plain ASCII.
+        // Clients, Redis or servers may have chosen parts of a line. Most lines are plain ASCII.
         let is_plain = line.iter().all(|byte| *byte < 0x7f);
         let shown = (!is_plain).then(|| {
             let line = String::from_utf8_lossy(line);
