@@ -1,4 +1,4 @@
-//! What is written and counted of requests and of the process: the access log, metrics, traces, and the log on standard error.
+//! Records requests and the process: the access log, metrics, traces, and the log on standard error.
 //!
 //! A request leaves a [`Record`](access_log::Record) at its end, from which its line and its spans are made. Metrics are counters whose
 //! handles are found at start. This crate answers no request, and reads no configuration file: each part has settings of its own.

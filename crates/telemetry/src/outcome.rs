@@ -16,9 +16,9 @@ pub enum RequestOutcome {
     Forwarded,
     /// 204: the gateway answered a CORS preflight.
     Preflight,
-    /// 429: a limit refused it.
+    /// 429: a limit refused the request.
     Limited,
-    /// A limit refused it, and it was not answered.
+    /// A limit refused the request, and the gateway sent no answer.
     Dropped,
     /// 403: the client is listed under `deny`.
     Denied,
@@ -28,16 +28,16 @@ pub enum RequestOutcome {
     Rejected,
     /// 503: the gateway is short of memory.
     Shed,
-    /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask. Or it broke off its answer.
+    /// 502, 503, 504: the upstream has no server, gave no proper answer, or cut it off.
     Failed,
-    /// The client left before it was answered.
+    /// The client left before the answer.
     Abandoned,
-    /// 408, or an answer that was cut off: the client sent its body, or took its answer, too slowly.
+    /// 408, or a cut answer: the client sent its body, or took its answer, too slowly.
     Slow,
 }
 
 impl RequestOutcome {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Forwarded,
         Self::Preflight,
@@ -52,7 +52,7 @@ impl RequestOutcome {
         Self::Slow,
     ];
 
-    /// Whether the gateway itself refused the request. Clients can have any number of these.
+    /// Whether the gateway itself refused the request. Clients can cause any number of refusals.
     pub const fn is_refusal(self) -> bool {
         match self {
             Self::Limited
@@ -67,7 +67,7 @@ impl RequestOutcome {
         }
     }
 
-    /// The word for metrics and logs.
+    /// Returns the word for metrics and logs.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",
@@ -88,16 +88,16 @@ impl RequestOutcome {
 /// The side that ended an upstream's answer before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The upstream broke it off.
+    /// The upstream broke off its answer.
     Upstream,
-    /// The upstream fell silent until its time was over.
+    /// The upstream sent no more data until the timeout.
     Timeout,
     /// The client left, or was too slow.
     Client,
 }
 
 impl Cut {
-    /// The word for metrics and logs.
+    /// Returns the word for metrics and logs.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Upstream => "upstream",
@@ -106,7 +106,7 @@ impl Cut {
         }
     }
 
-    /// The error for the log, as of an upstream that fails before its answer. None if the upstream is not to blame.
+    /// Returns the error for the log, the same as before an answer. None if the upstream is not to blame.
     pub const fn error(self) -> Option<&'static str> {
         match self {
             Self::Upstream => Some("upstream_failed"),
@@ -116,14 +116,14 @@ impl Cut {
     }
 }
 
-/// How a request was forwarded.
+/// The forwarding of a request.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// From the first attempt to connect until the head of the answer, or until there was none.
+    /// Time from the first attempt to connect until the head of the answer, or until the upstream failed.
     pub took: Duration,
     /// Whether the upstream answered.
     pub answered: bool,
-    /// Whether it could not, because the client sent the request's body too slowly.
+    /// Whether it could not answer, because the client sent the request's body too slowly.
     pub too_slow: bool,
     /// The servers that were tried.
     pub attempts: Attempts,
@@ -151,7 +151,7 @@ pub enum StatusClass {
 }
 
 impl StatusClass {
-    /// All of them, in the order of their numbers.
+    /// All classes, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::Informational,
@@ -162,7 +162,7 @@ impl StatusClass {
         Self::Other,
     ];
 
-    /// The class of this status; none: there was no answer.
+    /// Returns the class of this status; none: there was no answer.
     pub fn of(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16() / 100) {
             None => Self::None,
@@ -175,7 +175,7 @@ impl StatusClass {
         }
     }
 
-    /// The word for metrics.
+    /// Returns the word for metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -190,8 +190,8 @@ impl StatusClass {
 }
 
 impl RequestOutcome {
-    /// The classes that answers with this outcome usually have. The counters of these are there from the start, so that
-    /// the first answer is seen as a rise.
+    /// Returns the classes that answers with this outcome usually have. Their counters are made at the start, so that the first answer is a
+    /// rise.
     pub const fn usual(self) -> &'static [StatusClass] {
         use StatusClass::{ClientError, None, Redirection, ServerError, Success};
         match self {
@@ -199,7 +199,7 @@ impl RequestOutcome {
             Self::Preflight => &[Success],
             Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed => &[ServerError],
-            // An answer that is cut off had a good status, as a rule.
+            // An answer that is cut off mostly had a good status.
             Self::Failed => &[Success, ServerError],
             Self::Dropped | Self::Abandoned => &[None],
             Self::Slow => &[Success, ClientError],

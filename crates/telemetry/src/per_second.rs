@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A bound on events per second. To ask it takes no lock.
+/// A bound on events per second, without a lock.
 #[derive(Debug)]
 pub(crate) struct PerSecond {
     most: u32,
     since: Instant,
-    /// The second, counted from `since`, and how many events were taken in it.
+    /// The second, counted from `since`, and the number of events in it.
     taken: AtomicU64,
 }
 
 impl PerSecond {
-    /// A bound of `most` events.
+    /// Makes a bound of `most` events per second.
     pub(crate) fn new(most: u32) -> Self {
         Self {
             most,

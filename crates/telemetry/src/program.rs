@@ -6,7 +6,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: &str = env!("TIDEGATE_COMMIT");
 /// The profile of the build, such as `dist` or `debug`.
 pub const PROFILE: &str = env!("TIDEGATE_PROFILE");
-/// All three for people.
+/// All three, for people.
 pub const BUILD: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",

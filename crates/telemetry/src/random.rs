@@ -1,9 +1,9 @@
-//! Random numbers that need not be hard to guess, at the cost of a few instructions.
+//! Fast random numbers, of a few instructions each. They may be predictable.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// A random number. Each thread has a sequence of its own.
+/// Returns a random number. Each thread has a sequence of its own.
 pub(crate) fn next() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
@@ -19,7 +19,7 @@ pub(crate) fn next() -> u64 {
     })
 }
 
-/// Whether something happens that happens so often in a million cases.
+/// Returns true with the given probability, in millionths.
 pub(crate) fn happens(of_a_million: u32) -> bool {
     (((next() >> 32) * 1_000_000) >> 32) < u64::from(of_a_million)
 }

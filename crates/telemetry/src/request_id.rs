@@ -1,4 +1,4 @@
-//! A name for each request, for logs on both sides of the gateway.
+//! An ID for each request, for logs on both sides of the gateway.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 
-/// A request's ID, in its extensions: what a trusted peer sent, or one of ours.
+/// A request's ID, in its extensions: sent by a trusted peer, or made by the gateway.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub(crate) HeaderValue);
 
 impl RequestId {
-    /// The ID that a trusted peer sent. It is copied: a header of a request keeps the request's whole head in memory.
+    /// Copies the ID that a trusted peer sent. A reference to the header would keep the request's whole head in memory.
     pub fn given(id: &HeaderValue) -> Self {
         Self(copied(id.as_bytes()))
     }
 
-    /// The ID as the value of a header.
+    /// Returns the ID as the value of a header.
     pub fn into_header(self) -> HeaderValue {
         self.0
     }
 
-    /// The first `longest` bytes of the ID, or all of it.
+    /// Returns the first `longest` bytes of the ID, or all of it.
     pub(crate) fn start(&self, longest: usize) -> Self {
         match self.0.as_bytes().get(..longest) {
             Some(start) => Self(copied(start)),
@@ -30,13 +30,13 @@ impl RequestId {
     }
 }
 
-/// A header's value with memory of its own.
+/// Makes a header's value with memory of its own.
 fn copied(bytes: &[u8]) -> HeaderValue {
-    // Bytes of a header's value are always one.
+    // Bytes of a header's value are always valid.
     HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("-"))
 }
 
-/// Makes IDs that are unique among gateways: a number of this process, chosen at random, and a count.
+/// Makes IDs that are unique among gateways: a random number of this process, and a count.
 #[derive(Debug)]
 pub struct RequestIds {
     process: u64,
@@ -53,7 +53,7 @@ impl Default for RequestIds {
 }
 
 impl RequestIds {
-    /// The next ID.
+    /// Returns the next ID.
     pub fn next(&self) -> RequestId {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let number = u128::from(self.process) << 64 | u128::from(count);

@@ -1,5 +1,4 @@
-//! What the gateway says of itself on `/status.json` and the status page. All of it is sampled once a second from what is counted
-//! anyway.
+//! Fills the document of `/status.json` and the status page. Its values are sampled once a second from counters of the metrics.
 
 mod crowded;
 mod document;
@@ -23,50 +22,50 @@ use tidegate_upstream::Upstream;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use events::Events;
 
-/// The used share from which on a limit counts as near.
+/// The used share from which on a shared limit counts as near.
 const NEAR: f64 = 0.8;
 
-/// The gateway as it is now.
+/// The parts of the gateway that the document describes.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The version of the configuration in force.
     pub configuration: &'a str,
-    /// When it was taken, in ms since the epoch.
+    /// The time at which it was taken, in ms since the epoch.
     pub configured_at: u64,
     /// `max_memory`.
     pub max_memory: Option<u64>,
-    /// Connections of clients that are open.
+    /// Open connections of clients.
     pub connections: usize,
-    /// For how many seconds the gateway has been running.
+    /// Uptime, in seconds.
     pub uptime: u64,
-    /// What requests that match no route are charged to, then the policies of all routes.
+    /// The policy for requests that match no route, then the policies of all routes.
     pub policies: &'a [Policy],
-    /// The routes, in order; then the requests that match none.
+    /// The routes, in order; then an entry for requests that match no route.
     pub routes: Vec<RouteView<'a>>,
     /// The upstreams, by name.
     pub upstreams: &'a HashMap<Arc<str>, Arc<Upstream>>,
     /// The sources of clients, and the proxies that are trusted.
     pub clients: &'a Clients,
-    /// How short of memory it is.
+    /// The pressure on memory.
     pub overload: &'a Overload,
-    /// Where limits are kept.
+    /// The store of the limits.
     pub store: &'a Store,
-    /// What it counts.
+    /// The metrics.
     pub metrics: &'a GatewayMetrics,
 }
 
-/// A route, for those who look.
+/// A route in the document.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteView<'a> {
     /// Its name.
     pub name: &'a Arc<str>,
-    /// Its path, as it is written; none: of requests that match no route.
+    /// Its path in the configuration; none: for requests that match no route.
     pub path: Option<&'a str>,
-    /// What it counts.
+    /// Its metrics.
     pub metrics: &'a RouteMetrics,
 }
 
-/// What was sampled so far.
+/// The samples so far.
 #[derive(Debug)]
 pub struct StatusBoard {
     tick: u64,
@@ -75,7 +74,7 @@ pub struct StatusBoard {
     limits: Tracks<4>,
     store: Series<3>,
     events: Events,
-    /// Keys near each limit, and how much of it is used if it is shared.
+    /// Keys near each limit; below, the used share of limits that all clients share.
     near: HashMap<Arc<str>, usize>,
     used: HashMap<String, f64>,
 }
@@ -96,7 +95,7 @@ impl StatusBoard {
         }
     }
 
-    /// Takes all counters at the end of a second; the number of the second.
+    /// Samples all counters at the end of a second. Returns the number of the second.
     pub fn second(&mut self, view: &View<'_>) -> u64 {
         let metrics = view.metrics;
         metrics.clients().refusals.refill();
@@ -119,7 +118,7 @@ impl StatusBoard {
         self.tick
     }
 
-    /// Ten seconds are over. So much is used of limits that all clients share.
+    /// Ends a slice of ten seconds. `used` has the used shares of limits that all clients share.
     pub fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
         let clients = view.metrics.clients();
         clients.hitters.turn();
@@ -130,7 +129,7 @@ impl StatusBoard {
             }
         }
         for (limit, used) in &used {
-            // All clients have one key.
+            // Such a limit has one key for all clients.
             if *used >= NEAR {
                 self.near.insert(limit.as_str().into(), 1);
             }
@@ -142,19 +141,19 @@ impl StatusBoard {
         view.metrics.limits.sampled(sampled);
     }
 
-    /// Notes an event that no counter shows.
+    /// Adds an event that no counter contains.
     pub fn happened(&mut self, kind: &str, text: String) {
         self.events.add(kind, State::Ok, text);
     }
 
-    /// The document.
+    /// Makes the document.
     pub fn document(&self, view: &View<'_>) -> Status {
         document::of(view, self)
     }
 }
 
 impl View<'_> {
-    /// The limits that routes use, each once, in the order of the routes.
+    /// Returns the limits that routes use, each once, in the order of the routes.
     fn limits(&self) -> impl Iterator<Item = &Limit> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
         let mut seen = HashSet::new();

@@ -1,10 +1,10 @@
-//! Traces: each request gets a place in one, some are recorded, and their spans go to a collector by OTLP over HTTP.
+//! Traces: each request belongs to one, some are recorded, and their spans go to a collector by OTLP over HTTP.
 //!
 //! ```text
 //! begin: traceparent ─ sampled? ─> the upstream's traceparent │ request's end: spans ─ queue ─ task ─> collector
 //! ```
 //!
-//! A request that is not recorded costs two IDs and a header. Of one that is, spans are made at its end, from its record.
+//! A request that is not recorded costs two IDs and a header. If it is recorded, its spans are made at its end, from its record.
 
 mod collector;
 mod context;
@@ -31,7 +31,7 @@ use crate::access_log::Record;
 use crate::per_second::PerSecond;
 use crate::random;
 
-/// Traces requests, or does nothing; cheap to clone.
+/// A handle of tracing, which may be off; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Traces(Option<Arc<Tracing>>);
 
@@ -39,13 +39,13 @@ pub struct Traces(Option<Arc<Tracing>>);
 struct Tracing {
     plan: TraceSettings,
     bound: PerSecond,
-    // Sampled requests beyond the bound, if anything is recorded.
+    // Sampled requests beyond the bound, if spans are recorded.
     beyond: Counter,
-    /// None: nothing is recorded.
+    /// None: no spans are recorded.
     exporter: Option<Arc<Exporter>>,
 }
 
-// What is queued is still sent.
+// Queued spans are still sent.
 impl Drop for Tracing {
     fn drop(&mut self) {
         if let Some(exporter) = &self.exporter {
@@ -67,7 +67,7 @@ impl Traces {
     ///
     /// # Errors
     ///
-    /// The collector is at https://, and there is nothing to know it by.
+    /// The collector's URL is https://, and there are no certificates to verify it with.
     pub fn start(
         plan: Option<TraceSettings>,
         before: Option<&Self>,
@@ -97,8 +97,8 @@ impl Traces {
         self.0.as_ref().map(|tracing| &tracing.plan)
     }
 
-    /// Returns the place of a request in a trace. Only a trusted peer decides whether it is recorded: recording costs more than a
-    /// stranger may ask for. The bound per second holds for trusted peers, too, as they may pass on what strangers send.
+    /// Begins a request's part of a trace. Only trusted peers decide on recording: it costs more than a stranger may cause. The bound per
+    /// second holds for trusted peers, too, because they may pass on requests of strangers.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);
@@ -113,8 +113,7 @@ impl Traces {
         Some(TraceContext::of(parent, is_recorded))
     }
 
-    /// What records a request that has just begun, if it is sampled and its spans have somewhere to go. `route` is the path of
-    /// its route.
+    /// Begins the recording of a request, if it is sampled and there is a collector. `route` is the path of its route.
     pub fn record(
         &self,
         context: Option<TraceContext>,
@@ -138,7 +137,7 @@ impl Traces {
         }))
     }
 
-    /// Sends what is queued, but does not take longer than `timeout`.
+    /// Sends the queued spans, within `timeout`.
     pub async fn finish(&self, timeout: Duration) {
         let exporter = self
             .0
@@ -152,7 +151,7 @@ impl Traces {
 }
 
 impl Recording {
-    /// Names the trace.
+    /// Returns the ID of the trace.
     pub const fn trace_id(&self) -> u128 {
         self.context.trace_id
     }

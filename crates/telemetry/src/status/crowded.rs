@@ -1,4 +1,4 @@
-//! Limits whose new keys find no place in this process's store, in the log and among the events.
+//! Reports limits whose new keys find no place in this process's store, in the log and as events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use tidegate_status::document::State;
 use tidegate_store::{Crowded, MemoryStore};
 
-/// The pause between two lines about one limit. After the same time without a shared decision the limit has room again.
+/// Pause between two lines about one limit. After the same time without a shared decision, the limit has room again.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The limits without room, and the decisions that they have shared.
+/// The limits without room, and the decisions on their shared budgets.
 #[derive(Debug, Default)]
 pub(super) struct CrowdedWatch {
-    // All decisions on shared budgets when the store was looked at last.
+    // All decisions on shared budgets at the last look at the store.
     shared: u64,
     limits: BTreeMap<Box<str>, CrowdedNow>,
 }
 
-/// A limit that is crowded.
+/// A limit without room.
 #[derive(Debug)]
 struct CrowdedNow {
     decisions: u64,
@@ -27,7 +27,7 @@ struct CrowdedNow {
 }
 
 impl CrowdedWatch {
-    /// Takes the decisions on shared budgets until now, and logs which limits make them. Returns the changes.
+    /// Takes the count of decisions on shared budgets, and logs the limits that make them. Returns the changes.
     pub(super) fn look(&mut self, store: &MemoryStore, now: Instant) -> Vec<(State, String)> {
         let mut news = Vec::new();
         let shared = store.usage().shared;

@@ -1,4 +1,4 @@
-//! What happened lately, seen by what changed between two samples; and whether all is well.
+//! Derives events from the changes between two samples, and the state of the gateway.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::crowded::CrowdedWatch;
 use super::redis::RedisWatch;
 use crate::metrics::epoch_ms;
 
-/// The last events, and the state that the next ones are seen against.
+/// The last events, and the state of the last sample.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) last: EventLog,
@@ -41,12 +41,12 @@ impl Events {
         events
     }
 
-    /// Notes an event of now.
+    /// Adds an event with the current time.
     pub(super) fn add(&mut self, kind: &str, state: State, text: String) {
         self.last.add(epoch_ms(), kind, state, text);
     }
 
-    /// Notes what has changed. So many calls of Redis ended in the last second, and failed.
+    /// Adds events for changes. `calls`: the calls of Redis that ended in the last second, and the failed ones.
     pub(super) fn look(&mut self, view: &View<'_>, calls: [u64; 2]) {
         let refused = view.metrics.reloads().refused();
         if refused > self.refused_reloads {
@@ -86,7 +86,7 @@ impl Events {
         }
     }
 
-    /// Whether all is well now.
+    /// Returns the current state, and its reasons.
     pub(super) fn health(&self) -> Health {
         let mut health = Health::default();
         if let Some((state, reason)) = &self.redis.reason {

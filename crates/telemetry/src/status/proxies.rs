@@ -1,4 +1,4 @@
-//! Networks of proxies that are not trusted, or name no clients, with the line of the configuration that is missing.
+//! Networks of proxies that are not trusted or send no clients' addresses, with the missing line of the configuration.
 
 use tidegate_identity::{AddressFrom, Clients};
 use tidegate_server::{ProxyHeader, UntrustedProxy};
@@ -6,7 +6,7 @@ use tidegate_status::document;
 
 use super::View;
 
-/// Logs each network once, when its first connection was seen.
+/// Logs each network once, at its first connection.
 pub(super) fn log(view: &View<'_>) {
     let news = view.metrics.connections().untrusted_proxies().news();
     for proxy in news.iter().filter(|it| is_wrong(it, view.clients)) {
@@ -30,7 +30,7 @@ pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
         .collect()
 }
 
-/// Whether the mistake is still there. A reload may have changed that.
+/// Whether the mistake still exists. A reload may have corrected it.
 fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     let is_trusted = clients.trusted.contains(proxy.address);
     match proxy.header {
@@ -40,7 +40,7 @@ fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     }
 }
 
-/// The header that addresses are taken from.
+/// Returns the header from which the gateway takes addresses.
 const fn expected(clients: &Clients) -> ProxyHeader {
     match clients.address_from {
         AddressFrom::XForwardedFor => ProxyHeader::XForwardedFor,
@@ -62,7 +62,7 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines to add to its configuration or to the gateway's. In a public network these name the address alone, as others share the network.
+/// Describes the proxy, and the lines that its or the gateway's configuration lacks. In a shared public network they have only its address.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
     if proxy.header == ProxyHeader::Missing {

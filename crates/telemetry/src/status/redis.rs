@@ -1,4 +1,4 @@
-//! Whether Redis decides, in sentences; and which `on_failure` decides where it does not.
+//! Describes the state of Redis in sentences, and the `on_failure` that decides without it.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use tidegate_store::{Mode, OnFailure, Store};
 
 use super::View;
 
-/// Names that a sentence has.
+/// Bounds the names in a sentence.
 const NAMES: usize = 3;
 
-/// What was seen of Redis so far.
+/// The state of Redis so far.
 #[derive(Debug, Default)]
 pub(super) struct RedisWatch {
     health: StoreHealth,
     state: StoreState,
-    /// What is not well now.
+    /// The current problem.
     pub(super) reason: Option<(State, String)>,
 }
 
-/// An event: its kind, how good the news is, and what happened.
+/// An event: its kind, its state, and its text.
 pub(super) type News = (&'static str, State, String);
 
 impl RedisWatch {
-    /// Takes the calls and failures of the last second. What has changed.
+    /// Takes the calls and failures of the last second. Returns the change, if there is one.
     pub(super) fn look(&mut self, view: &View<'_>, [calls, failures]: [u64; 2]) -> Option<News> {
         let (Store::Redis(store), Some(is_up)) = (view.store, view.metrics.redis().is_up()) else {
             return None;
@@ -80,7 +80,7 @@ impl RedisWatch {
     }
 }
 
-/// How bad it is if a part of the keys has no Redis: then requests fail where a limit is closed.
+/// Returns the state if a part of the keys has no Redis. Requests fail if a limit is closed.
 fn part(view: &View<'_>) -> State {
     let mut limits = view.limits().filter(|limit| limit.mode() != Mode::Local);
     match limits.any(|limit| limit.on_failure() == OnFailure::Closed) {
@@ -89,7 +89,7 @@ fn part(view: &View<'_>) -> State {
     }
 }
 
-/// What decides where Redis does not.
+/// Describes the decisions without Redis.
 fn on_failure(view: &View<'_>) -> String {
     let mut limits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for limit in view.limits().filter(|limit| limit.mode() != Mode::Local) {
@@ -112,7 +112,7 @@ fn on_failure(view: &View<'_>) -> String {
     }
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names, and the number of the others.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     match names.split_at_checked(NAMES) {

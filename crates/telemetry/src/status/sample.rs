@@ -1,4 +1,4 @@
-//! The counters that are sampled, and what a series of them says.
+//! The counters that are sampled, and figures from their series.
 
 use tidegate_status::Series;
 use tidegate_status::document::{Columns, RequestCounts};
@@ -6,10 +6,10 @@ use tidegate_status::document::{Columns, RequestCounts};
 use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
-/// In which the time of requests is sampled, in us: a second has room for what 100 requests of an hour took.
+/// Unit of the sampled time of requests, in us. A second has room for 100 requests of an hour each.
 const TOOK_UNIT: u64 = 100;
 
-/// Counts requests: all, refused, failed, and how long they took, in [`TOOK_UNIT`].
+/// Counts requests: all, refused, failed, and their time in [`TOOK_UNIT`].
 pub(super) fn requests(totals: &RequestTotals) -> [u64; 4] {
     let of = |these: &[RequestOutcome]| these.iter().map(|it| totals.outcomes[*it as usize]).sum();
     [
@@ -24,7 +24,7 @@ pub(super) fn requests(totals: &RequestTotals) -> [u64; 4] {
     ]
 }
 
-/// Counts what a limit said: allowed, refused, would have been refused, undecided.
+/// Counts a limit's verdicts: allowed, refused, would have been refused, undecided.
 pub(super) fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     let verdicts = metrics.limits.verdicts(limit);
     ["allowed", "refused", "would_refuse", "undecided"].map(|verdict| {
@@ -33,13 +33,13 @@ pub(super) fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     })
 }
 
-/// Returns the calls of the store, how long they took in us, and decisions that it did not give.
+/// Returns the calls of the store, their time in us, and the calls without a decision.
 pub(super) fn store(metrics: &GatewayMetrics) -> [u64; 3] {
     let [calls, took] = metrics.store.calls();
     [calls, took, metrics.store.failures()]
 }
 
-/// Requests of the last seconds.
+/// Counts the requests of the last seconds.
 pub(super) fn lately(series: &Series<4>, seconds: usize) -> RequestCounts {
     let all = series.lately(0, seconds);
     RequestCounts {
@@ -58,7 +58,7 @@ pub(super) fn columns<T>(series: &Series<4>, of: impl Fn([Vec<u32>; 3]) -> T) ->
     }
 }
 
-/// The mean of so many that took so many us together, in ms.
+/// Returns the mean, in ms, of `count` durations with the sum `micros`.
 pub(super) fn mean_ms(count: u64, micros: u64) -> f64 {
     let hundredths = micros / 10 / count.max(1);
     hundredths as f64 / 100.0

@@ -1,4 +1,4 @@
-//! The collector as the HTTP client of OTLP's exporter.
+//! The HTTP client of OTLP's exporter for the collector.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,9 @@ use tokio::time::timeout;
 
 use super::settings::TraceSettings;
 
-/// The longest answer of a collector that is read, in bytes.
+/// Bounds an answer of the collector, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
-/// The longest message of a collector in the log, in characters.
+/// Bounds a message of the collector in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 /// The name of the gateway in requests to the collector.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
@@ -35,7 +35,7 @@ const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug)]
 pub(super) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// All headers of a request. The exporter's own may be of the environment.
+    /// All headers of a request. The exporter's own headers may come from the environment, so they are not sent.
     headers: HeaderMap,
     timeout: Duration,
     refused_spans: Counter,
@@ -53,7 +53,7 @@ impl Collector {
             .build();
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
-        // In place of ours.
+        // The configured headers replace the gateway's own.
         for (name, value) in &plan.headers {
             headers.insert(name, value.clone());
         }
@@ -71,7 +71,7 @@ impl Collector {
     async fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.client.request(request.map(Full::new)).await?;
         let (head, body) = answer.into_parts();
-        // An error is in the status. A batch that was taken stays taken, also if the rest of the answer is lost.
+        // The status reports an error. A batch that was taken stays taken, even if the rest of the answer is lost.
         let body = match head.status.is_success() {
             true => Limited::new(body, MAX_ANSWER).collect().await.ok(),
             false => None,
@@ -120,7 +120,7 @@ impl HttpClient for Collector {
     }
 }
 
-/// Returns how many spans a collector refused of a batch that it took (`partial_success`). The log gets its reason.
+/// Returns the number of spans that a collector refused in a batch that it took (`partial_success`). Logs its reason.
 fn refused_spans(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     let partial = answer.partial_success.unwrap_or_default();
@@ -134,7 +134,7 @@ fn refused_spans(answer: &[u8]) -> u64 {
     spans
 }
 
-/// Returns the first [`MAX_MESSAGE`] characters of a text that a collector chose, its control characters escaped.
+/// Returns the first [`MAX_MESSAGE`] characters of a collector's text, with control characters escaped.
 fn printable(text: &str) -> String {
     let mut printable = String::new();
     for (nth, char) in text.chars().enumerate() {

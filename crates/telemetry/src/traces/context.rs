@@ -1,4 +1,4 @@
-//! The trace of a request, as `traceparent` has it (W3C Trace Context).
+//! The trace of a request, from `traceparent` (W3C Trace Context).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -12,7 +12,7 @@ const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
 
-/// What the peer said of the trace that a request belongs to.
+/// The peer's part of a trace, from its `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     trace_id: u128,
@@ -21,7 +21,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// What these headers say; none if they say nothing, or something that is not well-formed.
+    /// Reads `traceparent`; none if it is missing, repeated or not well-formed.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let value = values.next()?;
@@ -34,7 +34,7 @@ impl Parent {
     fn parse(text: &[u8]) -> Option<Self> {
         let (known, more) = text.split_at_checked(LENGTH)?;
         let [version @ .., _] = known.first_chunk::<3>()?;
-        // Later versions may add something behind another `-`.
+        // Later versions may append fields after another `-`.
         let is_whole = match (version, more) {
             (b"ff", _) => false,
             (_, []) => true,
@@ -59,25 +59,25 @@ impl Parent {
     }
 }
 
-/// The trace that a request belongs to, and the spans that the gateway adds.
+/// The trace to which a request belongs, and the spans that the gateway adds.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceContext {
-    /// Names the trace.
+    /// The ID of the trace.
     pub trace_id: u128,
     /// The peer's span.
     pub(super) parent: Option<u64>,
     /// The gateway's own span of the request.
     pub(super) span: u64,
-    /// The span of the request to a server; the `traceparent` that is sent names it.
+    /// The span of the request to a server, which its `traceparent` contains.
     pub(super) outgoing: u64,
     /// Whether the trace is recorded.
     pub is_sampled: bool,
-    /// Whether the trace ID was chosen at random, as far as is known.
+    /// Whether the trace ID is random; a peer's flag decides for its own ID.
     is_random: bool,
 }
 
 impl TraceContext {
-    /// A part of the peer's trace, or the beginning of one.
+    /// Continues the peer's trace, or begins one.
     pub(super) fn of(parent: Option<Parent>, is_sampled: bool) -> Self {
         let begun = || u128::from(new_id()) << 64 | u128::from(new_id());
         Self {
@@ -102,13 +102,13 @@ impl TraceContext {
             headers.insert(TRACEPARENT, value);
         }
         if self.parent.is_none() {
-            // It belongs to a trace that is not known.
+            // It belongs to another trace: this one begins here.
             headers.remove(TRACESTATE);
         }
     }
 }
 
-/// An ID: any number but 0.
+/// Returns an ID: any number but 0.
 pub(super) fn new_id() -> u64 {
     random::next().max(1)
 }

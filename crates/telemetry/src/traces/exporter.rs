@@ -1,7 +1,7 @@
-//! Spans on their way to the collector: a queue that is bounded in bytes, and one task that sends by OTLP's exporter.
+//! Queues spans for the collector: a queue bounded in bytes, and one task that sends with OTLP's exporter.
 //!
-//! Requests add to the queue and wait for nothing. A collector that is slow or gone fills the queue; then further traces are
-//! dropped and counted.
+//! Requests add to the queue and never wait. If the collector is slow or gone, the queue fills up, and further traces are dropped and
+//! counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,16 +23,16 @@ use super::collector::Collector;
 use super::metrics::TraceMetrics;
 use super::settings::TraceSettings;
 
-/// How many bytes of spans may wait. As many again may be in the hands of the task that sends.
+/// Bounds the queued spans, in bytes. The sending task may hold the same amount.
 const CAPACITY: usize = 4 * 1024 * 1024;
-/// The most bytes of spans that are sent at once.
+/// Size at which a batch takes no more traces, in bytes.
 const BATCH: usize = 512 * 1024;
-/// How long a trace waits for others to be sent with.
+/// Longest time that a trace waits for others in a batch.
 const SEND_EVERY: Duration = Duration::from_secs(1);
-/// The pause before a batch is sent again that a collector cannot take just now.
+/// First pause before a batch is sent again, after a temporary error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The queue, and how it is emptied.
+/// The queue, and its sending task.
 #[derive(Debug)]
 pub(super) struct Exporter {
     queue: Mutex<Queue>,
@@ -44,7 +44,7 @@ pub(super) struct Exporter {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The spans of a trace each, and their bytes.
+    /// The spans of each trace, and their bytes.
     traces: VecDeque<(Vec<SpanData>, usize)>,
     bytes: usize,
     is_closed: bool,
@@ -92,16 +92,16 @@ impl Exporter {
         }
     }
 
-    /// Sends what is queued, once, and ends.
+    /// Sends the queued spans once, and ends the task.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.work.notify_one();
     }
 
-    /// Ready when it has ended.
+    /// Waits until the task has ended.
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender is `self`, and lives.
+        // The sender is a field of `self`, so it exists.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
@@ -120,24 +120,24 @@ impl Exporter {
             let is_taken = sender.export(spans).await.is_ok();
             match is_taken {
                 true => self.metrics.sent.inc_by(count),
-                // The collector's client has logged why.
+                // The collector's client has logged the reason.
                 false => self.metrics.failed.inc_by(count),
             };
             if self.queue.lock().is_closed {
                 continue;
             }
             if !is_taken {
-                // A collector in trouble gets a pause, whatever waits.
+                // A collector in trouble gets a pause, even if the queue is full.
                 tokio::time::sleep(SEND_EVERY).await;
             } else if self.queue.lock().bytes < BATCH {
-                // Few at a time would cost the collector more than many at once.
+                // Small batches would cost the collector more than large ones.
                 let _ = timeout(SEND_EVERY, self.work.notified()).await;
             }
         }
         self.ended.send_replace(true);
     }
 
-    /// The next batch, and whether no more traces come.
+    /// Takes the next batch. Returns with it whether no more traces come.
     fn take(&self) -> (Vec<Vec<SpanData>>, bool) {
         let mut queue = self.queue.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -152,7 +152,7 @@ impl Exporter {
     }
 }
 
-/// Returns the exporter of OTLP. All that it would take from the environment is given to it.
+/// Makes the exporter of OTLP, with explicit values for all that it would read from the environment.
 fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<SpanExporter> {
     let sender = SpanExporter::builder()
         .with_http()
@@ -165,13 +165,13 @@ fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<S
     let resource = plan.resource.iter().cloned();
     let resource = resource.map(|(key, value)| KeyValue::new(key, value));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    // The last of one name counts.
+    // If a name is repeated, its last value counts.
     let resource = Resource::builder_empty().with_attributes([version].into_iter().chain(resource));
     sender.set_resource(&resource.build());
     Ok(sender)
 }
 
-/// Returns the bytes that a span takes.
+/// Returns the memory of a span, in bytes.
 fn size(span: &SpanData) -> usize {
     let text = |pair: &KeyValue| match &pair.value {
         Value::String(text) => text.as_str().len(),

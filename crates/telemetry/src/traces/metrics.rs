@@ -1,18 +1,18 @@
-//! What is counted of traces. Its owner registers the counters under names.
+//! Counters of traces. Their owner registers them under names.
 
 use prometheus_client::metrics::counter::Counter;
 
 /// The counters of recorded traces.
 #[derive(Debug, Default)]
 pub struct TraceMetrics {
-    /// The collector took them.
+    /// Traces that the collector took.
     pub sent: Counter,
-    /// It did not.
+    /// Traces that it did not take.
     pub failed: Counter,
-    /// Spans that it refused of batches that it took.
+    /// Spans that it refused in batches that it took.
     pub refused_spans: Counter,
-    /// There was no room for them in the queue.
+    /// Traces without room in the queue.
     pub dropped: Counter,
-    /// Requests that were sampled, and not recorded because of the bound per second.
+    /// Sampled requests that were not recorded because of the bound per second.
     pub beyond: Counter,
 }

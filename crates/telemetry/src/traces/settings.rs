@@ -1,4 +1,4 @@
-//! Which requests are traced, and where their spans go.
+//! Settings of traces: the requests that are traced, and the collector.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use http::{HeaderName, HeaderValue, Uri};
 /// Traces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// Where spans are sent by OTLP over HTTP; none: trace contexts are passed on, and nothing is sent.
+    /// The collector's URL, for OTLP over HTTP; none: trace contexts are passed on, and no spans are sent.
     pub otlp: Option<Uri>,
-    /// Headers of what is sent there; they may be secrets.
+    /// Headers of requests to the collector; they may be secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How many of a million requests are traced for which no trusted peer has decided that.
+    /// Traced requests in a million, if no trusted peer has decided.
     pub sample: u32,
-    /// The most requests that are recorded per second, also on behalf of trusted peers.
+    /// Bounds the recorded requests per second, including requests of trusted peers.
     pub max_per_second: u32,
-    /// How long the collector may take to answer.
+    /// Longest wait for the collector's answer.
     pub timeout: Duration,
-    /// What the gateway is, as attributes of its resource; `service.name` is the first.
+    /// Attributes of the gateway's resource; `service.name` is the first.
     pub resource: Vec<(String, String)>,
 }
 

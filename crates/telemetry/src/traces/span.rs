@@ -14,13 +14,13 @@ use tidegate_upstream::Attempt;
 use super::context::{TraceContext, new_id};
 use crate::access_log::{AccessField, Fields as _, Record, Value};
 
-/// The longest path and user agent, in bytes.
+/// Bounds the path and the user agent, in bytes.
 const MAX_TEXT: usize = 1_024;
-/// The most attributes of the span of a request, without the fields of the log, and of the spans of its parts.
+/// Bounds the attributes of a request's span, without the fields of the log; below, of the spans of its parts.
 const OF_REQUEST: usize = 9;
 const OF_PART: usize = 6;
 
-/// The attributes of a traced request that are known at its start.
+/// The attributes of a traced request that its start determines.
 #[derive(Debug)]
 pub(super) struct RequestStart {
     pub(super) started: Instant,
@@ -30,7 +30,7 @@ pub(super) struct RequestStart {
     pub(super) route: Option<std::sync::Arc<str>>,
 }
 
-/// The fields of the server span that are those of the access log.
+/// The attributes of the server span with values from the access log.
 const OF_LOG: &[(&str, AccessField)] = &[
     ("http.request.method", AccessField::Method),
     ("url.path", AccessField::Path),
@@ -118,7 +118,7 @@ pub(super) fn spans(
         .decided()
         .map_or(Duration::ZERO, |decided| decided.waited);
     if !waited.is_zero() {
-        // It waited before it was sent, or to the end.
+        // The wait ended when the request was sent, or with the request.
         let end = attempts().next().map_or(stored + waited, sent).min(whole);
         let start = end.saturating_sub(waited);
         let mut span = maker.span(new_id(), "wait", SpanKind::Internal, start..end);
@@ -205,7 +205,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     if let Some(status) = record.answered_with() {
         let code = Value::Number(status.as_u16().into());
         add("http.response.status_code", code);
-        // A mistake of the client is no error of the gateway.
+        // A client's mistake is no error of the gateway.
         if status.is_server_error() {
             failed(&mut span, status.as_str());
         } else if let Some(error) = record.cut_by_upstream() {
@@ -215,7 +215,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     span
 }
 
-/// Returns the span of the decision in Redis, and when it ended.
+/// Returns the span of the decision in Redis, and its end.
 fn store(maker: &Maker, record: &Record, whole: Duration) -> Option<(SpanData, Duration)> {
     let decision = record.decided()?.decision.as_ref()?;
     let call = decision.call.as_ref()?;
@@ -259,7 +259,7 @@ fn failed(span: &mut SpanData, kind: &str) {
     span.status = Status::error("");
 }
 
-/// The methods of HTTP; a name that a client made up is none.
+/// Returns a method of HTTP, or `_OTHER` for a name that a client made up.
 fn known_method(method: &str) -> &'static str {
     const KNOWN: [&str; 10] = [
         "GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY",
@@ -270,7 +270,7 @@ fn known_method(method: &str) -> &'static str {
         .unwrap_or("_OTHER")
 }
 
-/// What a span of this method is called.
+/// Returns the name of a span with this method.
 fn name(method: &str) -> &'static str {
     match known_method(method) {
         "_OTHER" => "HTTP",
@@ -291,7 +291,7 @@ fn attribute(span: &mut SpanData, key: &'static str, value: Value<'_>) {
     span.attributes.push(KeyValue::new(key, value));
 }
 
-/// A value as text, if it may be an attribute.
+/// Returns a value as text, if it may be an attribute.
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Text(bytes, longest) => {
@@ -302,7 +302,7 @@ fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
         Value::Address(address) => Cow::Owned(address.to_string()),
         Value::Socket(address) => Cow::Owned(address.to_string()),
         Value::Number(number) => Cow::Owned(number.to_string()),
-        // No attribute is one of these.
+        // Attributes never have these values.
         Value::Hex(_) | Value::Client(_) | Value::Limits(_) | Value::Before(_) | Value::Local => {
             return None;
         }
