@@ -1,21 +1,21 @@
-// Overrides on the status page: the list, and the form that sets and clears them. A change names the version that it replaces, so that
-// none is lost: a new override is refused where one is in force, and another one is shown before it is replaced.
+// Overrides on the status page: the list, and the form that sets and clears them. A change sends the version that it replaces, so no
+// change is lost. A new override is refused if one is in force. An override that was not yet shown is shown before a change replaces it.
 "use strict";
 
 const form = document.getElementById("change");
 const rights = document.body.dataset.rights;
 const mayWrite = rights === "write";
-let replaced = null; // what a change replaces, if it was shown: { name, version }
-let offered = ""; // the plans that are to choose from
+let replaced = null; // the override that a change replaces, if it was shown: { name, version }
+let offered = ""; // the plans in the menu, as JSON
 
-/** Says something beside the form. */
+/** Shows a text beside the form. */
 function say(text, style) {
   const place = byId("change-answer");
   place.className = style || "";
   place.textContent = clean(text);
 }
 
-/** What an override does, until when and why, in one line. */
+/** Describes an override in one line: its action, end, author and reason. */
 function told(one) {
   const limits = Object.entries(one.limits || {}).map(([name, numbers]) => ` ${name} '${numbers}'`);
   const does = one.does || (one.plan ? `plan ${one.plan}` : one.action + limits.join(""));
@@ -28,7 +28,7 @@ function replaces(one) {
   byId("change-stop").hidden = !replaced;
 }
 
-/** A time is needed, unless the override is cleared. */
+/** Adapts the form to the action: a clear needs no time. */
 function fit() {
   const clears = byId("change-action").value === "clear";
   byId("change-for").disabled = clears;
@@ -36,7 +36,7 @@ function fit() {
   byId("change-send").textContent = clears ? "Clear override" : "Set override";
 }
 
-/** Whether somebody has begun to fill the form. */
+/** Whether the form has any text. */
 const isFilled = () => ["change-name", "change-for", "change-reason"].some((id) => byId(id).value !== "");
 
 function empty() {
@@ -45,7 +45,7 @@ function empty() {
   fit();
 }
 
-/** Fills the form for a client or network. A field takes no line break: what it would change names another client. */
+/** Fills the form for a client or network. A field drops line breaks: the changed name would be another client, so it is refused. */
 function begin(name, one, clears) {
   empty();
   const field = byId("change-name");
@@ -66,7 +66,7 @@ function begin(name, one, clears) {
   byId(clears ? "change-reason" : "change-action").focus();
 }
 
-/** Asks the admin port: the answer, and its document. */
+/** Calls the admin port. Returns the answer, and its document. */
 async function ask(name, method, headers, body) {
   const answer = await fetch(`/overrides/${encodeURIComponent(name)}`, {
     method,
@@ -77,13 +77,13 @@ async function ask(name, method, headers, body) {
   return [answer, await answer.json().catch(() => ({}))];
 }
 
-/** Shows what is in force for a name, so that the next change replaces that; or says that nothing is. */
+/** Shows the override in force for a name, so that the next change replaces it; or the text `nothing`. */
 async function see(name, before, after, nothing) {
   const [answer, one] = await ask(name, "GET", {});
   replaces(answer.ok ? one : null);
   if (answer.status === 404) return say(nothing, "hot");
   if (!answer.ok) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
-  // As the gateway writes it: of `ip:10.0.0.1` it is `10.0.0.1`.
+  // The gateway's form of the name: for `ip:10.0.0.1` it is `10.0.0.1`.
   byId("change-name").value = one.name;
   return say(`${before}In force: ${told(one)}. ${after}`, "hot");
 }
@@ -94,7 +94,7 @@ async function change() {
   const reason = byId("change-reason").value.trim();
   const clears = action === "clear";
   if (!reason) return say("Say why.", "bad");
-  // Whoever typed another name has not seen what is in force for that.
+  // The override of another name was not shown yet.
   if (replaced && replaced.name !== name) replaces(null);
   if (clears && !replaced) return see(name, "", "Press again to clear it.", `No override of the name ${name} is in force.`);
   const condition = replaced ? { "if-match": `"${replaced.version}"` } : { "if-none-match": "*" };
@@ -126,7 +126,7 @@ async function send(event) {
   button.removeAttribute("aria-busy");
 }
 
-/** The plans to choose from, and what holds without one. */
+/** Fills the menu with the plans and the other actions. */
 function offer(plans) {
   const now = JSON.stringify(plans);
   if (offered === now) return;
@@ -138,7 +138,7 @@ function offer(plans) {
   select.value = options.some(([value]) => value === chosen) ? chosen : "";
 }
 
-/** A button for an override of the list. */
+/** Makes a button for an override of the list. */
 function act(text, one, clears) {
   const made = element("button", { type: "button", class: "link", click: () => begin(one.name, one, clears) }, text);
   made.setAttribute("aria-label", `${text} the override of ${clean(one.name)}`);

@@ -1,8 +1,8 @@
 // The dialog of the status page: one limit, or one client.
 "use strict";
 
-let open = null; // what the dialog shows: { kind, name }
-let asked = 0; // the number of the last question about a client
+let open = null; // the subject of the dialog: { kind, name }
+let asked = 0; // the number of the last call, so that late answers are dropped
 
 function openDialog(kind, name) {
   open = { kind, name };
@@ -10,10 +10,10 @@ function openDialog(kind, name) {
   if (!byId("detail").open) byId("detail").showModal();
 }
 
-/** A rate, by the minute where a second is too short. */
+/** Formats a rate, per minute if it is below one a second. */
 const units = (rate) => (rate < 1 ? `${Number((rate * 60).toPrecision(2))} units/min` : `${compact.format(rate)} units/s`);
 
-/** Who is near a limit. The document lists the nearest keys only, and how many there are was counted up to ten seconds before. */
+/** Lists clients near a limit. The document has only the nearest keys. Their number was counted up to ten seconds before. */
 function nearList(rows, keys) {
   const columns = [["Client", ""], ["", "graph"], ["Left", "number amount"]];
   const more = keys - rows.length;
@@ -74,7 +74,7 @@ async function showClient(name, method, path) {
     report = await answer.json();
     if (!answer.ok) throw new Error(report.detail || `status ${answer.status}`);
   } catch (error) {
-    // Whoever has opened another one by now does not want this answer.
+    // The user may have opened another dialog by now.
     if (isShown(name, own)) show("detail-body", element("p", { class: "empty" }, clean(error.message)));
     return;
   }
@@ -128,7 +128,7 @@ function confirmReset(button, name) {
   button.textContent = "Give this client its full budgets?";
 }
 
-/** Why a request was refused, by the ID that its answer carried. */
+/** Shows why a request was refused, by the ID in its answer. */
 async function showWhy(id) {
   openDialog("why", id);
   show("detail-body", element("p", { class: "empty" }, "Looking for the refusal…"));

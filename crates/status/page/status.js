@@ -1,7 +1,7 @@
-// The panels of the status page: they show the last document.
+// The panels of the status page, which show the last document.
 "use strict";
 
-const FEW = 12; // clients that are listed at first
+const FEW = 12; // clients in a list at first
 const shown = { by: "refused", window: "minute", span: "seconds", all: false };
 
 function spanOf(series) {
@@ -23,7 +23,7 @@ function pick(name, value) {
   render();
 }
 
-/** Whether the gateway is well, or why nothing is known of that. */
+/** Shows the state of the gateway, or the reason why no state is shown. */
 function renderTrouble() {
   const words = { ok: "Healthy", warning: "Needs attention", failing: "Failing" };
   const isLate = status !== null && Date.now() - lastSeen > 5000;
@@ -89,10 +89,10 @@ function renderLimits() {
   show("limits", table(columns, rows, "No route has a limit."));
 }
 
-/** The first clients, or as many as the document has. */
+/** Returns the first clients, or all clients of the document. */
 const listed = (clients) => (shown.all ? clients : clients.slice(0, FEW));
 
-/** A button that shows all clients, or fewer of them, if there are more than a few. */
+/** Makes a button that shows all clients, or fewer of them, if there are more than `FEW`. */
 function more(clients) {
   if (clients.length <= FEW) return [];
   const text = shown.all ? "Show fewer" : `Show all ${clients.length}`;

@@ -1,29 +1,29 @@
-// The documents of the status page: the whole one of /status.json, and one of each second, without series, of /events.
+// The documents of the status page: whole ones from /status.json, and one each second, without series, from /events.
 "use strict";
 
 const VERSION = 1; // of the document
-const SECONDS = 300; // that a series has
-const MINUTE = 60; // with each of these the whole document is read again, because the stream has no minutes
-const PATIENCE = 10_000; // how long a whole document may take, in ms
-const POLL = 2000; // how often a whole document is read where there is no stream, in ms
-const RETRY = 15; // after so many of these the stream is tried again
+const SECONDS = 300; // in a series
+const MINUTE = 60; // seconds after which the whole document is read again, because the stream has no minutes
+const PATIENCE = 10_000; // longest wait for a whole document, in ms
+const POLL = 2000; // pause between whole documents without a stream, in ms
+const RETRY = 15; // polls after which the stream is tried again
 
 let status = null; // the last document, with its series
-let lastSeen = 0; // when it came, in ms
+let lastSeen = 0; // time of its arrival, in ms
 let lastWhole = 0; // the tick of the last whole document
 let source = null; // the stream
-let polling = null; // what stands in for the stream
+let polling = null; // the timer that reads documents without a stream
 let polls = 0;
-let loading = null; // a whole document that is under way
-let later = []; // documents of the stream that came meanwhile, at most MINUTE
-let trouble = null; // why no document is shown: { word, text, act }
+let loading = null; // the whole document in transfer
+let later = []; // documents of the stream that came during the transfer, at most MINUTE
+let trouble = null; // the reason why no document is shown: { word, text, act }
 
 const noSeries = () => ({ seconds: { admitted: [], refused: [], would_refuse: [] }, minutes: { admitted: [], refused: [], would_refuse: [] } });
 
-/** Whether a document is of the second after another one, and of the same process. */
+/** Whether a document is from the second after another one, and from the same process. */
 const follows = (next, before) => next.tick === before.tick + 1 && next.gateway.uptime_seconds >= before.gateway.uptime_seconds;
 
-/** Puts the values of one second behind those that are known. */
+/** Appends the values of one second to a series. */
 function extend(series, second) {
   if (!series) return;
   for (const [name, values] of Object.entries(series.seconds)) {
@@ -32,7 +32,7 @@ function extend(series, second) {
   }
 }
 
-/** A document of the stream, with the series of the one before it. A limit that is new begins its own. */
+/** Gives a document of the stream the series of the document before it. A new limit begins a new series. */
 function join(next, before) {
   next.requests.series = before.requests.series;
   extend(next.requests.series, next.requests.second);
@@ -44,7 +44,7 @@ function join(next, before) {
   return next;
 }
 
-/** Shows a document. One that the page cannot show is not worth the numbers before it. */
+/** Shows a document. If that fails, shows the reason. */
 function accept(next) {
   status = next;
   lastSeen = Date.now();
@@ -57,7 +57,7 @@ function accept(next) {
   }
 }
 
-/** Says why no document is shown. */
+/** Shows the reason why no document is shown. */
 function complain(of) {
   trouble = of;
   renderTrouble();
@@ -70,7 +70,7 @@ function stop() {
   polling = null;
 }
 
-/** When this page last loaded itself again; without a memory of that, it never does. */
+/** Returns the time of this page's last reload of itself. Without session storage, it never reloads. */
 function lastReload() {
   try {
     return Number(sessionStorage.getItem("tidegate-reload")) || 0;
@@ -79,7 +79,7 @@ function lastReload() {
   }
 }
 
-/** Whether this page can read a document. Otherwise the gateway has a page of its own version: it is loaded, unless a form is being filled. */
+/** Whether this page can read a document. Otherwise it loads the gateway's page of the other version, unless a form is being filled. */
 function readable(next) {
   if (next.version === VERSION) return true;
   stop();
@@ -115,11 +115,11 @@ async function read() {
   const next = await answer.json();
   if (!readable(next)) return;
   lastWhole = next.tick;
-  // What the stream told meanwhile comes after it.
+  // Documents that the stream sent during the transfer follow it.
   accept(later.reduce((before, one) => (follows(one, before) ? join(one, before) : before), next));
 }
 
-/** Reads the whole document, once at a time. What fails is tried again with the next second or poll. */
+/** Reads the whole document, once at a time. After a failure, the next second or poll tries again. */
 function load() {
   if (loading) return loading;
   later = [];
@@ -137,7 +137,7 @@ function follow() {
   };
   opened.onmessage = (event) => take(JSON.parse(event.data));
   opened.onerror = () => {
-    // Closed for good: as many pages are open as may be, or the token is needed. Otherwise the browser asks again.
+    // Closed for good: too many pages are open, or the token is needed. Otherwise the browser connects again.
     if (opened === source && opened.readyState === EventSource.CLOSED) poll();
   };
 }

@@ -6,7 +6,7 @@ const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** An element with these properties and children; text is text. */
+/** Makes an element with these properties and children. Text stays text. */
 function element(tag, properties, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties || {})) {
@@ -24,7 +24,7 @@ function drawn(tag, properties) {
   return made;
 }
 
-/** Replaces what is in an element, and keeps the focus where it was. */
+/** Replaces the children of an element, and keeps the focus where it was. */
 function show(id, ...children) {
   const place = byId(id);
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -34,7 +34,7 @@ function show(id, ...children) {
   if (again) again.focus({ preventScroll: true });
 }
 
-/** A name without characters that cannot be seen, look like a space, or turn the direction of writing: two names could look alike. */
+/** Replaces characters that are invisible, look like a space, or turn the direction of writing: two names could look alike. */
 const clean = (text) => String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}\u2800]|(?! )\p{Zs}/gu, "\ufffd");
 const count = (number) => (number < 100000 ? whole.format(number) : compact.format(number));
 const share = (part, all) => (all ? (100 * part) / all : 0);
@@ -56,7 +56,7 @@ function lasting(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
-/** A figure with its error: the exact number, or the range that it is in. */
+/** Formats a figure with its error: the exact number, or its range. */
 function ranged(client) {
   const cell = element("span", {}, count(client.at_least));
   if (client.at_most > client.at_least) cell.append(element("span", { class: "soft" }, ` – ${count(client.at_most)}`));
@@ -88,7 +88,7 @@ function table(columns, rows, empty) {
   return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
 }
 
-/** Areas on top of each other, the latest value at the right. */
+/** Draws areas on top of each other, the latest value at the right. */
 function chart(layers, length, options) {
   const tops = new Array(length).fill(0);
   const paths = [];
