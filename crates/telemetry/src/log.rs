@@ -34,7 +34,7 @@ static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// The running log of this process, if its level includes INFO, the level of access log lines.
 static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 
-/// Takes the lines of an access log.
+/// A sink for the lines of an access log.
 #[derive(Clone, Debug)]
 pub struct AccessSink(Lines);
 

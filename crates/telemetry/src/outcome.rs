@@ -119,7 +119,7 @@ impl Cut {
 /// The forwarding of a request.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// Time from the first attempt to connect until the head of the answer, or until the upstream failed.
+    /// Time from the first attempt to connect until the head of the answer, or until the attempts ended without one.
     pub took: Duration,
     /// Whether the upstream answered.
     pub answered: bool,

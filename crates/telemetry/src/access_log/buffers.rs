@@ -39,7 +39,7 @@ struct Buffer {
     clock: Clock,
 }
 
-/// Lines, one behind the other.
+/// Concatenated lines, and their marks.
 #[derive(Debug, Default)]
 struct Lines {
     text: Vec<u8>,

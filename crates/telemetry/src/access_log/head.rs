@@ -31,7 +31,7 @@ impl HeadFields {
     }
 }
 
-/// The kept texts of a request's head, concatenated. A text that is too long keeps one byte more than its bound, so that its value is cut.
+/// The kept texts of a request's head, concatenated. A text that is too long keeps one byte beyond its bound, so that it is marked as cut.
 #[derive(Debug)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use tidegate_core::micros;
 
-/// `2026-11-22T15:32:17.123456Z`.
+/// The length of `2026-11-22T15:32:17.123456Z`, in bytes.
 pub(super) const LENGTH: usize = 27;
-/// `22/Nov/2026:15:32:17 +0000`.
+/// The length of `22/Nov/2026:15:32:17 +0000`, in bytes.
 pub(super) const LOCAL_LENGTH: usize = 26;
 
 /// Texts of the current time and of slightly earlier times. The part up to the second is formatted once per second.

@@ -7,7 +7,7 @@ use crate::random;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+/// The length of `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`, in bytes.
 const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
