@@ -56,7 +56,8 @@ async fn a_hash_keeps_its_server_until_that_is_out() {
         let before = by_tenant(&client, name, value).await;
         for server in ["0", "1", "2", "3"] {
             let share = before.values().filter(|it| *it == server).count();
-            assert!((3..=20).contains(&share), "{hash}: {server} has {share}");
+            // The hashes differ from run to run: with 40 tenants a share of none is one run in ten thousand.
+            assert!((1..=25).contains(&share), "{hash}: {server} has {share}");
         }
         servers[2].stop().await;
         becomes(&gateway, "servers", OUT, 1).await;
