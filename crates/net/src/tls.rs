@@ -1,7 +1,7 @@
-//! TLS: what is shown and who is trusted, towards clients and towards upstreams.
+//! TLS towards clients and upstreams: certificates of the gateway, and trust in certificates of others.
 //!
 //! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated encryption
-//! only. Whatever comes from a file is checked before it is used.
+//! only. The content of a file is checked before it is used.
 
 mod authorities;
 mod client;
@@ -29,7 +29,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Whether both sides agreed on HTTP/2; if they agreed on nothing, it is HTTP/1.
+/// Whether both sides agreed on HTTP/2. Without an agreement it is HTTP/1.
 pub fn is_http2(connection: &CommonState) -> bool {
     connection.alpn_protocol() == Some(HTTP2)
 }

@@ -22,15 +22,15 @@ use super::provider;
 #[derive(Clone, Debug)]
 pub struct Authorities {
     roots: Arc<RootCertStore>,
-    /// Trusted by themselves; none of the system's.
+    /// Certificates that are accepted themselves; empty for the authorities of the system.
     listed: Arc<[CertificateDer<'static>]>,
 }
 
 impl Authorities {
-    /// The authorities of this system; none if it has none.
+    /// Returns the authorities of this system; none if it has none.
     pub fn of_the_system() -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        // A few of a system's authorities may be too old to be understood.
+        // A few authorities of a system may be too old to parse.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         (!roots.is_empty()).then(|| Self {
             roots: Arc::new(roots),
@@ -50,7 +50,7 @@ impl Authorities {
         })
     }
 
-    /// Verifies the certificates of clients, who must show one if it is `required`.
+    /// Returns a verifier of clients' certificates. If `required`, each client must show one.
     pub(super) fn of_clients(
         &self,
         required: bool,
@@ -67,7 +67,7 @@ impl Authorities {
     }
 }
 
-/// Verifies the certificates of servers. Without authorities any certificate is accepted, and only its key is verified.
+/// Returns a verifier of servers' certificates. Without authorities it accepts any certificate, and verifies only its key.
 pub(super) fn server_verifier(
     authorities: Option<&Authorities>,
 ) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
@@ -102,8 +102,8 @@ struct Listed<V: ?Sized> {
 }
 
 impl<V: ?Sized> Listed<V> {
-    /// Whether `shown` is listed, and was refused only for its mark or for an issuer that is not listed. The times of a
-    /// certificate are verified before these.
+    /// Whether `shown` is listed, and was refused only for its mark as an authority's or for an issuer that is not listed. The
+    /// verifier checks the times of a certificate before these.
     fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
         let is_of_its_issuer = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
@@ -113,7 +113,7 @@ impl<V: ?Sized> Listed<V> {
     }
 }
 
-/// The error of the verifier that has no word of its own in TLS.
+/// Returns the error of the verifier, if rustls has no name of its own for it.
 pub(super) fn webpki_error(error: &Error) -> Option<&webpki::Error> {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => other.0.downcast_ref(),

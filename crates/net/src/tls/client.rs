@@ -1,4 +1,4 @@
-//! TLS towards upstreams: whom to believe, and who we are. Nothing falls back to plain.
+//! TLS towards upstreams: trust, and the gateway's own certificate. A connection never falls back to plain text.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,18 +15,18 @@ use super::failure::cause;
 use super::pem::{self, CertificateFiles, FileError, PemError};
 use super::{HTTP1, HTTP2, provider};
 
-/// Whose word is taken on a server's name.
+/// The authorities that a server's certificate is verified with.
 #[derive(Debug)]
 pub enum Trust {
-    /// That of these authorities.
+    /// These authorities.
     Authorities(Authorities),
-    /// That of the authorities in a file, alone.
+    /// The authorities in a file, and no others.
     File(PathBuf),
-    /// Anybody's: the connection is secret, but nobody knows with whom.
+    /// Any certificate is accepted: the connection is encrypted, but the server is not verified.
     Anybody,
 }
 
-/// Which HTTP is offered to a server.
+/// The versions of HTTP that the gateway offers to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// HTTP/2, else HTTP/1.
@@ -35,7 +35,7 @@ pub enum Offer {
     Http1,
 }
 
-/// How an upstream's servers are spoken to.
+/// The TLS settings for an upstream's servers.
 pub struct UpstreamTls {
     any: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
@@ -51,7 +51,7 @@ impl std::fmt::Debug for UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Believes `trust`, shows a certificate if there is one, and expects `name` in place of the host that is dialled.
+    /// Makes settings with this trust, and with the certificate to show, if any. Servers must have `name` in place of the dialled host.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl UpstreamTls {
         })
     }
 
-    /// Makes a connection a protected one, with a server that may be called `host`.
+    /// Makes a TLS handshake over a connection. The server must have the name `host`, unless the settings have a name.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl UpstreamTls {
     }
 }
 
-/// TLS of a client that shows no certificate and believes `authorities`, or those of this machine. Unless it is for `https`, it
-/// needs none.
+/// Makes the TLS settings of a client that shows no certificate and trusts `authorities`, by default the machine's. They may be
+/// missing if it is not for `https`.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ pub fn client_config(
     let verifier = verifier.map_err(|_| PemError::Authority.of(&path))?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        // The provider is our own choice and has all versions, so this never says no.
+        // Our provider has all versions, so this never fails.
         .map_err(|_| PemError::Authority.of(&path))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
@@ -158,7 +158,7 @@ pub fn client_config(
     })
 }
 
-/// What a log says of a handshake that failed.
+/// Describes a failed handshake for a log.
 fn reason(error: &io::Error) -> String {
     match cause(error) {
         Some(Error::InvalidMessage(_)) => "the server does not speak TLS on this port".to_owned(),
@@ -182,7 +182,7 @@ fn explained(error: &Error) -> String {
     .to_owned()
 }
 
-/// What TLS has to do with a connection that broke, if anything.
+/// Returns the reason why a connection broke, if TLS was the reason.
 pub fn reason_in(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let sources = std::iter::successors(error.source(), |&error| error.source());
     let mut broken = sources.filter_map(|error| error.downcast_ref());

@@ -1,4 +1,4 @@
-//! What a client's certificate says of the client.
+//! Names, fingerprint and end of a client's certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use webpki::EndEntityCert;
 use super::pem::{FileError, PemError, certificates};
 use super::shown::{end, normal};
 
-/// The longest name that counts, in bytes.
+/// The longest name that is used, in bytes. A longer one counts as missing.
 const MAX_NAME: usize = 256;
 
 /// The object identifier of a common name (RFC 5280, A.1), as it is encoded.
@@ -25,21 +25,21 @@ pub struct ClientCertificate {
     pub san_dns: Option<Arc<str>>,
     /// The first URI among its alternative names.
     pub san_uri: Option<Arc<str>>,
-    /// The common name of its subject, if that has exactly one.
+    /// The common name of its subject, if the subject has exactly one.
     pub cn: Option<Arc<str>>,
     /// The SHA-256 of the certificate, in hexadecimal digits.
     pub fingerprint: Arc<str>,
-    /// When the first ends of it and those that came with it.
+    /// The earliest end of this certificate and of all others that came with it.
     pub ends: Option<SystemTime>,
 }
 
 impl ClientCertificate {
-    /// The one that the client of a connection showed, if it showed one. The handshake must be over.
+    /// Returns the certificate that the client of a connection showed, if it showed one. The handshake must be over.
     pub fn of(connection: &CommonState) -> Option<Self> {
         Self::first_of(connection.peer_certificates()?)
     }
 
-    /// The first of a file, which nobody has verified.
+    /// Returns the first certificate of a file, without verification.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl ClientCertificate {
     }
 }
 
-/// A name that logs and headers can hold.
+/// Returns a name if logs and headers can contain it.
 fn name(text: &str) -> Option<Arc<str>> {
     let fits = (1..=MAX_NAME).contains(&text.len()) && !text.contains(char::is_control);
     fits.then(|| text.into())
@@ -77,7 +77,7 @@ fn fingerprint(der: &[u8]) -> Arc<str> {
     digits.collect::<String>().into()
 }
 
-/// The one common name of a subject: a sequence of sets of pairs of a type and a value (RFC 5280, 4.1.2.4).
+/// Returns the only common name of a subject, a sequence of sets of pairs of type and value (RFC 5280, 4.1.2.4).
 fn common_name(subject: &[u8]) -> Option<&str> {
     const UTF8: u8 = 0x0c;
     const PRINTABLE: u8 = 0x13;
@@ -97,7 +97,7 @@ fn common_name(subject: &[u8]) -> Option<&str> {
     }
 }
 
-/// The elements of a DER value, each with its tag, up to the first that is broken.
+/// Returns the elements of a DER value, each with its tag, up to the first broken one.
 fn elements(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (&[tag, short], after) = rest.split_first_chunk::<2>()?;

@@ -1,4 +1,4 @@
-//! Why a client and a listener did not come to terms, in the words of metrics.
+//! Reasons why a handshake of a client failed, as labels of metrics.
 
 use std::io;
 
@@ -6,26 +6,26 @@ use rustls::{CertificateError, Error, InvalidMessage};
 
 use super::pem::is_old;
 
-/// Why a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeFailure {
     /// It took too long.
     Timeout,
     /// The client left.
     Closed,
-    /// What came is no TLS.
+    /// The client did not send TLS.
     NotTls,
-    /// There is no version, suite or protocol that both know.
+    /// Client and gateway have no version, suite or protocol in common.
     Incompatible,
     /// The client showed no certificate, and one is required.
     NoCertificate,
-    /// The client's certificate is not believed.
+    /// The client's certificate is not accepted.
     BadCertificate,
     /// The client's certificate has X.509 version 1, or a key or signature that is not supported.
     UnsupportedCertificate,
-    /// The client does not believe our certificate, or refuses for another reason.
+    /// The client does not accept the gateway's certificate, or refuses for another reason.
     RefusedByClient,
-    /// Its address has begun as many others that are not ended as it may.
+    /// The client's address has reached its limit of unfinished handshakes.
     TooMany,
     /// Anything else.
     Other,
@@ -46,7 +46,7 @@ impl HandshakeFailure {
         Self::Other,
     ];
 
-    /// The word for metrics and logs.
+    /// Returns the label for metrics and logs.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -63,7 +63,7 @@ impl HandshakeFailure {
     }
 }
 
-/// What the error of a handshake means.
+/// Returns the failure that the error of a handshake stands for.
 pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     let Some(error) = cause(error) else {
         return HandshakeFailure::Closed;
@@ -83,7 +83,7 @@ pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     }
 }
 
-/// What TLS itself has against a connection; none if the connection broke.
+/// Returns the error of TLS itself; none if the connection broke.
 pub(super) fn cause(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }

@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: the one for the name that it asks for (SNI).
+//! Chooses the certificate for a client by the name in its handshake (SNI).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use rustls::sign::CertifiedKey;
 
 use super::shown::{names_in, normal};
 
-/// The certificates of a listener, found by the names that stand in them.
+/// The certificates of a listener, by the names in them.
 ///
-/// Whoever asks for no name, or for one that nobody has, is shown the first one.
+/// A client that sends no name, or a name without a certificate, gets the first certificate.
 #[derive(Debug)]
 pub(super) struct Names {
     all: Vec<Arc<CertifiedKey>>,
@@ -18,7 +18,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of these certificates; at least one.
+    /// Indexes these certificates; there must be at least one.
     pub(super) fn new(certificates: Vec<CertifiedKey>) -> Self {
         let all: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         let mut by_name: HashMap<String, Vec<_>> = HashMap::new();
@@ -30,7 +30,7 @@ impl Names {
         Self { all, by_name }
     }
 
-    /// Those for a name, which a certificate has as it is or, for any first label, as `*.example.com`.
+    /// Returns the certificates for a name. A certificate has the name itself, or `*.example.com` for any first label.
     fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(normal) else {
             return &self.all;
@@ -47,7 +47,7 @@ impl Names {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let found = self.of(hello.server_name());
-        // There may be one for modern and one for old clients.
+        // A name may have one certificate for modern clients and one for old clients.
         let signable = |key: &&Arc<CertifiedKey>| {
             let scheme = key.key.choose_scheme(hello.signature_schemes());
             scheme.is_some()

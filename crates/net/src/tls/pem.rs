@@ -14,7 +14,7 @@ use crate::file_error;
 /// The files of one certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, followed by those between it and its authority.
+    /// The certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
     /// The private key of the first certificate.
     pub key: PathBuf,
@@ -26,11 +26,11 @@ pub struct CertificateFiles {
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub why: PemError,
 }
 
-/// What is wrong with a file, to go on with after its path.
+/// The reason why a file cannot be used, as a text that follows its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PemError {
     #[error("cannot be read: {}", file_error::reason(*.0))]
@@ -52,7 +52,7 @@ pub enum PemError {
 }
 
 impl CertificateFiles {
-    /// Reads both, and sees to it that they belong together.
+    /// Reads both files, and checks that they belong together.
     pub(super) fn load(&self) -> Result<CertifiedKey, FileError> {
         let chain = certificates(&self.certificate)?;
         let chain = chain.ok_or_else(|| PemError::Certificate.of(&self.certificate))?;
@@ -67,7 +67,7 @@ impl CertificateFiles {
     }
 }
 
-/// Whether a certificate has a version that TLS does not take.
+/// Whether the version of a certificate is too old for TLS.
 pub(super) fn is_old(error: &rustls::Error) -> bool {
     matches!(
         webpki_error(error),
@@ -79,13 +79,13 @@ pub(super) fn is_old(error: &rustls::Error) -> bool {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, has no certificate, or has one that is broken.
+/// The file cannot be read, has no certificate, or has a broken one.
 pub fn authorities(path: &Path) -> Result<Authorities, FileError> {
     let found = certificates(path)?.and_then(Authorities::listed);
     found.ok_or_else(|| PemError::Authority.of(path))
 }
 
-/// The certificates of a file; none if it holds none, or one that is broken.
+/// Reads the certificates of a file; none if there is none, or if one is broken.
 pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
     let pem = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -95,7 +95,7 @@ pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'sta
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |kind| PemError::Unreadable(kind).of(path);
     let data = std::fs::metadata(path).map_err(|error| unreadable(error.kind()))?;
-    // To open a pipe would wait for its other end.
+    // Opening a pipe would wait for its other end.
     if !data.is_file() && !data.is_dir() {
         return Err(unreadable(io::ErrorKind::Unsupported));
     }

@@ -1,4 +1,4 @@
-//! TLS towards clients: the settings of one listener, made of its files, and made anew when these change.
+//! TLS towards clients: the settings of one listener, made from its files, and made again when the files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use super::shown::ShownCertificate;
 use super::{HTTP1, HTTP2, provider};
 use crate::file_stamp::Stamp;
 
-/// What a listener shows and asks for.
+/// The files of a listener: its own certificates, and the authorities of its clients.
 #[derive(Debug)]
 pub struct ServerFiles {
-    /// At least one; the first is for names that none has.
+    /// At least one. The first is also for names without a certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// Whether clients show one as well.
+    /// The settings for certificates of clients; none: clients show none.
     pub clients: Option<ClientCertificates>,
 }
 
-/// What clients show.
+/// Settings for certificates of clients.
 #[derive(Debug)]
 pub struct ClientCertificates {
-    /// The authorities of which one must have issued it.
+    /// The file of the authorities. One of them must have issued the certificate.
     pub authorities: PathBuf,
-    /// Whether a client without one is refused.
+    /// Whether a client without a certificate is refused.
     pub required: bool,
 }
 
 /// TLS of one listener. Connections keep the settings that they began with.
 pub struct ServerTls {
     files: ServerFiles,
-    // As the files were just before they were read last.
+    // The stamps of the files just before their last read.
     stamps: Mutex<Vec<Option<Stamp>>>,
     settings: ArcSwap<Settings>,
 }
 
-/// What the files make.
+/// The settings that the files result in.
 struct Settings {
     config: Arc<ServerConfig>,
     /// In the order of the files.
@@ -57,7 +57,7 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files, or says which one is of no use.
+    /// Reads the files, or returns the file that cannot be used.
     ///
     /// # Errors
     ///
@@ -70,13 +70,13 @@ impl ServerTls {
         })
     }
 
-    /// Reads the files again, if one has changed. If one is of no use, all of them stay as they were.
+    /// Reads the files again, if one has changed. If one cannot be used, the settings stay.
     ///
-    /// New settings know nothing of old sessions. Where clients show certificates there are none: see [`settings`].
+    /// New settings resume no old sessions. If clients show certificates, there are no sessions: see [`settings`].
     ///
     /// # Errors
     ///
-    /// A changed file cannot be used. The certificates before stay.
+    /// A changed file cannot be used. The previous certificates stay.
     pub fn renew(&self) -> Option<Result<(), FileError>> {
         let found = self.files.stamps();
         {
@@ -90,24 +90,24 @@ impl ServerTls {
         Some(renewed.map(|settings| self.settings.store(Arc::new(settings))))
     }
 
-    /// The files that the settings are made of.
+    /// Returns the files that the settings are made from.
     pub const fn files(&self) -> &ServerFiles {
         &self.files
     }
 
-    /// What accepts the next connection, with the settings of now.
+    /// Returns an acceptor for the next connection, with the current settings.
     pub fn acceptor(&self) -> TlsAcceptor {
         self.settings.load().config.clone().into()
     }
 
-    /// The certificates that it shows, in the order of its files.
+    /// Returns the certificates that it shows, in the order of its files.
     pub fn shown(&self) -> Vec<ShownCertificate> {
         self.settings.load().shown.clone()
     }
 }
 
 impl ServerFiles {
-    /// The path of every file.
+    /// Returns the path of every file.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let shown = self.certificates.iter();
         let shown = shown.flat_map(|files| [&*files.certificate, &*files.key]);
@@ -125,7 +125,7 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let shown = keys.iter().map(ShownCertificate::of).collect();
     let first = files.certificates.first();
-    // The provider is our own choice and has all versions, so this never says no.
+    // Our provider has all versions, so this never fails.
     let unusable = |_| {
         let first = first.map_or(Path::new(""), |files| &files.certificate);
         PemError::Certificate.of(first)
@@ -136,15 +136,15 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-    // The strongest suite that both know, whatever a client names first.
+    // Chooses the strongest common suite, not the client's first.
     config.ignore_client_order = true;
     if files.clients.is_some() {
-        // A session that is resumed keeps the client that it began with: nobody looks at the certificate again, which may
-        // have ended, or be of an authority that is gone. So every handshake is a whole one.
+        // A resumed session keeps its client without a new check. But the certificate may have ended, or its authority may be
+        // gone. So every handshake is a whole one.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     } else if let Ok(tickets) = Ticketer::new() {
-        // Clients that come back are spared a handshake, and we are spared to remember them.
+        // Tickets spare returning clients a handshake, and the gateway a store of sessions.
         config.ticketer = tickets;
     }
     Ok(Settings {

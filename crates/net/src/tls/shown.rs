@@ -1,4 +1,4 @@
-//! What certificates say of themselves that is of use to those who run a gateway: a name, and when they end.
+//! The facts of certificates that operators need: a name, and the end of the validity.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +9,9 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 /// A certificate that a listener shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// The first name that it is for; empty if it is for addresses alone.
+    /// The first name in it; empty if it has addresses only.
     pub name: String,
-    /// When the first ends of it and those between it and its authority, which are shown with it.
+    /// The earliest end of this certificate and of the intermediate certificates that are shown with it.
     pub ends: Option<SystemTime>,
 }
 
@@ -25,7 +25,7 @@ impl ShownCertificate {
     }
 }
 
-/// The names that a certificate is for, in one spelling.
+/// Returns the names in a certificate, in one spelling.
 pub(super) fn names_in(key: &CertifiedKey) -> Vec<String> {
     let certificate = key.cert.first();
     let certificate = certificate.and_then(|der| EndEntityCert::try_from(der).ok());
@@ -39,8 +39,8 @@ pub(super) fn normal(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// When a certificate ends. A verifier looks at the certificate's times first, and says when it ended if it has by then. So the
-/// verifier is asked about the end of all time, with no authority to trust.
+/// Returns when a certificate ends. A verifier checks the times of a certificate first. If it has expired, the error contains its
+/// end. So this verifies at the end of all time, without a trusted authority.
 pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let at_last = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
