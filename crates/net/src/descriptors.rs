@@ -1,7 +1,7 @@
-//! File descriptors: how many the process may have open, and how clients and upstreams share them.
+//! File descriptors: the limit of the process, and the shares of clients and upstreams.
 //!
-//! The limit is the process's, so the count of connections to upstreams is, too. A client that was accepted may need a connection
-//! to an upstream at any time. So each side gets half of what the process does not need for itself.
+//! The limit applies to the whole process, and so does the count of connections to upstreams. An accepted client may need a
+//! connection to an upstream at any time. So each side gets half of the descriptors that the process does not need itself.
 
 use std::error::Error;
 use std::io;
@@ -13,29 +13,29 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a gateway has open that serves nobody yet: its ports, its timers, its log.
+/// The number of descriptors of a gateway without clients: its ports, its timers, its log.
 const OWN: usize = 24;
-/// The share of the limit that is kept for Redis, the admin port, names and files. It is at least this part of the limit, and at
-/// most so many.
+/// The limit is divided by this number to get the descriptors reserved for Redis, the admin port, names and files. At most
+/// `MOST_RESERVED` are reserved.
 const RESERVED_PART: usize = 8;
 const MOST_RESERVED: usize = 128;
-/// The connections of clients, unless the configuration sets another number.
+/// The most connections of clients, unless the configuration sets another number.
 pub const DEFAULT_CONNECTIONS: usize = 10_000;
-/// The least number of these that must fit without a warning.
+/// The number of client connections that must fit without a warning, if the configuration sets none.
 const LEAST_CONNECTIONS: usize = 1_000;
-/// How often the log says that there are none left.
+/// The least time between two log lines about a shortage.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// Connections to upstreams that are open, and when the log last said that there is no room for another.
+/// The number of open connections to upstreams, and the time of the last log line about a shortage.
 static UPSTREAMS: AtomicUsize = AtomicUsize::new(0);
 static SAID: Mutex<Option<Instant>> = Mutex::new(None);
-/// How the descriptors are shared. The limit is read when this is first asked for, so it is raised before.
+/// The shares of this process. The limit is read at the first use, so it must be raised before.
 static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(soft_limit(), open_now().max(OWN)));
 
-/// How many connections of each kind fit.
+/// The number of connections of each kind that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// The process's limit; none: there is none.
+    /// The limit of the process; none: unlimited.
     pub limit: Option<usize>,
     /// Connections of clients.
     pub clients: usize,
@@ -46,7 +46,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of a limit, for a process that has so many open for itself.
+    /// Returns the shares of a limit, for a process that has `own` descriptors open for itself.
     fn of(limit: Option<usize>, own: usize) -> Self {
         let Some(most) = limit else {
             return Self {
@@ -66,7 +66,7 @@ impl Shares {
         }
     }
 
-    /// Returns a warning if fewer clients fit than `max_connections`. None: the configuration does not set it, so most systems fit.
+    /// Returns a warning if fewer clients fit than `max_connections`. If the configuration does not set it, 1,000 must fit.
     pub fn misfit(&self, max_connections: Option<usize>) -> Option<String> {
         let least = max_connections.unwrap_or(LEAST_CONNECTIONS);
         let limit = self.limit.filter(|_| self.clients < least)?;
@@ -79,17 +79,17 @@ impl Shares {
     }
 }
 
-/// How this process's descriptors are shared.
+/// Returns the shares of this process.
 pub fn shares() -> Shares {
     *SHARES
 }
 
-/// How those of a gateway would be shared that is started as this process was.
+/// Returns the shares of a gateway that is started in the environment of this process.
 pub fn shares_at_start() -> Shares {
     Shares::of(getrlimit(Resource::Nofile).maximum.map(number), OWN)
 }
 
-/// Raises the process's soft limit to the hard one. A system that does not let it keeps the one that it has.
+/// Raises the process's soft limit to the hard one. If the system refuses, the limit stays.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum;
@@ -101,7 +101,7 @@ pub fn raise_limit() {
 pub struct UpstreamDescriptor(());
 
 impl UpstreamDescriptor {
-    /// One more, or the error that the system itself would give.
+    /// Counts one more connection, or returns the error that the system itself would return.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl UpstreamDescriptor {
         taken.map(|_| Self(())).map_err(|_| Errno::MFILE.into())
     }
 
-    /// Whether so many are open that none should be kept for later.
+    /// Whether three quarters of the share are open. No idle connection should be kept then.
     pub fn are_scarce() -> bool {
         UPSTREAMS.load(Ordering::Relaxed) >= SHARES.upstreams / 4 * 3
     }
@@ -125,8 +125,8 @@ impl Drop for UpstreamDescriptor {
     }
 }
 
-/// Whether this machine has no descriptor, port or memory left for a connection: by an error, or one of its sources. Such an
-/// error says nothing about the peer.
+/// Whether an error, or one of its sources, means that this machine has no descriptor, port or memory left for a connection.
+/// Such an error is no failure of the peer.
 pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
     const OURS: [Errno; 5] = [
         Errno::MFILE,
@@ -145,7 +145,7 @@ pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
             {
                 return true;
             }
-            // An error that was made by hand shows what it was made from, and not its cause.
+            // `source` of a custom error skips the error inside, so take that error itself.
             cause = error.get_ref().map(|inner| inner as &(dyn Error + 'static));
         } else {
             cause = error.source();
@@ -154,7 +154,7 @@ pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Says in the log that there was none left, now and then.
+/// Logs a shortage, once a minute at most.
 pub fn say_shortage() {
     let mut said = SAID.lock();
     if said.is_some_and(|said| said.elapsed() < SAY_AGAIN) {
@@ -174,7 +174,7 @@ fn number(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// How many are open now; 0 where the system does not tell.
+/// Returns the number of open descriptors; 0 if the system does not report it.
 fn open_now() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count())
 }

@@ -1,8 +1,8 @@
-//! Why a file could not be read, in words for a log or a message.
+//! Reasons why a file could not be read, as texts for logs and messages.
 
 use std::io::ErrorKind;
 
-/// The reason to go on with after "cannot be read:".
+/// Returns the text that follows "cannot be read:".
 pub fn reason(kind: ErrorKind) -> String {
     match kind {
         ErrorKind::NotFound => "there is no such file".into(),

@@ -1,17 +1,17 @@
-//! What tells one content of a file from another, for files that are reread when they change.
+//! Stamps that show whether a file has changed and must be reread.
 //!
-//! They are looked at by their names, so that a link that comes to point elsewhere (as Kubernetes does it) is a change,
-//! too.
+//! A file is found by its name each time. So a link that gets another target is a change, too (Kubernetes replaces files
+//! this way).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How often files are looked at.
+/// The interval between two checks of a file.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of a file without reading it.
+/// The metadata of a file. A change of the file changes the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     modified: Option<SystemTime>,
@@ -23,7 +23,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file that is there now; none if none is.
+    /// Returns the stamp of the file now; none if there is no file.
     pub fn of(path: &Path) -> Option<Self> {
         let data = fs::metadata(path).ok()?;
         Some(Self {

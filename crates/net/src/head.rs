@@ -1,10 +1,10 @@
-//! What is counted in a head, in one pass over its headers: to look one name up costs as much as to pass six lines.
+//! Counts the headers of a head in one pass: the lookup of one name costs about six lines of a pass.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of a header that is a list and is read here. A request may not have more headers, so more elements cannot
-/// mean more, and each costs a search.
+/// The most elements of a list that is read here. A request has no more headers than that, so more elements are useless, and
+/// each costs a search.
 const MAX_ELEMENTS: usize = 100;
 
 /// The headers that are lists and are read here.
@@ -12,10 +12,10 @@ static LISTS: [HeaderName; 3] = [CONNECTION, TE, UPGRADE];
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What is counted in the head of a request or of an answer.
+/// The counts of the head of a request or of an answer.
 #[derive(Debug, Default)]
 pub struct HeadCount<'a> {
-    /// All names and values together, in bytes.
+    /// The length of all names and values together, in bytes.
     pub bytes: usize,
     /// Host.
     pub host: HeaderLines<'a>,
@@ -34,14 +34,14 @@ pub struct HeadCount<'a> {
 /// The lines of one header.
 #[derive(Debug, Default)]
 pub struct HeaderLines<'a> {
-    /// The value of the first.
+    /// The value of the first line.
     pub first: Option<&'a HeaderValue>,
-    /// How many there are.
+    /// The number of lines.
     pub count: usize,
 }
 
 impl<'a> HeadCount<'a> {
-    /// Counts what these headers have.
+    /// Counts these headers.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
@@ -75,7 +75,7 @@ impl<'a> HeaderLines<'a> {
         self.count += 1;
     }
 
-    /// The value, if there is exactly one line.
+    /// Returns the value, if there is exactly one line.
     pub fn only(&self) -> Option<&'a HeaderValue> {
         self.first.filter(|_| self.count == 1)
     }

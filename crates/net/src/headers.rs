@@ -1,4 +1,4 @@
-//! What a header is to a proxy, by its name, and the names that servers take for one.
+//! Kinds of headers by their names, including the other names that servers fold to the same header.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -6,25 +6,25 @@ use std::net::IpAddr;
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, RETRY_AFTER, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What a header is to a proxy.
+/// The kind of a header, which decides whether a proxy forwards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of one connection (RFC 9110, 7.6.1): never forwarded.
+    /// Belongs to one connection (RFC 9110, 7.6.1): never forwarded.
     HopByHop,
-    /// Says where a request came from: taken from trusted peers, else written anew or removed.
+    /// Contains where a request came from: accepted from trusted peers, else rewritten or removed.
     Origin,
-    /// Another way to name an address. Nobody here reads it, so nobody's is passed on to an upstream that might.
+    /// Another header with an address. The gateway does not read it, and removes it for every peer, because an upstream might read it.
     OtherAddress,
-    /// Another target, method or host, which some upstreams take for the request's own. Only a proxy in front may say
-    /// it, and a route by its `request_headers`.
+    /// Another target, method or host, which some upstreams take for the request's own. Only a proxy in front may send
+    /// it, and a route may set it by `request_headers`.
     OtherTarget,
-    /// Frames a message, or says whom it is for.
+    /// Frames a message, or names its destination.
     Framing,
-    /// Whatever else both ends have to say to each other.
+    /// Any other header: forwarded from end to end.
     EndToEnd,
 }
 
-/// The kind of the header of this name, in lower case.
+/// Returns the kind of the header with this name, in lower case.
 #[inline]
 pub fn kind(name: &str) -> Kind {
     if let Some(rest) = name.strip_prefix("x-") {
@@ -61,12 +61,12 @@ pub fn kind(name: &str) -> Kind {
     }
 }
 
-/// The kind of a header whose name goes on like this behind `x-`.
+/// Returns the kind of a header by the part of its name after `x-`.
 fn kind_of_x(rest: &str) -> Kind {
     match rest {
         "forwarded-for" | "forwarded-proto" | "forwarded-host" | "forwarded-port"
         | "request-id" => Kind::Origin,
-        // What other proxies tell of the certificate that a client showed them.
+        // Other proxies send the certificate of their client in these.
         "forwarded-client-cert" | "forwarded-tls-client-cert" => Kind::Origin,
         "real-ip"
         | "client-ip"
@@ -105,7 +105,7 @@ fn kind_of_x(rest: &str) -> Kind {
         | "envoy-original-host"
         | "envoy-original-method"
         | "waws-unencoded-url" => Kind::OtherTarget,
-        // Such as -Uri, -Prefix, -Method and -Server; also -User, as which others pass on who has logged in.
+        // Such as -Uri, -Prefix, -Method and -Server; also -User, in which other proxies forward the name of a login.
         rest if rest.starts_with("forwarded-") => Kind::OtherTarget,
         _ => Kind::EndToEnd,
     }
@@ -117,15 +117,15 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     kind(name.as_str()) == Kind::HopByHop
 }
 
-/// Whether this header belongs to the connection, or says where a request comes from, so that nobody but us changes it. It may come
-/// by this name, or by another that servers take for it.
+/// Whether only the gateway may change this header, because it belongs to the connection, contains where a request comes from, or
+/// is `vouched`. Other names that servers take for such a header count, too.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
     !matches!(kind(&name), Kind::EndToEnd | Kind::OtherTarget) || vouched.any(|own| own == name)
 }
 
-/// Whether this header describes one answer: its content, how long it may be kept, or whom it names.
+/// Whether this header describes one answer: its content, its time in a cache, or the client.
 pub fn describes_answer(name: &HeaderName) -> bool {
     let name = name.as_str();
     let of_content = name.starts_with("content-") && !name.starts_with("content-security-policy");
@@ -145,7 +145,7 @@ pub fn describes_answer(name: &HeaderName) -> bool {
     of_content || others.contains(&name)
 }
 
-/// Whether this header tells of limits.
+/// Whether this header describes limits.
 pub fn is_limits(name: &HeaderName) -> bool {
     let name = name.as_str();
     *name == *RETRY_AFTER.as_str()
@@ -153,12 +153,12 @@ pub fn is_limits(name: &HeaderName) -> bool {
         || name.starts_with("ratelimit")
 }
 
-/// Whether this header of an answer tells browsers who may read it.
+/// Whether this header of an answer lists, for browsers, the origins that may read it.
 pub fn is_cors(name: &HeaderName) -> bool {
     name.as_str().starts_with("access-control-")
 }
 
-/// The name as servers fold it: every character that is no letter and no digit is the same one.
+/// Returns the name as servers fold it: every character that is no letter and no digit becomes `-`.
 pub fn folded(name: &str) -> Cow<'_, str> {
     if !is_odd(name) {
         return Cow::Borrowed(name);
@@ -167,21 +167,21 @@ pub fn folded(name: &str) -> Cow<'_, str> {
     Cow::Owned(name.chars().map(fold).collect())
 }
 
-/// Whether a name, in lower case, is not its own folded name.
+/// Whether a name in lower case differs from its folded name.
 pub fn is_odd(name: &str) -> bool {
     // Without an early end, so that the compiler may look at many bytes at once.
     let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
     name.bytes().fold(false, |found, byte| found | odd(byte))
 }
 
-/// An address as a header has it.
+/// Formats an address as the value of a header.
 pub fn address(address: IpAddr) -> HeaderValue {
     let text = address.to_canonical().to_string();
-    // No address holds what a header cannot.
+    // Every character of an address is valid in a header.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Makes the headers of an answer, or its trailers, fit for the next connection: what belongs to one connection stays there.
+/// Removes the headers of one connection from an answer, or from its trailers.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     if headers.keys().any(is_hop_by_hop) {
         remove_named_by_connection(headers, |_| false);
@@ -189,19 +189,19 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the headers of which this is true. To look at the few that are there costs less than to look for each name.
+/// Removes the headers for which `is_unwanted` is true. A scan of the few headers costs less than a lookup of each name.
 pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
         headers.remove(name);
     }
 }
 
-/// Removes the headers that `Connection` names, unless the message would mean something else without them, or they are protected.
+/// Removes the headers that `Connection` names. Headers stay if they are protected, or if the message would change its meaning.
 pub fn remove_named_by_connection(
     headers: &mut HeaderMap,
     is_protected: impl Fn(&HeaderName) -> bool,
 ) {
-    // What most connections say names no header, or one that goes in any case.
+    // Most values are one of these. `close` names no header, and `keep-alive` is removed in any case.
     let usual = |said: &[u8]| {
         [&b"keep-alive"[..], b"close"]
             .iter()
@@ -221,14 +221,14 @@ pub fn remove_named_by_connection(
     }
 }
 
-/// Whether a message would mean something else without this header.
+/// Whether a message would change its meaning without this header.
 fn changes_meaning(name: &HeaderName) -> bool {
     [HOST, CONTENT_LENGTH, TRAILER, AUTHORIZATION].contains(name)
         || is_limits(name)
         || kind(name.as_str()) == Kind::Origin
 }
 
-/// The words of a header that is a list.
+/// Returns the words of a header that is a list.
 pub fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter();
     values

@@ -1,14 +1,14 @@
-//! The host that a request names, in one spelling, and what a route's `host` matches.
+//! The host of a request in one spelling, and the patterns of a route's `host`.
 //!
-//! Matching allocates nothing.
+//! Matching does not allocate.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::iter;
 use std::net::Ipv6Addr;
 
-/// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot. None if the authority is not a
-/// host and perhaps a port: empty, with a user, with a path.
+/// Returns the host of an authority (`Api.Example.com.:8080`) in lower case, without its port and final dot. None if the authority
+/// is not a host with an optional port: empty, with a user, with a path.
 pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     let (name, port) = split_port(authority);
     if !port.is_none_or(|port| port.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -17,7 +17,7 @@ pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     host(name)
 }
 
-/// The host of an authority, and its port if it has one. The colons inside of `[::1]` are not a port's.
+/// Splits an authority into its host and its port, if it has one. The colons of `[::1]` belong to the host.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
     match authority.bytes().rposition(|byte| byte == b':') {
         Some(at) if !authority.ends_with(']') => (&authority[..at], Some(&authority[at + 1..])),
@@ -29,14 +29,14 @@ pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
 /// depth, but not `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// The host as [`host_of`] gives it.
+    /// The host as [`host_of`] returns it.
     Exact(String),
-    /// What hosts end with, from the dot on.
+    /// The end of the hosts, from the dot on.
     Below(String),
 }
 
 impl HostPattern {
-    /// Reads a host as it stands in the configuration: without a port, since every port matches.
+    /// Parses a host of the configuration. It has no port, since every port matches.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl HostPattern {
         pattern.ok_or_else(|| HostError(text.to_owned()))
     }
 
-    /// Whether a host that [`host_of`] gave is one of this pattern's.
+    /// Whether this pattern matches a host that [`host_of`] returned.
     pub fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exact(exact) => host == exact,
@@ -57,9 +57,9 @@ impl HostPattern {
         }
     }
 
-    /// Its labels, the last one first: a name, or none, where any one may stand.
+    /// Returns its labels, the last one first: a name, or none for the wildcard.
     pub fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
-        // What a suffix begins with is the dot behind any label.
+        // A suffix begins with the dot after the wildcard.
         let (text, any) = match self {
             Self::Exact(host) => (host.as_str(), None),
             Self::Below(suffix) => (suffix.trim_start_matches('.'), Some(None)),
@@ -67,12 +67,12 @@ impl HostPattern {
         labels(text).map(Some).chain(any)
     }
 
-    /// Whether any labels may come before those that it has.
+    /// Whether further labels may come before its own.
     pub const fn is_below(&self) -> bool {
         matches!(self, Self::Below(_))
     }
 
-    /// Whether every host that `other` matches is matched by this pattern as well.
+    /// Whether this pattern matches every host that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Exact(host)) => self.matches(host),

@@ -1,8 +1,8 @@
-//! Reads what HTTP servers and proxies write on the wire and in files: hosts, paths, patterns, origins, the PROXY protocol,
-//! certificates. Sets and reads the options of TCP sockets. Has the facts of a connection and a request that both sides of a gateway share.
+//! Parsers of notations that HTTP servers and proxies use on the wire and in files: hosts, paths, patterns, origins, the PROXY
+//! protocol, certificates. Also options of TCP sockets, and facts of connections and requests that both sides of a gateway share.
 //!
-//! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
-//! no HTTP server or client.
+//! Each module parses one notation and makes no decision. This crate has no routes, no limits, no configuration file and no HTTP
+//! server or client.
 
 pub mod descriptors;
 pub mod file_error;

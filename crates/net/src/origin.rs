@@ -1,37 +1,37 @@
-//! Where a web page comes from, as browsers write it in `Origin`, and which origins a route's `cors` lists.
+//! Origins of web pages, as browsers send them in `Origin`, and the patterns that a route's `cors` lists.
 //!
-//! Matching allocates nothing, and takes an origin only as browsers spell it.
+//! Matching does not allocate, and accepts an origin only in the spelling of browsers.
 
 use std::fmt;
 
 use crate::host::{HostPattern, split_port};
 
-/// Exactly one origin, or with `https://*.example.com` those of every host below `example.com`, at any depth, but not
-/// that of `example.com` itself.
+/// Exactly one origin, or with `https://*.example.com` the origins of all hosts below `example.com`, at any depth, without
+/// `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginPattern {
-    /// The scheme and what follows it: `https://`.
+    /// The scheme and its separator: `https://`.
     scheme: String,
-    /// The whole rest, or, of `*.example.com`, what it ends with.
+    /// The whole rest; for `*.example.com` the end of the rest.
     rest: String,
     is_below: bool,
 }
 
-/// Why this is no origin.
+/// The reason why a text is no origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoOrigin {
     /// It has another form.
     Form,
-    /// It is the one that pages without an origin share.
+    /// It is `null`, which all pages without an origin share.
     Null,
-    /// There is something behind host and port.
+    /// A path, a query or a fragment follows host and port.
     Path,
-    /// Browsers do not write the port that a scheme has by itself.
+    /// It has the default port of its scheme, which browsers omit.
     UsualPort,
 }
 
 impl OriginPattern {
-    /// Reads an origin as it stands in the configuration.
+    /// Parses an origin of the configuration.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl OriginPattern {
         })
     }
 
-    /// Whether a header's value is one of these origins.
+    /// Whether this pattern matches the value of a header.
     pub fn matches(&self, origin: &[u8]) -> bool {
         let Some(rest) = origin.strip_prefix(self.scheme.as_bytes()) else {
             return false;

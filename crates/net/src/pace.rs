@@ -1,7 +1,7 @@
-//! How far a client is behind the least rate of a transfer.
+//! The time by which a client is behind the least rate of a transfer.
 //!
-//! The rate is that of a token bucket whose clock runs only while the gateway waits for the client. So time that an
-//! upstream takes is never held against a client, and a fast start buys no long pause later.
+//! It is measured like a token bucket whose clock runs only while the gateway waits for the client. So the time of an
+//! upstream does not count against a client, and a fast start allows no long pause later.
 
 use std::num::NonZeroU64;
 use std::pin::Pin;
@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The number of times that progress is judged while a client may be behind.
+/// The number of checks of progress in the time that a client may be behind.
 const LOOKS: u32 = 8;
 
 /// The least rate at which a client must send the body of a request and take its answer.
 ///
-/// Only the time counts in which the gateway waits for the client.
+/// Time counts only while the gateway waits for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastRate {
     /// In bytes per second.
     pub rate: NonZeroU64,
-    /// How far a client may fall behind the rate.
+    /// The longest time that a client may be behind the rate.
     pub after: Duration,
 }
 
@@ -33,19 +33,19 @@ impl Default for LeastRate {
     }
 }
 
-/// How far one transfer is behind its least rate.
+/// The time by which one transfer is behind its least rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     behind: Duration,
 }
 
 impl Pace {
-    /// The gateway waited for the client for so long.
+    /// Adds a time in which the gateway waited for the client.
     pub fn waited(&mut self, waited: Duration) {
         self.behind = self.behind.saturating_add(waited);
     }
 
-    /// The client sent or took so many bytes.
+    /// Credits bytes that the client sent or took.
     pub fn moved(&mut self, bytes: u64, least: LeastRate) {
         if self.behind.is_zero() {
             return;
@@ -55,7 +55,7 @@ impl Pace {
         self.behind = self.behind.saturating_sub(Duration::from_micros(micros));
     }
 
-    /// How much longer the gateway waits for the client.
+    /// Returns the time that the gateway still waits for the client.
     pub fn left(&self, least: LeastRate) -> Duration {
         least.after.saturating_sub(self.behind)
     }
@@ -66,13 +66,13 @@ impl Pace {
     }
 }
 
-/// A timer for deadlines that mostly move away before they come. It costs nothing before the first, and is then moved only
-/// when it goes off, or when a deadline comes sooner.
+/// A timer for deadlines that mostly move on before they are reached. The first deadline creates it. It is reset only when it
+/// fires, or when a new deadline is earlier.
 #[derive(Debug, Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Ready when the deadline has come.
+    /// Returns ready when the deadline has passed.
     pub fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let timer = self
             .0

@@ -1,20 +1,20 @@
-//! The path of a request, spelled in one way: what `/api//login`, `/api/x/../login` and
-//! `/api/%6Cogin` have in common.
+//! Paths of requests in one normal spelling: `/api//login`, `/api/x/../login` and `/api/%6Cogin`
+//! all become `/api/login`.
 //!
-//! It is normalised once, and the result serves route, key and upstream alike, so that no other
-//! spelling finds another budget. What cannot be spelled safely is refused. This module must not
-//! know routes, queries, or anything of HTTP but the path.
+//! A path is normalised once. Route, key and upstream use the result, so no spelling finds
+//! another budget. A path without a safe spelling is refused. This module must not depend on
+//! routes, queries or any other part of HTTP.
 
 use std::borrow::Cow;
 
-/// Spells a path in the one normal way; a path that is normal already is given back as it is.
+/// Returns a path in its normal spelling, borrowed if it is normal already.
 ///
-/// Dot segments go, `//` becomes `/`, escapes of unreserved characters are decoded, once, and
-/// other escapes get upper-case digits. A trailing slash and `;parameters` stay.
+/// Dot segments are removed, and `//` becomes `/`. Escapes of unreserved characters are decoded
+/// once. Other escapes get upper-case digits. A trailing slash and `;parameters` stay.
 ///
 /// # Errors
 ///
-/// The path is not one that all servers read in the same way.
+/// Servers may read the path in different ways.
 pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
     if !raw.starts_with('/') {
         return Err(PathError::Relative);
@@ -29,14 +29,14 @@ pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, Pat
     })
 }
 
-/// How often a segment is decoded to find what it hides: some servers decode what they were given once more.
+/// The number of times that a segment is decoded to find hidden dots: some servers decode a decoded path again.
 const DECODINGS: usize = 4;
 
-/// What becomes of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
+/// The treatment of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
 ///
-/// A route can choose only once a path has been matched. So normalise with [`Reject`](Self::Reject), and on
-/// [`PathError::EncodedSlash`] once more with [`Keep`](Self::Keep). The second result counts if the route that then matches says
-/// so.
+/// A route can choose only after its path has matched. So normalise with [`Reject`](Self::Reject) first, and after
+/// [`PathError::EncodedSlash`] again with [`Keep`](Self::Keep). The second result counts only if the matching route keeps
+/// encoded slashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EncodedSlashes {
     /// The path is refused.
@@ -46,7 +46,7 @@ pub enum EncodedSlashes {
     Keep,
 }
 
-/// Why a path is refused, in words that can be sent to the client: nothing of the path is in them.
+/// The reason why a path is refused. The texts may be sent to the client: they contain no part of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It does not start with `/`.
@@ -64,28 +64,28 @@ pub enum PathError {
     /// `%zz`, or `%2` at the end.
     #[error("the path has a percent sign without two hexadecimal digits")]
     BrokenEscape,
-    /// `%2F` or `%5C`, where they are not kept.
+    /// `%2F` or `%5C` under [`EncodedSlashes::Reject`].
     #[error("the path has a percent-encoded slash or backslash")]
     EncodedSlash,
     /// `%00` to `%1F`, `%7F`.
     #[error("the path has a percent-encoded control character")]
     EncodedControl,
-    /// An escape that UTF-8 never has, such as the start of a long spelling of `/`.
+    /// An escape that is never UTF-8, such as the start of an overlong encoding of `/`.
     #[error("the path has a percent-encoded byte that is not UTF-8")]
     NotUtf8,
     /// `..;a`, which some servers read as `..`.
     #[error("the path has a dot segment with parameters")]
     DotParameters,
-    /// `..%2F`, `..%3B` or `%252e%252e`, which some servers read as `..` after they decoded it.
+    /// `..%2F`, `..%3B` or `%252e%252e`, which some servers decode and then read as `..`.
     #[error("the path has a dot segment that appears when it is decoded")]
     HiddenDots,
 }
 
-/// The last freedom of spelling taken out of a part of a normal path.
+/// Returns a part of a normal path in the one spelling that routes and keys compare.
 ///
-/// `+` and `%2B` are both normal: some upstreams tell them apart, so they are forwarded as typed.
-/// But they must meet the same route and the same key, and there both are `+`. `%3B` stays what it
-/// is, since it starts no parameters.
+/// `+` and `%2B` are both normal, and forwarded as received, because some upstreams distinguish
+/// them. But they must match the same route and the same key, so both become `+` here. `%3B`
+/// stays, since it starts no parameters.
 pub fn plain(part: &str) -> Cow<'_, str> {
     if !has_escape(part) || is_plainly(part, part) {
         return Cow::Borrowed(part);
@@ -93,7 +93,7 @@ pub fn plain(part: &str) -> Cow<'_, str> {
     Cow::Owned(plain_bytes(part).map(char::from).collect())
 }
 
-/// Whether [`plain`] would give `expected`, found without allocating.
+/// Whether [`plain`] would return `expected`. Does not allocate.
 pub fn is_plainly(part: &str, expected: &str) -> bool {
     if !has_escape(part) {
         return part == expected;
@@ -111,7 +111,7 @@ fn plain_bytes(part: &str) -> impl Iterator<Item = u8> {
     unescaped(part.as_bytes(), is_letter)
 }
 
-/// The bytes of a text in which the escapes of some bytes are decoded, once.
+/// Returns the bytes of a text, with the escapes of some bytes decoded once.
 fn unescaped(text: &[u8], is_decoded: impl Fn(u8) -> bool) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -122,7 +122,7 @@ fn unescaped(text: &[u8], is_decoded: impl Fn(u8) -> bool) -> impl Iterator<Item
     })
 }
 
-/// Whether nothing is to be done, in one scan; what is not normal may still be an error.
+/// Whether a path is normal already, in one scan. Any other path may still be an error.
 fn is_normal(path: &[u8], slashes: EncodedSlashes) -> bool {
     path.iter()
         .enumerate()
@@ -154,7 +154,7 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
         }
         let start = path.len();
         respell_segment(&mut path, segment.as_bytes(), slashes)?;
-        // Judged only now: the dots may have come as escapes.
+        // Dots are checked after decoding: they may come from escapes.
         match &path[start..] {
             "." => path.truncate(start),
             ".." => {
@@ -171,13 +171,13 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
     Ok(path)
 }
 
-/// Whether an escape of this byte may hide a dot segment. Such bytes are a slash that stays escaped, the start of parameters, or an
-/// escape of an escape.
+/// Whether an escape of this byte may hide a dot segment. Such bytes are slashes that stay escaped, the start of parameters, and
+/// the start of a nested escape.
 const fn may_hide(byte: u8) -> bool {
     matches!(byte, b'/' | b'\\' | b';' | b'%')
 }
 
-/// Whether a segment that was respelled holds a dot segment once its escapes are decoded, or those that appear then.
+/// Whether decoding a respelled segment, up to `DECODINGS` times, gives a dot segment.
 fn hides_dots(segment: &str) -> bool {
     if !escapes(segment).any(|byte| byte.is_some_and(may_hide)) {
         return false;
@@ -197,7 +197,7 @@ fn hides_dots(segment: &str) -> bool {
     false
 }
 
-/// `.` or `..`, also with parameters.
+/// Whether this is `.` or `..`, also with parameters.
 fn is_dot_segment(piece: &[u8]) -> bool {
     let name = piece.split(|byte| *byte == b';').next();
     matches!(name, Some(b"." | b".."))
@@ -236,7 +236,7 @@ fn push_escape(path: &mut String, byte: u8) {
     path.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// The byte that the escape at the start of `rest` stands for, if it may stand in a path.
+/// Decodes the escape at the start of `rest`, if a path may contain its byte.
 fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
     let byte = decode(rest).ok_or(PathError::BrokenEscape)?;
     let next = || rest.get(3..).and_then(decode);
@@ -244,14 +244,14 @@ fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
         0x00..=0x1F | 0x7F => Err(PathError::EncodedControl),
         b'/' | b'\\' if slashes == EncodedSlashes::Reject => Err(PathError::EncodedSlash),
         0xC0 | 0xC1 | 0xF5..=0xFF => Err(PathError::NotUtf8),
-        // The long spellings of three and four bytes: `%E0%80%AF` is `/` to a careless decoder.
+        // Overlong encodings of three and four bytes: a careless decoder reads `%E0%80%AF` as `/`.
         0xE0 if matches!(next(), Some(0x80..=0x9F)) => Err(PathError::NotUtf8),
         0xF0 if matches!(next(), Some(0x80..=0x8F)) => Err(PathError::NotUtf8),
         byte => Ok(byte),
     }
 }
 
-/// The byte that an escape at the start of `rest` stands for.
+/// Decodes the escape at the start of `rest`; none if there is no escape.
 pub fn decode(rest: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = rest else {
         return None;
@@ -260,7 +260,7 @@ pub fn decode(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
-/// A part of a path without its escapes; none if they are broken or no text.
+/// Decodes the escapes of a part of a path; none if one is broken, or if the result is not UTF-8.
 pub fn decoded_part(part: &str) -> Option<String> {
     if escapes(part).any(|byte| byte.is_none()) {
         return None;
@@ -268,26 +268,26 @@ pub fn decoded_part(part: &str) -> Option<String> {
     String::from_utf8(decoded(part.as_bytes())).ok()
 }
 
-/// The byte that stands behind each `%`; none if it begins no escape.
+/// Decodes each `%` of a part; none if it begins no escape.
 fn escapes(part: &str) -> impl Iterator<Item = Option<u8>> {
     let signs = part.match_indices('%');
     signs.map(|(at, _)| decode(&part.as_bytes()[at..]))
 }
 
-/// Every escape decoded, once.
+/// Decodes every escape once.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     decoded.extend(unescaped(text, |_| true));
     decoded
 }
 
-/// What a bare byte is in a path (RFC 3986, section 3.3).
+/// The kind of a bare byte in a path (RFC 3986, section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
     Slash,
     Percent,
-    /// No URI may hold it, but clients send it.
+    /// Invalid in a URI, but clients send it: it becomes an escape.
     Escape,
     Refuse(PathError),
 }

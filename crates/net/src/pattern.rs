@@ -1,6 +1,6 @@
-//! What a route's `path` matches, parsed once from the configuration.
+//! Patterns of a route's `path`, parsed once from the configuration.
 //!
-//! A pattern is compared with a path that [`path::normalize`] gave; matching allocates nothing.
+//! A pattern matches paths that [`path::normalize`] returned. Matching does not allocate.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use crate::path::{self, EncodedSlashes, PathError};
 
 /// A route's path: `/api/rides/{id}`, where `{id}` is one segment, or `/files/**`, where `/**` is
-/// any rest, none included.
+/// any rest, also an empty one.
 ///
 /// A trailing slash and the `;parameters` of a segment are ignored. A pattern that [ignores case](Self::ignoring_case)
 /// compares the [caseless] form of both sides.
@@ -27,7 +27,7 @@ enum Segment {
 }
 
 impl PathPattern {
-    /// Reads a pattern as it stands in the configuration.
+    /// Parses a pattern of the configuration.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl PathPattern {
         Ok(pattern)
     }
 
-    /// The same pattern for an upstream that ignores the case of letters, and dots at the end of a segment.
+    /// Returns the same pattern for an upstream that ignores the case of letters, and dots at the end of a segment.
     #[must_use]
     pub fn ignoring_case(mut self) -> Self {
         for segment in &mut self.segments {
@@ -88,7 +88,7 @@ impl PathPattern {
         self.ignores_case
     }
 
-    /// Whether a normalised path is one of this pattern's.
+    /// Whether this pattern matches a normalised path.
     pub fn matches(&self, path: &str) -> bool {
         let mut names = names(path);
         self.segments
@@ -107,7 +107,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether the segments of this pattern take all names that those of another pattern take, as far as both go.
+    /// Whether each segment takes all names that the segment of `other` at its place takes. Compares the common length only.
     fn takes_all(&self, other: &Self) -> bool {
         let mut pairs = self.segments.iter().zip(&other.segments);
         pairs.all(|pair| match pair {
@@ -115,19 +115,19 @@ impl PathPattern {
             (Segment::Literal(_), Segment::Named(_)) => false,
             (Segment::Literal(mine), Segment::Literal(theirs)) => match self.ignores_case {
                 true => *mine == caseless(theirs),
-                // The other takes more than one spelling.
+                // The other pattern takes more than one spelling.
                 false => !other.ignores_case && mine == theirs,
             },
         })
     }
 
-    /// The place of `{name}` among its segments.
+    /// Returns the place of `{name}` among its segments.
     fn position(&self, name: &str) -> Option<usize> {
         let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
         self.segments.iter().position(is_it)
     }
 
-    /// Its segments, without the rest: a literal, or none, where any one name may stand.
+    /// Returns its segments, without the rest: a literal, or none for a segment that takes any name.
     pub fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         self.segments.iter().map(|segment| match segment {
             Segment::Literal(literal) => Some(literal.as_str()),
@@ -135,12 +135,12 @@ impl PathPattern {
         })
     }
 
-    /// Whether any rest may follow its segments, none included.
+    /// Whether any rest may follow its segments, also an empty one.
     pub const fn has_rest(&self) -> bool {
         self.rest
     }
 
-    /// How many segments it has, if every path that `other` matches begins with them.
+    /// Returns the number of its segments, if every path that `other` matches begins with them.
     pub fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
         let begins = !self.rest && other.segments.len() >= count && self.takes_all(other);
@@ -152,7 +152,7 @@ impl PathPattern {
         self.position(name).is_some()
     }
 
-    /// What stands for `{name}` in a normalised path that matches, spelled in one way.
+    /// Returns the name at the place of `{name}` in a matching normalised path, in one spelling.
     pub fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
         let value = path::plain(names(path).nth(self.position(name)?)?);
         Some(match self.ignores_case {
@@ -161,7 +161,7 @@ impl PathPattern {
         })
     }
 
-    /// Whether every path that `other` matches is matched by this pattern as well.
+    /// Whether this pattern matches every path that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         let long_enough = if self.rest {
             other.segments.len() >= self.segments.len()
@@ -196,7 +196,7 @@ impl Segment {
                 .map(|name| Self::Named(name.to_owned()))
                 .ok_or_else(|| PatternError::Name(text.to_owned()));
         }
-        // A route may keep encoded slashes, so its pattern may hold them.
+        // A route may keep encoded slashes, so its pattern may contain them.
         let slashed = format!("/{text}");
         let normal = path::normalize(&slashed, EncodedSlashes::Keep).map_err(PatternError::Path)?;
         match path::plain(&normal[1..]) {
@@ -207,8 +207,8 @@ impl Segment {
     }
 }
 
-/// The form of a segment in which upstreams compare it that ignore case: letters of ASCII in lower case, without the dots
-/// at its end. A segment of dots alone keeps them, and letters outside of ASCII keep their case.
+/// Returns the form in which upstreams that ignore case compare a segment: ASCII letters in lower case, no dots at the end.
+/// A segment of dots alone keeps them. Letters outside ASCII keep their case.
 pub fn caseless(name: &str) -> Cow<'_, str> {
     let trimmed = name.trim_end_matches('.');
     let name = if trimmed.is_empty() { name } else { trimmed };
@@ -218,7 +218,7 @@ pub fn caseless(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// As [`caseless`], of a segment that may be owned.
+/// Returns the [`caseless`] form of a segment that may be owned.
 pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
     match name {
         Cow::Borrowed(name) => caseless(name),
@@ -226,8 +226,8 @@ pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// The segments of a normalised path without their parameters, the empty ones left out. So the trailing slash goes, and `/;a/b`,
-/// which some servers read as `/b`, is matched as `/b`.
+/// Returns the segments of a normalised path without their parameters and without empty ones. So a trailing slash does not
+/// count, and `/;a/b` is matched as `/b`, as some servers read it.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
     let segments = std::iter::from_fn(move || {
@@ -241,13 +241,13 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
         .filter(|name| !name.is_empty())
 }
 
-/// What is before and after the first of this ASCII character. For short texts `str::split_once` takes three times as long.
+/// Splits a text at its first such ASCII character. For short texts `str::split_once` takes three times the time.
 fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
     let at = text.bytes().position(|byte| byte == at)?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
-/// Whether a text that is no pattern looks like a regular expression.
+/// Whether an invalid pattern looks like a regular expression.
 fn is_expression(text: &str) -> bool {
     let signs = ["[", ".*", ".+", "(?", "\\d", "\\w", "\\.", "\\/"];
     let has_choice = text.contains('(') && text.contains('|');
@@ -262,24 +262,24 @@ pub enum PatternError {
     /// A path that does not start with `/`.
     #[error("a path starts with `/`")]
     Relative,
-    /// A character that no path holds when it is compared.
+    /// A character that no compared path contains.
     #[error("`{0}` cannot be part of a path: queries, fragments and `;parameters` are not matched")]
     NotPath(char),
     /// A `*` that is not the final `/**`.
     #[error("`*` is allowed only in a final `/**`, which is any rest")]
     Star,
-    /// A brace that is not around a whole segment, or a name of other characters.
+    /// A brace that does not enclose a whole segment, or a name with other characters.
     #[error(
         "`{0}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
     )]
     Name(String),
-    /// A name that the path has already.
+    /// A name that is in the path twice.
     #[error("`{{{0}}}` is in the path twice: each name must differ")]
     NameTwice(String),
-    /// A segment that normalising takes away.
+    /// A segment that normalisation removes.
     #[error("a path has no empty, `.` or `..` segments: the gateway removes them from requests")]
     EmptySegment,
-    /// A segment that is compared in another spelling, which is given.
+    /// A segment that is not in normal form. The value is its normal form.
     #[error("requests are compared in normal form: write `{0}` here")]
     Spelling(String),
     /// A regular expression.

@@ -12,17 +12,17 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer of requests that came from an unknown place.
+    /// The peer of requests from an unknown address.
     pub const UNKNOWN: Self =
         Self::connected(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
-    /// A peer by the address of its connection.
+    /// Returns a peer by the address of its connection.
     pub const fn connected(address: SocketAddr) -> Self {
         let is_named = false;
         Self { address, is_named }
     }
 
-    /// A peer that the header of the PROXY protocol names.
+    /// Returns a peer that the header of the PROXY protocol names.
     pub const fn named(address: SocketAddr) -> Self {
         let is_named = true;
         Self { address, is_named }

@@ -1,37 +1,37 @@
-//! The PROXY protocol, versions 1 and 2: how a proxy that forwards bytes tells whose they are.
+//! The PROXY protocol, versions 1 and 2: a proxy that forwards bytes sends the client's address before them.
 //!
-//! Read by the letter of the HAProxy project's specification, sections 2.1 and 2.2. This module only understands bytes;
-//! whose word is taken is decided where connections are served.
+//! The module follows the HAProxy project's specification strictly, sections 2.1 and 2.2. It only parses bytes. The code that
+//! serves connections decides which proxies are trusted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What every header of version 1 begins with.
+/// The first bytes of every header of version 1.
 const V1_START: &[u8] = b"PROXY ";
 /// The longest header of version 1, its line end included, in bytes.
 const V1_LONGEST: usize = 107;
 
-/// What every header of version 2 begins with.
+/// The first bytes of every header of version 2.
 const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The fixed part of version 2: the start, version and command, family, length.
 const V2_FIXED: usize = 16;
-/// The most that is read after the fixed part, in bytes: addresses take 216 at most, the rest may be certificates' names.
+/// The most bytes that are read after the fixed part. Addresses take 216 at most, the rest may be certificates' names.
 const V2_LONGEST: usize = 4_096;
 
-/// What the first bytes of a connection are.
+/// The meaning of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Too few to tell.
+    /// Too few bytes to decide.
     Incomplete,
-    /// Not a header: the connection speaks for itself.
+    /// No header: the connection's own address counts.
     Absent,
     /// A header.
     Header {
-        /// Whose connection it is; none: the proxy's own, such as its health checks, or one that has no such address.
+        /// The client's address. None for the proxy's own connection, such as a health check, and for a client without an IP address.
         source: Option<SocketAddr>,
-        /// How many bytes the header takes; what follows is the client's.
+        /// The length of the header in bytes. The client's bytes follow it.
         length: usize,
     },
-    /// Begins like a header, and is none: nothing after it can be trusted.
+    /// A broken header: the bytes after it cannot be trusted.
     Malformed,
 }
 
@@ -40,7 +40,7 @@ pub fn is_header(bytes: &[u8]) -> bool {
     bytes.starts_with(V1_START) || bytes.starts_with(V2_START)
 }
 
-/// Reads the start of a connection.
+/// Parses the start of a connection.
 pub fn parse(bytes: &[u8]) -> Start {
     let begins = |start: &[u8]| {
         let length = bytes.len().min(start.len());
@@ -55,7 +55,7 @@ pub fn parse(bytes: &[u8]) -> Start {
     }
 }
 
-/// `PROXY TCP4 192.0.2.1 198.51.100.1 4711 443\r\n`, or `PROXY UNKNOWN …\r\n`.
+/// Parses `PROXY TCP4 192.0.2.1 198.51.100.1 4711 443\r\n`, or `PROXY UNKNOWN …\r\n`.
 fn version_1(bytes: &[u8]) -> Start {
     let head = &bytes[..bytes.len().min(V1_LONGEST)];
     let Some(end) = head.windows(2).position(|pair| pair == b"\r\n") else {
@@ -83,7 +83,7 @@ fn version_1(bytes: &[u8]) -> Start {
     }
 }
 
-/// The first of two addresses, if both are there with their ports, and nothing else.
+/// Returns the first of two addresses, if both have ports and no word follows.
 fn addresses<'a, A>(mut words: impl Iterator<Item = &'a str>) -> Option<SocketAddr>
 where
     A: std::str::FromStr + Into<IpAddr>,
@@ -92,7 +92,7 @@ where
     let (source, _) = (address()?, address()?);
     let mut port = || {
         let word = words.next()?;
-        // Zeros in front are forbidden: somebody else may read them as octal.
+        // Leading zeros are forbidden: other programs may read them as octal.
         let plain = word == "0"
             || (word.bytes().all(|byte| byte.is_ascii_digit()) && !word.starts_with('0'));
         word.parse::<u16>().ok().filter(|_| plain)
@@ -128,7 +128,7 @@ fn version_2(bytes: &[u8]) -> Start {
     }
 }
 
-/// The source address of a family and protocol, as far as it has come; none inside if the family has no address for us.
+/// Returns the source address of a family and protocol. Outer none: malformed. Inner none: not arrived yet, or no IP address.
 fn of_family(family: u8, length: usize, rest: &[u8]) -> Option<Option<SocketAddr>> {
     match family {
         // TCP over IPv4: two addresses, two ports.

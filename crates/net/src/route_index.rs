@@ -1,23 +1,23 @@
-//! Which routes may be meant, by host and path, however many there are.
+//! An index of routes by host and path. The cost of a lookup does not depend on the number of routes.
 //!
-//! What is found is what [`HostPattern::matches`] and [`PathPattern::matches`] say of each route by itself. This module must
-//! not know methods, or what becomes of several routes that fit: it gives all of them.
+//! A lookup finds exactly the routes for which [`HostPattern::matches`] and [`PathPattern::matches`] are true. It returns all of them:
+//! this module must not use methods or choose between routes.
 
 use crate::host::{self, HostPattern};
 use crate::path;
 use crate::pattern::{self, PathPattern};
 use crate::tree::Tree;
 
-/// Routes by where they apply, as numbers.
+/// The numbers of routes, by host and path.
 #[derive(Debug, Default)]
 pub struct RouteIndex(Tree<Paths>);
 
 /// The paths of the routes of one host.
 #[derive(Debug, Default)]
 struct Paths {
-    /// By the letter.
+    /// Routes that compare case.
     exact: Tree<Vec<usize>>,
-    /// Those that ignore case, by caseless names; most gateways have none.
+    /// Routes that ignore case, by caseless names; most gateways have none.
     caseless: Option<Box<Tree<Vec<usize>>>>,
 }
 
@@ -35,7 +35,7 @@ impl RouteIndex {
         tree.entry(path.segments(), path.has_rest()).push(route);
     }
 
-    /// Calls `found` with all routes that apply to a host and a normalised path, in slices that rise.
+    /// Calls `found` with all routes that apply to a host and a normalised path, in slices of ascending numbers.
     pub fn at(&self, host: &str, path: &str, mut found: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
         let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
@@ -47,7 +47,7 @@ impl RouteIndex {
         });
     }
 
-    /// All routes that may apply wherever another one does, and perhaps some that do not.
+    /// Returns all routes that may match every request of a route with this host and path, and perhaps some more.
     pub fn near(&self, host: Option<&HostPattern>, path: &PathPattern) -> Vec<usize> {
         let mut near = Vec::new();
         let labels = host.into_iter().flat_map(HostPattern::labels);

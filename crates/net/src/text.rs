@@ -21,7 +21,7 @@ pub fn sources<'a>(
     std::iter::successors(error.source(), |&cause| cause.source())
 }
 
-/// A text for a log, of `longest` bytes at most; a mark at its end says that it was cut.
+/// Cuts a text for a log to `longest` bytes at most. A text that was cut gets a mark at its end.
 pub fn cut(text: &str, longest: usize) -> Cut<'_> {
     let end = text.floor_char_boundary(longest);
     Cut {
@@ -41,7 +41,7 @@ impl<'a> Cut<'a> {
     /// The mark at the end of a text that was cut.
     const MARK: &'static str = "…";
 
-    /// As a string, which is borrowed if the text is whole.
+    /// Returns the text, borrowed if it is whole.
     pub fn into_cow(self) -> Cow<'a, str> {
         match self.is_whole {
             true => self.kept.into(),

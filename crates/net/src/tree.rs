@@ -1,7 +1,7 @@
-//! Values by patterns of names: those that match a sequence of names are found at the cost of that sequence, however
-//! many there are.
+//! Values by patterns of names. A lookup finds the patterns that match a sequence of names. Its cost depends on the sequence, not on
+//! the number of patterns.
 //!
-//! A pattern is a sequence too, in which `None` stands for any one name, and may have any rest, none included.
+//! A pattern is a sequence, too. In it `None` matches any one name. It may end with any rest, also an empty one.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use foldhash::fast::FixedState;
 #[derive(Debug)]
 pub struct Tree<T>(Vec<Node<T>>);
 
-/// What begins with the same names.
+/// All patterns that begin with the same names.
 #[derive(Debug)]
 struct Node<T> {
-    // Requests look names up and never add one, so nobody gains by knowing how they are hashed.
+    // Requests look names up and never add one, so a hash that clients can predict does no harm.
     literal: HashMap<Box<str>, usize, FixedState>,
     any: Option<usize>,
-    /// Of the pattern that ends here, and of the one that has any rest from here on.
+    /// The value of the pattern that ends here, and of the pattern with any rest from here on.
     ends: Option<T>,
     rest: Option<T>,
 }
@@ -25,7 +25,7 @@ struct Node<T> {
 const ROOT: usize = 0;
 
 impl<T: Default> Tree<T> {
-    /// The value of a pattern, which is made if there is none.
+    /// Returns the value of a pattern. If there is none, adds a default.
     pub fn entry<'n>(
         &mut self,
         names: impl Iterator<Item = Option<&'n str>>,
@@ -50,14 +50,14 @@ impl<T: Default> Tree<T> {
 }
 
 impl<T> Tree<T> {
-    /// Calls `found` with the value of every pattern that matches, in no order. A name that is not known, `None`, is
-    /// matched by what stands for any.
+    /// Calls `found` with the value of every pattern that matches, in no order. An unknown name, `None`, matches only
+    /// where a pattern takes any name.
     pub fn matching<'t, N: AsRef<str>>(
         &'t self,
         names: impl Iterator<Item = Option<N>> + Clone,
         mut found: impl FnMut(&'t T),
     ) {
-        // Where a name is matched in two ways, the other is left for later.
+        // If a literal and `any` both match a name, `any` is visited later.
         let mut left = Vec::new();
         let mut next = Some((ROOT, names));
         while let Some((at, mut names)) = next {
