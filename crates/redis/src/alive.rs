@@ -1,8 +1,8 @@
-//! Whether a connection still carries anything: it is asked every so often, whatever else is asked over it.
+//! Detects a dead connection, by a PING every second beside all other commands.
 //!
-//! A server that loses its power says no good-bye, and the system goes on sending for a quarter of an hour. The check of fred
-//! counts from the last command that was written. Where commands are sent all the time, this check never ends. It does not run
-//! while fred waits to write.
+//! A server that loses power does not close its connections, and the system goes on sending for a quarter of an hour. fred's own
+//! check counts from the last written command. So it never fires while commands are sent all the time. It does not run while fred
+//! waits to write.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use fred::types::Value;
 
 use super::settings::within;
 
-/// How long between an answer and the next question.
+/// The pause between an answer and the next PING.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Ends when there was no answer for as long as this; an error is one.
+/// Returns when a PING has no answer within `patience`. An error is an answer.
 pub(crate) async fn until_silent(fred: &Fred, patience: Duration) {
     let options = within(patience);
     loop {

@@ -1,8 +1,8 @@
-//! Decisions that are asked for at the same moment: one call asks for all of them.
+//! Sends the decisions of one moment to Redis in one call.
 //!
-//! A call costs gateway and Redis several times what a decision does. The first decision to come waits until every other request
-//! that is ready has asked. If several calls are under way, it also waits until one of them is answered. So a gateway with little
-//! to do asks at once, and a busy one seldom.
+//! For gateway and Redis a call costs several times more than a decision. So the first decision waits until all other ready
+//! requests have added theirs. If several calls are in flight, it also waits for the answer to one of them. So a gateway with
+//! little load calls at once, and a busy gateway seldom.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use super::failure::Failure;
 use super::shard::Shard;
 use super::word::Word;
 
-/// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
+/// The most decisions of one call. Redis makes them in a millisecond or two at most, without other work in between.
 const MOST: usize = 64;
-/// The most calls of one script that are under way at once. Redis makes them one after another, so more would only be smaller ones.
-/// With fewer, requests that come meanwhile would wait for longer where the way to Redis is long.
+/// The most calls of one script in flight. Redis runs calls one after another, so more calls would only be smaller. With fewer
+/// calls, new requests would wait longer if the way to Redis is long.
 const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by their script.
 #[derive(Debug, Default)]
 pub struct Batcher(Mutex<HashMap<usize, Line>>);
 
-/// Those of one script. While someone waits there is a task that will take them.
+/// The waiting decisions of one script. While there are any, a task will take them.
 #[derive(Debug)]
 struct Line {
     waiting: VecDeque<Waiting>,
-    /// For calls.
+    /// Permits for calls.
     room: Arc<Semaphore>,
 }
 
@@ -45,36 +45,36 @@ impl Default for Line {
     }
 }
 
-/// What is to be decided: the keys, what the script is told of them, and until when, by Redis's clock.
+/// The input of one decision.
 #[derive(Debug)]
 pub struct Question {
     /// The keys of the script.
     pub keys: Arc<[Word]>,
-    /// Its arguments behind the deadline.
+    /// Its arguments after the deadline.
     pub words: Arc<[Word]>,
-    /// When it is too late, by Redis's clock.
+    /// The deadline by Redis's clock.
     pub deadline: Option<Micros>,
-    /// The ID of the holds that it takes; 0: it takes none.
+    /// The ID of the holds that the decision takes; 0: it takes none.
     pub hold: u64,
 }
 
-/// The numbers of the scripts that decide one question, or many.
+/// The numbers of the scripts for one decision, and for many.
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
-    /// For one.
+    /// For one decision.
     pub one: usize,
-    /// For many.
+    /// For many decisions.
     pub many: usize,
 }
 
 impl Question {
-    /// Whether it is the same but for the deadline and the ID.
+    /// Whether both are equal except for the deadline and the ID.
     fn is_like(&self, other: &Self) -> bool {
         self.keys == other.keys && self.words == other.words
     }
 }
 
-/// A decision that waits.
+/// A decision that waits for its call.
 #[derive(Debug)]
 struct Waiting {
     question: Question,
@@ -82,7 +82,7 @@ struct Waiting {
 }
 
 impl Batcher {
-    /// Has one of these scripts decide.
+    /// Returns the decision of one of these scripts.
     pub async fn decide(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
@@ -95,11 +95,11 @@ impl Batcher {
             let (batcher, shard) = (self.clone(), shard.clone());
             tokio::spawn(batcher.gather(shard, scripts, room));
         }
-        // A task of ours that is gone was not answered.
+        // A task that is gone has sent no answer.
         answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
-    /// The room for calls of this script, if this is the first to wait for the next one.
+    /// Adds a decision. Returns the room for calls of its script, if it is the first to wait for the next call.
     fn join(&self, scripts: Batched, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
         let line = lines.entry(scripts.one).or_default();
@@ -107,7 +107,7 @@ impl Batcher {
         (line.waiting.len() == 1).then(|| line.room.clone())
     }
 
-    /// Those of the next call, and whether there are more.
+    /// Takes the decisions of the next call. Also returns whether there are more.
     fn take(&self, scripts: Batched) -> (Vec<Waiting>, bool) {
         let mut lines = self.0.lock();
         let Some(Line { waiting, .. }) = lines.get_mut(&scripts.one) else {
@@ -117,7 +117,7 @@ impl Batcher {
         while part.len() < MOST
             && let Some(next) = waiting.pop_front()
         {
-            // Whoever has left meanwhile is not charged.
+            // A request that has left meanwhile is not charged.
             if !next.told.is_closed() {
                 part.push(next);
             }
@@ -125,11 +125,11 @@ impl Batcher {
         (part, !waiting.is_empty())
     }
 
-    /// Asks for all that waits, as soon as there is room for a call.
+    /// Sends all waiting decisions, as soon as there is room for a call.
     async fn gather(self: Arc<Self>, shard: Arc<Shard>, scripts: Batched, room: Arc<Semaphore>) {
-        // Requests that are ready ask first.
+        // Ready requests add their decisions first.
         tokio::task::yield_now().await;
-        // It is never closed.
+        // The semaphore is never closed.
         while let Ok(room) = room.clone().acquire_owned().await {
             let (part, more) = self.take(scripts);
             let shard = shard.clone();
@@ -141,7 +141,7 @@ impl Batcher {
     }
 }
 
-/// Asks for decisions in one call, which takes up the room until it is answered.
+/// Sends decisions in one call, which takes up the room until its answer.
 async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: OwnedSemaphorePermit) {
     let part = match <[Waiting; 1]>::try_from(part) {
         Ok([waiting]) => return ask_alone(&shard, scripts.one, waiting, room).await,
@@ -165,12 +165,12 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
     let mut replies = &replies[..];
     for waiting in part {
         let reply = next(&mut replies).unwrap_or_else(|| Err(CallError::unknown_reply()));
-        // Nobody may be waiting.
+        // The request may have left.
         let _ = waiting.told.send(reply.map(<[i64]>::to_vec));
     }
 }
 
-/// Keys and arguments of one call for all of these (lua/README.md). Neighbours with the same keys and words are one group.
+/// Joins the keys and arguments of all decisions for one call (lua/README.md). Neighbours with equal keys and words are one group.
 fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let same = |one: &Waiting, next: &Waiting| one.question.is_like(&next.question);
     let groups: Vec<&[Waiting]> = part.chunk_by(same).collect();
@@ -178,7 +178,7 @@ fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let mut keys = Vec::with_capacity(groups.len());
     let mut arguments = Vec::with_capacity(before);
     arguments.push(number(groups.len()));
-    // What several groups have the same is said once; each with its index, from 1 on as Lua counts.
+    // Equal words of several groups are sent once. Each has its index, from 1 on as in Lua.
     let mut told: Vec<(&[Word], usize)> = Vec::new();
     let mut next = before + 1;
     for group in groups {
@@ -207,7 +207,7 @@ fn number(number: usize) -> Word {
     Word::from(number as u64)
 }
 
-/// The next of several replies. Each has its length before it, or a number below 0 that says which error there was.
+/// Returns the next of several replies. Each begins with its length, or is a number below 0 that stands for an error.
 fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     let (length, rest) = replies.split_first()?;
     if *length < 0 {
@@ -219,7 +219,7 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     Some(Ok(reply))
 }
 
-/// Asks for one decision in a call of its own, which takes up the room until it is answered.
+/// Sends one decision in a call of its own, which takes up the room until its answer.
 async fn ask_alone(shard: &Shard, script: usize, waiting: Waiting, _room: OwnedSemaphorePermit) {
     let Waiting { question, told } = waiting;
     if told.is_closed() {

@@ -1,7 +1,7 @@
 //! One connection to Redis that is made again whenever it ends.
 //!
-//! The fred client makes one connection and drives it. When it ends, for whatever reason, a new client takes its place here, at
-//! once if the old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
+//! A client of fred makes one connection and drives it. When it ends for any reason, a new client takes its place, at once if the
+//! old one lasted for a while. So no client gets stuck, and the reason for a missing connection is always available.
 
 mod cause;
 mod commands;
@@ -30,16 +30,16 @@ use cause::cause;
 pub(crate) use commands::{Asking, By, sha1};
 use sentinels::Sentinels;
 
-/// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
+/// The pause between attempts, and the most ms that are added at random, so that gateways do not come in step.
 const RECONNECT: Duration = Duration::from_millis(100);
 const JITTER_MS: u64 = 100;
-/// After a connection that held for so long, the next attempt is made at once.
+/// After a connection that lasted at least this time, the next attempt is made at once.
 const STABLE: Duration = Duration::from_secs(1);
 
 /// The number of the next connection.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// One server, asked over a connection that comes back by itself until this is dropped.
+/// One server, with a connection that is made again until this is dropped.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -54,12 +54,12 @@ struct Shared {
     status: watch::Sender<Option<Result<(), CallError>>>,
     // The number of the connection; 0: there is none.
     connection: AtomicU64,
-    // Where the connection goes.
+    // The address of the server.
     at: Mutex<Option<Address>>,
 }
 
 impl Client {
-    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    /// Starts connecting, for ever. Notifies `changed` when the connection comes up or breaks.
     pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
         let shared = Arc::new(Shared {
             fred: ArcSwapOption::empty(),
@@ -83,9 +83,9 @@ impl Client {
         }
     }
 
-    /// The client, if it is connected; if not, why.
+    /// Returns the client of fred if it is connected, or the reason why not.
     ///
-    /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
+    /// Without a connection fred would queue a command until its timeout. A decision must not wait for that.
     pub(crate) fn fred(&self) -> Result<Arc<Fred>, CallError> {
         self.shared
             .fred
@@ -96,7 +96,7 @@ impl Client {
             })
     }
 
-    /// Whether there is a connection; if not, why.
+    /// Returns the reason if there is no connection.
     pub fn connected(&self) -> Result<(), CallError> {
         self.fred().map(drop)
     }
@@ -106,14 +106,14 @@ impl Client {
         self.shared.fred.load().is_some()
     }
 
-    /// The number of the connection: no two of this process have the same; 0: there is none.
+    /// Returns the number of the connection, unique in this process; 0: there is none.
     pub fn connection(&self) -> u64 {
         self.shared.connection.load(Ordering::Relaxed)
     }
 
-    /// Waits until the first attempt is over, whatever came of it.
+    /// Waits until the first attempt is over, with any result.
     pub async fn tried(&self) {
-        // The sender lives as long as this.
+        // The sender lives until this is dropped.
         let mut status = self.shared.status.subscribe();
         let _ = status.wait_for(Option::is_some).await;
     }
@@ -143,7 +143,7 @@ async fn keep(
         }
         let why = cause(&ended, &route, sentinels.as_deref());
         let before = shared.status.send_replace(Some(Err(why.clone())));
-        // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
+        // These errors do not end by themselves. Failed decisions report all others.
         if let CallError::Login(_) | CallError::Tls(_) = why
             && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
         {
@@ -158,7 +158,7 @@ async fn keep(
     }
 }
 
-/// Makes one connection and stays until it ends or is to be left.
+/// Makes one connection. Returns when it ends or must be left.
 async fn connect(
     route: &Route,
     attempt: usize,
@@ -169,7 +169,7 @@ async fn connect(
     let built = Builder::from_config(config(route, attempt))
         .set_connection_config(connection())
         .set_performance_config(performance(route.timeout))
-        // Whether to connect again is decided here.
+        // Without a policy of fred's for reconnects: `keep` connects again.
         .build();
     let fred = match built {
         Ok(fred) => fred,
@@ -187,12 +187,12 @@ async fn connect(
     });
     let fred = Arc::new(fred);
     let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    // Before anything is asked over it.
+    // Set before the first command is sent over it.
     shared.connection.store(number, Ordering::Relaxed);
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
-    // Well after the last decision that waits for an answer has given up.
+    // Much longer than a decision waits for its answer.
     let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
 
-/// What is known of Redis's clock.
+/// The difference between Redis's clock and ours.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    // Redis's time less ours, in us; the greatest number while it is not known.
+    // Redis's time minus ours, in us; `UNKNOWN` before the first answer.
     offset: AtomicI64,
-    // When that was seen, in us since the start.
+    // When the call with that answer was sent, in us since the start.
     seen: AtomicI64,
 }
 
 const UNKNOWN: i64 = i64::MAX;
 
-/// For so long the best answer counts, in us: clocks drift apart by less than a millisecond meanwhile.
+/// The time for which the best answer counts, in us. Clocks drift apart by less than a millisecond in it.
 const BEST_OF: i64 = 10_000_000;
 
 impl Default for Clock {
@@ -31,13 +31,13 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The time since this clock was made.
+    /// Returns the time since this clock was made.
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Notes what Redis's time was in the answer to a call that was sent at `sent`. The send time is before Redis's time, so what is derived from it is never early. Of several answers, the one that was on its way for the shortest
-    /// time is late by the least.
+    /// Notes Redis's time in the answer to a call that was sent at `sent`. Redis read its clock after that, so a time derived from it
+    /// is never early. It is late by the call's time on its way at most. So the fastest of several answers counts.
     pub(crate) fn saw(&self, time: Micros, sent: Instant) {
         let (offset, sent_at) = self.offset(time, sent);
         let age = sent_at.saturating_sub(self.seen.load(Ordering::Relaxed));
@@ -46,28 +46,28 @@ impl Clock {
         }
     }
 
-    /// As [`Clock::saw`], from a script that found itself late: it is another server, or another clock, whatever was
-    /// known before.
+    /// Notes Redis's time in the answer of a script that ran too late. It replaces all earlier answers: the server or its
+    /// clock is another one.
     pub(crate) fn set(&self, time: Micros, sent: Instant) {
         let (offset, sent) = self.offset(time, sent);
         self.offset.store(offset, Ordering::Relaxed);
         self.seen.store(sent, Ordering::Relaxed);
     }
 
-    /// Redis's time less ours, and when the call was sent, both in us.
+    /// Returns Redis's time minus ours, and when the call was sent, both in us.
     fn offset(&self, time: Micros, sent: Instant) -> (i64, i64) {
         let sent = micros(sent.saturating_duration_since(self.start));
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         (time.saturating_sub(sent), sent)
     }
 
-    /// The time on Redis's clock, never early. It is late by no more than the shortest call was on its way. None while that clock
-    /// is not known.
+    /// Returns the time on Redis's clock, never early, and late by the time of the fastest call on its way at most. None before the
+    /// first answer.
     pub(crate) fn now(&self) -> Option<Micros> {
         self.deadline(Duration::ZERO)
     }
 
-    /// The time on Redis's clock at which a call sent now is given up; none while that clock is not known.
+    /// Returns the time on Redis's clock at which a call sent now times out; none before the first answer.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<Micros> {
         let offset = self.offset.load(Ordering::Relaxed);
         if offset == UNKNOWN {

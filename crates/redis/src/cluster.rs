@@ -1,10 +1,10 @@
 //! A Redis Cluster: one connection per primary, and a map of the slots that is kept up to date in the background.
 //!
-//! A client of fred's own for the whole cluster has one task for all nodes, and reconnects inside of it. One dead node would hold
-//! up the clients of all others. Here nodes share nothing. The map is asked of any node at the start, and whenever a connection
-//! breaks or a node sends us elsewhere. It is asked again and again while a node is away, and else every few seconds. A node that
-//! knows itself cut off from the others is not believed. While all of them do, none is asked to decide: fred closes a connection
-//! over which it hears that the cluster is down.
+//! fred's own client for a cluster has one task for all nodes, and reconnects inside it. One dead node would hold up the clients of
+//! all others. Here each node has its own task. Any node returns the map. The gateway reads it at the start, after a connection
+//! breaks, and after a redirect. It also reads it every few seconds, and more often while a node is away. A node that reports
+//! itself cut off from the others is ignored. While all nodes report this, none gets decisions: fred closes a connection over which
+//! a node answers that the cluster is down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,17 +24,17 @@ use super::slots::{Owner, SLOTS, owners, slot_of_tag};
 use super::task::Task;
 use super::url::{Address, Topology};
 
-/// How often the map is asked for when nothing happens.
+/// The time between two reads of the map without an event.
 const EVERY: Duration = Duration::from_secs(3);
-/// How often while a node is away, whose slots another one may get.
+/// The time between two reads while a node is away: another node may take over its slots.
 const WHILE_AWAY: Duration = Duration::from_millis(200);
-/// How often it is asked for at most.
+/// The least time between two reads.
 const AT_MOST: Duration = Duration::from_millis(100);
-/// Tags that are tried to find one for each node.
+/// The number of tags that are tried to find one for each node.
 const TAGS: u128 = 4_096;
-/// While nodes answer that the cluster is down, the seeds are asked as well every so many times.
+/// While nodes answer that the cluster is down, one read in this number tries the seeds as well.
 const SEEDS_EVERY: usize = 5;
-/// The code of the error that nodes answer then.
+/// The code of the error that nodes return then.
 const DOWN: &str = "CLUSTERDOWN";
 /// The error for keys of a slot that no node has.
 const NO_OWNER: &str = "CLUSTERDOWN no node has the slot of the key";
@@ -50,11 +50,11 @@ pub(crate) struct Cluster {
 #[derive(Debug)]
 struct Nodes {
     seeds: Vec<Address>,
-    // To all of them, but for the address.
+    // The route to every node, without its address.
     route: Route,
     scripts: Arc<Scripts>,
     map: ArcSwap<Map>,
-    // A connection came up or broke, or a slot moved.
+    // Notified when a connection comes up or breaks, or when a slot has moved.
     changed: Arc<Notify>,
     // None until the first attempt to get a map is over.
     asked: watch::Sender<Option<Result<(), CallError>>>,
@@ -68,7 +68,7 @@ struct Node {
     shard: Arc<Shard>,
 }
 
-/// Who has which slot: places in the list of nodes.
+/// The node of each slot, as its place in the list of nodes.
 #[derive(Debug, Default)]
 struct Map {
     slots: Vec<Option<u16>>,
@@ -82,7 +82,7 @@ impl Map {
 }
 
 impl Cluster {
-    /// Starts asking these nodes for the others, for ever.
+    /// Starts to read the map from these nodes and all others, until this is dropped.
     pub(crate) fn start(seeds: Vec<Address>, route: Route, scripts: Arc<Scripts>) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
@@ -99,14 +99,14 @@ impl Cluster {
 
     /// Waits until the first attempt to find the nodes and to connect to them is over.
     pub(crate) async fn tried(&self) {
-        // The sender lives as long as this.
+        // The sender lives until this is dropped.
         let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
         for node in &self.nodes.map.load_full().nodes {
             node.shard.client.tried().await;
         }
     }
 
-    /// The nodes that have slots, by address.
+    /// Returns the nodes that own slots, by address.
     pub(crate) fn all(&self) -> Result<Vec<Named>, CallError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
@@ -122,7 +122,7 @@ impl Cluster {
         Ok(map.nodes.iter().map(node).collect())
     }
 
-    /// The node that has a slot, as far as is known.
+    /// Returns the node of a slot, by the current map.
     pub(crate) fn of(&self, slot: u16) -> Result<Arc<Shard>, CallError> {
         let asked = self.nodes.asked.borrow();
         if let Some(Err(why)) = &*asked
@@ -136,14 +136,14 @@ impl Cluster {
             return Ok(node.shard.clone());
         }
         Err(match &*asked {
-            // Nobody has this slot.
+            // No node has this slot.
             Some(Ok(())) => CallError::refused(NO_OWNER),
             Some(Err(why)) => why.clone(),
             None => CallError::Disconnected,
         })
     }
 
-    /// Where else to ask, once, after `asked` sent us away. A slot that has moved is remembered.
+    /// Returns the node to which `asked` redirected a call, for one more call. Stores a slot that has moved.
     pub(crate) async fn redirected(
         &self,
         asked: &Arc<Shard>,
@@ -162,12 +162,12 @@ impl Cluster {
         let address = to.address(&from?.address);
         let slot = (asking == Asking::No).then_some(to.slot);
         let shard = self.nodes.learn(address, slot);
-        // One that was not known before is being connected to.
+        // A new node may not be connected yet.
         shard.client.tried().await;
         Some((shard, asking))
     }
 
-    /// The nodes that have slots, each with a tag whose keys are there. A node with few slots may have none.
+    /// Returns the nodes that own slots, each with a tag whose keys are there. A node with few slots may be missing.
     pub(crate) fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         let all = self.all()?;
         let mut tags: Vec<Tagged> = Vec::new();
@@ -216,7 +216,7 @@ impl Nodes {
         })
     }
 
-    /// The node at this address, which has this slot from now on.
+    /// Returns the node at this address. It has this slot from now on.
     fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -248,7 +248,7 @@ impl Nodes {
         node.shard.clone()
     }
 
-    /// Goes over to what a node said; connections to nodes that stay are kept.
+    /// Replaces the map by the answer of a node. Keeps connections to nodes that stay.
     fn learn_all(&self, owners: Vec<Owner>) {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -267,7 +267,7 @@ impl Nodes {
         self.map.store(Arc::new(next));
     }
 
-    /// Asks one node after the other until one knows, beginning with another each time.
+    /// Asks one node after the other until one returns the map. Each turn begins with another node.
     async fn ask(&self, turn: usize) -> Result<(), CallError> {
         let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
         known.retain(|node| node.shard.client.is_up());
@@ -304,7 +304,7 @@ impl Nodes {
     }
 }
 
-/// That the cluster is down says more than that a node is.
+/// Returns the more important error: a cluster that is down, rather than a node that is.
 fn worse(known: CallError, error: CallError) -> CallError {
     if is_down(&known) { known } else { error }
 }
@@ -334,7 +334,7 @@ async fn keep(nodes: Arc<Nodes>) {
             _ => {}
         }
         tokio::time::sleep(AT_MOST).await;
-        // Being told is all that is wanted; not being told in time is, too.
+        // Waits for a change or the end of the time. Both are reasons for the next read.
         let _ = tokio::time::timeout(wait, nodes.changed.notified()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Why a command failed, by fred's error and the text of Redis.
+//! Reasons why a command failed, from fred's error and the text of Redis.
 
 use fred::error::{Error, ErrorKind};
 
@@ -6,17 +6,17 @@ use super::error::CallError;
 use super::error_reply::code;
 use super::url::Address;
 
-/// Where a node of a cluster sends whoever asks it for a slot that is not its own.
+/// The node to which a node of a cluster redirects a call for a slot of another node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) slot: u16,
-    /// Without a host it is another port of the node that was asked.
+    /// None: another port of the node that redirects.
     pub(crate) host: Option<String>,
     pub(crate) port: u16,
 }
 
 impl Redirect {
-    /// Reads `MOVED 3999 127.0.0.1:6381`; the address may be IPv6, which has no brackets there.
+    /// Parses `MOVED 3999 127.0.0.1:6381`. The address may be IPv6, without brackets.
     fn parse(details: &str) -> Option<Self> {
         let mut words = details.split(' ').skip(1);
         let slot = words
@@ -33,13 +33,13 @@ impl Redirect {
         })
     }
 
-    /// The error of a caller that does not follow it.
+    /// Returns the error of a caller that does not follow the redirect.
     fn refusal(&self, code: &str) -> CallError {
         let host = self.host.as_deref().unwrap_or_default();
         CallError::refused(&format!("{code} {} {host}:{}", self.slot, self.port))
     }
 
-    /// The address, as told by the node at `asked`.
+    /// Returns the address; `asked` is the address of the node that redirects.
     pub(crate) fn address(&self, asked: &Address) -> Address {
         let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
         Address {
@@ -49,14 +49,14 @@ impl Redirect {
     }
 }
 
-/// Why a script gave no reply.
+/// The reason why a script returned no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Redis does not know the script, and has run nothing.
+    /// Redis does not have the script, so it did not run.
     NoScript,
-    /// The key's slot belongs to another node, and nothing has run.
+    /// The key's slot belongs to another node. The script did not run.
     Moved(Redirect),
-    /// The key's slot is moving: this key is already there, or will be; nothing has run.
+    /// The key's slot is moving: the key is already on the other node, or will be. The script did not run.
     Ask(Redirect),
     /// Anything else.
     Other(CallError),
@@ -87,7 +87,7 @@ impl From<Error> for Failure {
                 None => Self::Other(CallError::refused(code)),
             },
             (_, Some(_)) => Self::Other(CallError::refused(error.details())),
-            // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
+            // Redis's errors have a code. This error is fred's: it found no connection for the command.
             (ErrorKind::Unknown, None) => Self::Other(CallError::Disconnected),
             (ErrorKind::Parse, None) => Self::Other(CallError::unknown_reply()),
             // An error without a code may be fred's, which quotes arguments.

@@ -1,22 +1,22 @@
-//! What a Redis says of itself: how full it is, what it drops, and what its scripts cost.
+//! Statistics of a Redis server: its memory, dropped keys, and the cost of scripts.
 
 use std::time::Duration;
 
-/// The least versions of servers that can decide. Their scripts begin with `#!lua`.
+/// The oldest servers that can decide: scripts begin with `#!lua`.
 pub const LEAST_VERSION: &str = "Redis 7.0 or Valkey 7.2";
 /// The major version of both, as servers report it in `redis_version`.
 const LEAST_MAJOR: u64 = 7;
 
-/// What `INFO` said. A Redis, or what stands in for one, may leave anything out.
+/// The answer to `INFO`. Redis, or a server in its place, may omit any field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedisInfo {
-    /// The version of Redis that it is, or is compatible with.
+    /// The version of Redis, or the version that the server is compatible with.
     pub version: Option<String>,
     /// Bytes in use.
     pub memory: Option<u64>,
-    /// The most bytes that it may use; 0: as many as there are.
+    /// The most bytes that it may use; 0: no limit.
     pub memory_max: Option<u64>,
-    /// What becomes of keys when it is full: `noeviction`, or how it chooses those that it drops.
+    /// The policy of a full server: `noeviction`, or its choice of keys to drop.
     pub policy: Option<String>,
     /// Keys dropped because it was full, since its start.
     pub evicted_keys: Option<u64>,
@@ -24,19 +24,19 @@ pub struct RedisInfo {
     pub expired_keys: Option<u64>,
     /// Commands a second, of late.
     pub operations_per_second: Option<u64>,
-    /// Scripts run by their hash, since its start; of all that use this Redis.
+    /// Scripts that it ran by their hash, since its start, for all its clients.
     pub script_calls: Option<u64>,
-    /// How long it was busy with them.
+    /// The time that these scripts took.
     pub script_time: Option<Duration>,
-    /// For how long it has been running.
+    /// The time since its start.
     pub uptime: Option<Duration>,
-    /// Bytes that it has read, of all that use it.
+    /// Bytes that it has received from all its clients.
     pub received: Option<u64>,
     /// Bytes that it has sent.
     pub sent: Option<u64>,
 }
 
-/// What one server said.
+/// The answer of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeInfo {
     /// Its address in a Redis Cluster; none: there is one server.
@@ -87,7 +87,7 @@ impl RedisInfo {
         (major < LEAST_MAJOR && plain).then(|| format!("Redis {version}"))
     }
 
-    /// The policy by which a full Redis would drop limits, if it would: a client that is being limited then begins anew.
+    /// Returns the policy if a full Redis drops limits by it. A limited client then begins with a full budget.
     pub fn drops_limits(&self) -> Option<&str> {
         let bounded = self.memory_max.is_some_and(|bytes| bytes > 0);
         let policy = self

@@ -1,18 +1,18 @@
-//! Connections to Redis: which servers there are, whether they may be asked, and how calls to them are made.
+//! Connections to Redis: its servers, the bounds of calls, and the calls.
 //!
-//! This crate is the only one that uses fred, and no type of fred leaves it. It sees no limit, charge or decision: scripts,
-//! keys and arguments are given to it, and replies are numbers. Of `tidegate-core` it uses types of time only.
+//! Only this crate uses fred, and it exports no type of fred. It contains no limit, charge or decision: callers pass scripts,
+//! keys and arguments, and replies are numbers. From `tidegate-core` it uses types of time only.
 //!
-//! - `url`, [`Tls`]: what users write; `route`: how to come to one server
-//! - [`Client`]: a connection that is made again when it ends, with `sentinels`, and its commands; `alive`: whether it carries
-//!   anything; `settings`: how fred is set
-//! - [`Word`]: what commands take; `failure`, [`CallError`], [`ErrorReply`]: why one failed;
-//!   [`Complaints`]: errors are logged once; [`Scripts`]: their texts and names
-//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
+//! - `url`, [`Tls`]: settings of users; `route`: the way to one server
+//! - [`Client`]: a connection that is made again when it ends, with `sentinels` and commands; `alive`: detects a dead connection;
+//!   `settings`: the settings of fred
+//! - [`Word`]: an argument of a command; `failure`, [`CallError`], [`ErrorReply`]: reasons of failures;
+//!   [`Complaints`]: errors are logged once; [`Scripts`]: texts and names of scripts
+//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: the bounds of its calls;
 //!   [`Confirmation`]: whether it has all holds of this process
-//! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
-//! - [`Batcher`]: several questions in one call
-//! - [`Gateways`], [`Secret`]: who else uses this Redis; [`RedisInfo`]: what it says of itself
+//! - `slots`, `cluster`: the servers of keys; [`Shards`]: one server or many
+//! - [`Batcher`]: several decisions in one call
+//! - [`Gateways`], [`Secret`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server
 
 mod alive;
 mod batcher;

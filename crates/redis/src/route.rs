@@ -1,18 +1,18 @@
-//! How to come to one server.
+//! The way to one server.
 
 use std::time::Duration;
 
 use super::tls::Tls;
 use super::url::{Login, Target, Topology};
 
-/// How to come to one server.
+/// The way to one server: address, login, TLS and timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) to: Topology,
     pub(crate) login: Login,
     pub(crate) database: Option<u8>,
     pub(crate) tls: Option<Tls>,
-    /// The name in the server's certificate, if it is another than its host.
+    /// The name in the server's certificate, if it differs from the host.
     pub(crate) tls_name: Option<String>,
     pub(crate) timeout: Duration,
     /// Whether a node of a cluster named this server, and not the URL.
@@ -20,7 +20,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The passwords that are sent on this route, to servers and sentinels.
+    /// Returns the passwords that are sent on this route, to servers and sentinels.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let of_sentinels = match &self.to {
             Topology::Sentinels { login, .. } => login.password.as_deref(),
@@ -30,7 +30,7 @@ impl Route {
         own.into_iter().chain(of_sentinels)
     }
 
-    /// The route to what a URL names.
+    /// Returns the route to the target of a URL.
     pub(crate) fn to(target: Target, tls: Option<Tls>, timeout: Duration) -> Self {
         Self {
             to: target.topology,

@@ -1,23 +1,21 @@
-//! The slots of a Redis Cluster: which one a client's keys are in, and which nodes have which.
-//!
-//! A map says where to ask, by the place of a node in a list.
+//! The slots of a Redis Cluster: the slot of a client's keys, and the nodes that own slots.
 
 use fred::types::Value;
 
 use super::url::Address;
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16384;
 
-/// Tags in the first and the last slot, which are two nodes' in a Redis Cluster.
+/// Tags in the first and the last slot. In a Redis Cluster two different nodes own these.
 pub(crate) const ENDS: [u128; 2] = [22_643, 38_340];
 
-/// The slot of a key, by what stands in its braces if anything does.
+/// Returns the slot of a key, by the text in its braces if it has any.
 pub(crate) fn slot_of(key: &str) -> u16 {
     fred::util::redis_keyslot(key.as_bytes())
 }
 
-/// The slot of all keys of a client.
+/// Returns the slot of all keys of a client.
 pub fn slot_of_tag(tag: &[u8; 16]) -> u16 {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 32];
@@ -28,20 +26,20 @@ pub fn slot_of_tag(tag: &[u8; 16]) -> u16 {
     fred::util::redis_keyslot(&hex)
 }
 
-/// A primary, and the slots that it has.
+/// A primary, and the slots that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) address: Address,
-    /// The host's name by the cluster's own word, which is what a certificate is made out to.
+    /// The host name that the cluster reports. Certificates contain this name.
     pub(crate) name: Option<String>,
     pub(crate) slots: Vec<(u16, u16)>,
 }
 
-/// Reads the answer to CLUSTER SLOTS that the node at `asked` gave; nothing if it is of another form.
+/// Reads the answer of the node at `asked` to CLUSTER SLOTS; none if it has another form.
 pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
     let mut owners: Vec<Owner> = Vec::new();
     for range in list(answer)? {
-        // First, last, the primary; then replicas, who are never asked.
+        // First, last, the primary; then replicas, which get no calls.
         let mut parts = list(range)?.into_iter();
         let (first, last) = (number(&parts.next()?)?, number(&parts.next()?)?);
         if first > last || last >= SLOTS {

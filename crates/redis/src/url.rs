@@ -1,42 +1,42 @@
-//! Redis URLs: which servers they name, and how to enter. What is not understood is refused. A word that nobody reads may have been
-//! a password, or the reason to think that a connection is private.
+//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused: an ignored part may be a password, or its author may have
+//! meant it to make the connection private.
 //!
-//! Its errors repeat nothing of a URL.
+//! Errors contain no part of a URL.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-/// Why a Redis URL was refused. Says nothing of its content, which may hold a password.
+/// The reason why a Redis URL was refused. It contains no part of the URL, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidUrl(&'static str);
 
 impl InvalidUrl {
-    /// What is wrong with it, if it is a Redis URL at all.
+    /// Returns the reason, if the text is a Redis URL at all.
     pub fn reason(&self) -> Option<&'static str> {
         (*self != FORM && *self != SCHEME).then_some(self.0)
     }
 }
 
-/// Where one server listens.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-/// Which servers a URL names.
+/// The servers that a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
     Server(Address),
     Unix(PathBuf),
-    /// Any of these sentinels knows who the primary of this service is.
+    /// Any of these sentinels returns the primary of this service.
     Sentinels {
         hosts: Vec<Address>,
         service: String,
         login: Login,
     },
-    /// Any of these nodes knows the others.
+    /// Any of these nodes returns the others.
     Cluster(Vec<Address>),
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// What a URL says.
+/// The content of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) topology: Topology,
@@ -94,7 +94,7 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl Target {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Target {
         if rest.contains("://") {
             return Err(ONE_SCHEME);
         }
-        // A password that holds one of these ends early, or never, and is written %23 or %20.
+        // A password with one of these would end early, or never. It is written with %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
             return Err(FORM);
         }
@@ -141,7 +141,7 @@ impl Target {
         };
         let number = match path {
             "" | "/" => None,
-            // Other programs write the service like a database.
+            // Other programs write the service in the place of the database.
             path if scheme == "redis-sentinel" => Some(database(&path[1..]).map_err(|_| SERVICE)?),
             path => Some(database(&path[1..])?),
         };
@@ -190,7 +190,7 @@ impl Target {
     }
 }
 
-/// Whether a URL can be understood, without connecting.
+/// Checks a URL, without connecting.
 ///
 /// # Errors
 ///
@@ -199,12 +199,12 @@ pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
     Target::parse(url).map(drop)
 }
 
-/// Whether a URL asks for TLS.
+/// Whether a URL requires TLS.
 pub fn is_tls(url: &str) -> bool {
     Target::parse(url).is_ok_and(|target| target.tls)
 }
 
-/// The parameters that nobody has asked for yet.
+/// The parameters that are not used yet.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -231,7 +231,7 @@ impl Query {
     }
 }
 
-/// What stands before the last `@`, and what comes after it.
+/// Returns the login before the last `@`, and the text after it.
 fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     let end = text.find('/').unwrap_or(text.len());
     let Some(at) = text[..end].rfind('@') else {
@@ -244,14 +244,14 @@ fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     };
     let (user, password) = (given(user)?, given(password)?);
     let login = Login {
-        // Without a password the server would never learn the user.
+        // Without a password the user would not be sent to the server.
         password: password.or_else(|| user.as_ref().map(|_| String::new())),
         user,
     };
     Ok((login, &text[at + 1..]))
 }
 
-/// A host and a port; an IPv6 address stands in brackets.
+/// Parses a host and a port; an IPv6 address stands in brackets.
 fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -304,7 +304,7 @@ fn selected(number: Option<u8>) -> Option<u8> {
     number.filter(|number| *number != 0)
 }
 
-/// Text in which `%40` stands for `@`.
+/// Decodes a text in which `%40` stands for `@`.
 fn decoded(text: &str) -> Result<String, InvalidUrl> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

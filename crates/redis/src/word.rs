@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word(Str);
 
-/// Words of configurations, which stay for as long as the process.
+/// Words of configurations. They are never freed.
 static INTERNED: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
 impl Word {
-    /// A word that is kept for as long as the process, once however often it is made. Its clones share no counter, so threads
-    /// do not wait for each other. Only for words that configurations are made of.
+    /// Makes a word that is never freed, and stored once for equal texts. Its clones share no counter, so threads do not wait
+    /// for each other. Only for words of configurations.
     pub fn interned(text: String) -> Self {
         let mut interned = INTERNED.lock();
         let kept = interned.get(&*text).copied().unwrap_or_else(|| {
@@ -26,12 +26,12 @@ impl Word {
         Self::from(kept)
     }
 
-    /// Its text.
+    /// Returns its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As fred takes it.
+    /// Returns its text in the type that fred takes.
     pub(crate) fn as_fred(&self) -> Str {
         self.0.clone()
     }
