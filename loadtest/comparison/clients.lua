@@ -1,4 +1,4 @@
--- For wrk: requests of so many clients, one after the other and each so often (or without end), as a believed proxy names them.
+-- For wrk: requests of several clients in turn, each a number of times (or without end), as a trusted proxy forwards them.
 local clients, times, sent
 local UNDER_WAY = 200
 
@@ -9,7 +9,7 @@ end
 function request()
   local client = sent % clients
   sent = sent + 1
-  -- wrk would go on to the end of its time. Those that are still under way are of clients that have come before.
+  -- wrk would go on to the end of its time. Requests that are still in flight come from earlier clients.
   if sent > clients * times + UNDER_WAY then os.exit(0) end
   local address = string.format("10.%d.%d.%d", math.floor(client / 65536) % 256, math.floor(client / 256) % 256, client % 256)
   return wrk.format("GET", nil, { ["X-Forwarded-For"] = address })

@@ -1,4 +1,4 @@
--- For wrk: what it has found, as one line of JSON. Times are in microseconds.
+-- For wrk: prints its results as one line of JSON. Times are in microseconds.
 function done(summary, latency)
   local errors = summary.errors
   print(string.format(

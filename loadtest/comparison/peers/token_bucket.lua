@@ -1,4 +1,4 @@
--- The token bucket that recipes for Redis commonly show: what is left, and when that was so, in a hash.
+-- The token bucket that recipes for Redis commonly show: a hash with the tokens left, and the time of this number.
 local capacity, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
