@@ -117,8 +117,8 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     kind(name.as_str()) == Kind::HopByHop
 }
 
-/// Whether only the gateway may change this header, because it belongs to the connection, contains where a request comes from, or
-/// is `vouched`. Other names that servers take for such a header count, too.
+/// Whether only the gateway may change this header: it belongs to the connection, frames the message, contains where a request
+/// comes from, or is `vouched`. Other names that servers take for such a header count, too.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));

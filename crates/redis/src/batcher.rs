@@ -82,7 +82,7 @@ struct Waiting {
 }
 
 impl Batcher {
-    /// Returns the decision of one of these scripts.
+    /// Makes one decision, by one of these scripts.
     pub async fn decide(
         self: &Arc<Self>,
         shard: &Arc<Shard>,

@@ -1,25 +1,25 @@
-//! A circuit breaker: a Redis that does not answer is not asked by every request.
+//! A circuit breaker: while Redis does not answer, most requests do not call it.
 //!
 //! ```text
 //! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
 //! ```
 //!
-//! A failure that nobody had to wait for, since there is no connection, needs no pause. The next request may ask, and finds the
-//! connection as soon as there is one.
+//! A missing connection needs no pause, because no request waits for it. The next request may ask, and uses a connection as soon as
+//! there is one.
 //!
 //! The time is passed in, as a span since some start, so that tests need no clock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// After so many failures in a row nobody waits any more.
+/// The number of failures in a row after which requests no longer wait.
 const FAILURES: u32 = 5;
 
-/// How long until one request may try again, and wait in vain. Less than one in a hundred does, from 500 a second up. The pause is
-/// much less than a second, within which Redis has to decide again.
+/// The time until one request may try again, and may wait in vain. From 500 requests a second up, less than one in a hundred does.
+/// Redis must decide again within a second, so the pause is much shorter.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Whether requests may ask.
+/// The state of a circuit breaker.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     failures: AtomicU32,
@@ -27,7 +27,7 @@ pub(crate) struct Breaker {
     next_try: AtomicU64,
 }
 
-/// A change of state, which is worth a line in the log.
+/// A change of the state, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Opened,
@@ -35,14 +35,14 @@ pub(crate) enum Change {
 }
 
 impl Breaker {
-    /// Whether a request may ask at `now`. While the breaker is open that is one per pause.
+    /// Whether a request may ask at `now`. While the breaker is open, one request per pause may.
     pub(crate) fn admits(&self, now: Duration) -> bool {
         let next = self.next_try.load(Ordering::Acquire);
         if next == 0 {
             return true;
         }
         let now = micros(now);
-        // Whoever moves the time on is the one that tries.
+        // Only the request that moves the time on may try.
         now >= next
             && self
                 .next_try
@@ -55,14 +55,14 @@ impl Breaker {
                 .is_ok()
     }
 
-    /// Whether it is open. It stays so until a request that asks is answered.
+    /// Whether it is open. It stays open until a request gets an answer.
     pub(crate) fn is_open(&self) -> bool {
         self.next_try.load(Ordering::Relaxed) != 0
     }
 
-    /// Redis has decided.
+    /// Records that Redis has decided.
     pub(crate) fn succeeded(&self) -> Option<Change> {
-        // Both: a failure that was counted before may have opened it after the last success.
+        // Checks both: a failure that was counted before may have opened it after the last success.
         let failures = self.failures.load(Ordering::Relaxed);
         if failures == 0 && self.next_try.load(Ordering::Relaxed) == 0 {
             return None;
@@ -72,16 +72,16 @@ impl Breaker {
         open.then_some(Change::Closed)
     }
 
-    /// Redis has not decided, and somebody waited for that.
+    /// Records that Redis has not decided while a request waited.
     pub(crate) fn failed(&self, now: Duration) -> Option<Change> {
         self.failed_until(now + PAUSE)
     }
 
-    /// There was nobody to ask, and nobody waited.
+    /// Records that there was no connection, so no request waited.
     pub(crate) fn failed_at_once(&self, now: Duration) -> Option<Change> {
         let change = self.failed_until(now);
         if change.is_none() {
-            // Only if it is open, still.
+            // Only if it is still open.
             let open = |next: u64| (next != 0).then_some(micros(now).max(1));
             let _ = self
                 .next_try
@@ -98,7 +98,7 @@ impl Breaker {
         if failures < FAILURES {
             return None;
         }
-        // Whoever tried may have waited for longer than a pause: the next one is counted from here.
+        // The request may have waited for longer than a pause, so the next pause begins now.
         let next = micros(next_try).max(1);
         let closed = self.next_try.fetch_max(next, Ordering::AcqRel) == 0;
         closed.then_some(Change::Opened)

@@ -192,7 +192,7 @@ async fn connect(
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
-    // Much longer than a decision waits for its answer.
+    // At least twice the time that a decision waits for its answer.
     let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),

@@ -32,7 +32,7 @@ impl Complaints {
         is_due
     }
 
-    /// Forgets all errors, since they are over: the next one is logged at once.
+    /// Clears all errors, because they have ended. The next error is logged at once.
     pub(crate) fn end(&self) {
         self.0.lock().clear();
     }

@@ -8,12 +8,12 @@ use super::breaker::micros;
 /// The time until which a server surely has all `concurrency` holds of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Confirmed {
-    /// There is none.
+    /// There is no hold.
     #[default]
     None,
     /// Until then.
     Until(Instant),
-    /// One may be missing now.
+    /// A hold may be missing now.
     Never,
 }
 

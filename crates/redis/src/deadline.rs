@@ -1,4 +1,4 @@
-//! How a script is told until when it may decide (lua/README.md).
+//! The deadline of a script's decision (lua/README.md).
 
 use tidegate_core::{MAX_EXACT, Micros};
 
@@ -20,7 +20,7 @@ pub(crate) fn deadline_of(until: Option<Micros>, hold: u64) -> Word {
     }
 }
 
-/// A deadline on Redis's clock, if that is known.
+/// Formats a deadline on Redis's clock. Without one the greatest exact integer takes its place.
 pub fn deadline(deadline: Option<Micros>) -> Word {
     deadline.unwrap_or(MAX_EXACT).into()
 }

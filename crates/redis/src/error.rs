@@ -1,16 +1,16 @@
-//! Why a call to Redis has no answer.
+//! Reasons why a call to Redis has no answer.
 
 use std::sync::Arc;
 
 use super::error_reply::ErrorReply;
 
-/// Why a call to Redis has no answer.
+/// The reason why a call to Redis has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No answer within the store's timeout.
     #[error("Redis did not answer in time")]
     Timeout,
-    /// No connection, because TLS fails; this is how.
+    /// No connection, because TLS fails for this reason.
     #[error("TLS with Redis failed: {0}")]
     Tls(Arc<str>),
     /// No connection, because Redis refuses the user or the password.
@@ -22,25 +22,25 @@ pub enum CallError {
     /// No connection at the moment. It may have ended under the call, which may have run.
     #[error("there is no connection to Redis")]
     Disconnected,
-    /// The script found itself too late, and charged nothing.
+    /// The script ran after the deadline, and charged no limit.
     #[error("Redis came to it too late")]
     Late,
-    /// Too many decisions wait for Redis already, or it did not answer lately; it was not asked.
+    /// No call was made, because too many decisions wait for Redis already, or because it did not answer lately.
     #[error("Redis was not asked, because it did not answer lately")]
     NotAsked,
     /// Redis answered with an error.
     #[error("Redis answered {0}")]
     Refused(ErrorReply),
-    /// It is not known yet under which keys other gateways count, so it was not asked.
+    /// No call was made, because the keys under which other gateways count are still unknown.
     #[error("which secret the gateways on this Redis share is not known yet")]
     SecretUnknown,
-    /// Other gateways count under other keys, so it was not asked.
+    /// No call was made, because other gateways count under other keys.
     #[error("the gateways on this Redis use another `secret`; all need the same one")]
     SecretDiffers,
 }
 
 impl CallError {
-    /// The words of [`label`](Self::label).
+    /// All labels that [`label`](Self::label) returns.
     pub const LABELS: [&str; 9] = [
         "timeout",
         "disconnected",
@@ -53,7 +53,7 @@ impl CallError {
         "secret_differs",
     ];
 
-    /// A short word for metrics.
+    /// Returns a short label for metrics.
     pub const fn label(&self) -> &'static str {
         let [
             timeout,
@@ -79,7 +79,7 @@ impl CallError {
         }
     }
 
-    /// Takes the text of an error that Redis answered.
+    /// Makes an error from the text of an error that Redis answered.
     pub fn refused(text: &str) -> Self {
         Self::Refused(ErrorReply::new(text))
     }
@@ -97,7 +97,7 @@ impl CallError {
         }))
     }
 
-    /// The code of the error that Redis answered, if it did.
+    /// Returns the code of the error that Redis answered, if it answered.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(reply) | Self::Login(reply) => Some(reply.code()),
@@ -105,7 +105,7 @@ impl CallError {
         }
     }
 
-    /// Its label, and for an error of Redis its code and how to end it: errors of one kind are logged together.
+    /// Returns the label, and for an error of Redis its code and remedy. Errors of one kind are logged together.
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::Refused(reply) | Self::Login(reply) => {
@@ -124,13 +124,13 @@ impl CallError {
         )
     }
 
-    /// Whether the slot of several keys is moving; then nothing has run.
+    /// Whether the slot of several keys is moving. The script did not run then.
     pub fn is_moving(&self) -> bool {
         self.code() == Some("TRYAGAIN")
     }
 
-    /// Whether the server works, and refused because of these keys: their slot moves, or the script cannot read the
-    /// values under them.
+    /// Whether the server works, and refused only because of these keys: their slot moves, or the script cannot read their
+    /// values.
     pub const fn is_about_keys(&self) -> bool {
         matches!(self, Self::Refused(reply) if reply.is_about_keys())
     }

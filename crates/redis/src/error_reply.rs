@@ -13,7 +13,7 @@ const SCRIPT: &str = " script: ";
 const SHORTEST_SECRET: usize = 4;
 /// The code of most errors, with and without a script.
 const ERR: &str = "ERR";
-/// Words of errors that a server gives to any script, whatever its keys are: of Redis 7.0, Redis 7.2 and Valkey, and Valkey 9.
+/// Words of errors that a server returns to a script with any keys: of Redis 7.0, Redis 7.2 and Valkey, and Valkey 9.
 /// `failure` in `lua/record.lua` has the same words.
 const OF_SERVER: [&str; 6] = [
     "Error compiling script",
@@ -65,7 +65,7 @@ impl ErrorReply {
         }
     }
 
-    /// Its first word, such as `OOM`, `READONLY` or `NOPERM`; empty if the text begins with no code.
+    /// Returns its first word, such as `OOM`, `READONLY` or `NOPERM`; empty if the text begins with no code.
     pub fn code(&self) -> &str {
         code(&self.text).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl ErrorReply {
         self.is_about_keys
     }
 
-    /// Returns the remedy, if there is one in this list.
+    /// Returns the remedy, if this function has one.
     pub(crate) fn remedy(&self) -> Option<Cow<'static, str>> {
         let has = |words: &str| self.text.contains(words);
         Some(Cow::Borrowed(match self.code() {
@@ -140,8 +140,8 @@ pub(crate) fn code(text: &str) -> Option<&str> {
 
 /// Returns whether an error is about the keys of one call.
 ///
-/// A script that fails at a value has the code `ERR`, and its text names a line of the script. A user without a command fails
-/// there as well, and a text that is no script for this server.
+/// A script that fails at a value has the code `ERR`, and its text names a line of the script. So does a script with a command
+/// that its user lacks, and a script that this server cannot compile.
 fn is_about_keys(text: &str) -> bool {
     match code(text) {
         Some("WRONGTYPE" | "TRYAGAIN") => true,

@@ -1,8 +1,8 @@
-//! How many gateways share this Redis: each sends heartbeats, and one whose heartbeats have stopped is gone.
+//! Counts the gateways on this Redis. Each sends heartbeats, and is gone when its heartbeats stop.
 //!
-//! - [`count`]: which of the counts that Redis answers is in force
-//! - [`identity`]: under which ID this gateway is known
-//! - [`twin`]: whether another process has this gateway's ID
+//! - [`count`]: the count in force, from the counts that Redis answers
+//! - [`identity`]: the ID of this gateway
+//! - [`twin`]: detects another process with this gateway's ID
 
 mod count;
 mod identity;
@@ -23,18 +23,18 @@ use count::Count;
 pub use identity::Identity;
 use twin::Twin;
 
-/// How often a gateway should send a heartbeat.
+/// The time between two heartbeats of a gateway.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// After so much silence a gateway is gone.
+/// The silence after which a gateway is gone.
 const LAPSE: Duration = Duration::from_secs(7);
 
 const SCRIPT: &str = include_str!("../../../lua/gateways.lua");
 
-/// How many gateways there are: as counted, or as the configuration says.
+/// The number of gateways, counted or set by the configuration.
 #[derive(Debug)]
 pub struct Gateways {
-    // What decisions read, at least 1. During an outage the last count stays.
+    // The number that decisions read, at least 1. During an outage the last count stays.
     in_force: AtomicU64,
     is_fixed: bool,
     heard: Mutex<Heard>,
@@ -42,42 +42,42 @@ pub struct Gateways {
     complaints: Complaints,
 }
 
-/// What a heartbeat was answered.
+/// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Beat {
     /// Redis's clock.
     now: Micros,
-    /// How many gateways have sent a heartbeat lately.
+    /// The number of gateways that have sent a heartbeat lately.
     count: u64,
-    /// When this one had sent its last heartbeat, as far as this Redis knows; 0 if it knows of none.
+    /// The time of this gateway's previous heartbeat in this Redis; 0 if there is none.
     before: Micros,
 }
 
 impl Beat {
-    /// Whether it goes on from the answer that came last, at `last` by Redis's clock. Any other Redis, or the same one without its
-    /// data, begins to count anew. So does an answer behind which a heartbeat was left out: another gateway may have
-    /// been silent for as long.
+    /// Whether it continues the last answer, which came at `last` by Redis's clock. If not, counting begins anew: this is another
+    /// Redis, or it has lost its data. Counting also begins anew if a heartbeat was left out, because other gateways may have
+    /// been silent for the same time.
     fn continues(&self, last: Option<Micros>) -> bool {
         let gap = Duration::from_micros(self.now.saturating_sub(self.before));
         last == Some(self.before) && gap < 2 * HEARTBEAT
     }
 }
 
-/// What heartbeats were answered.
+/// The state that answers to heartbeats change.
 #[derive(Debug, Default)]
 struct Heard {
-    // By Redis's clock, when the last heartbeat was answered; none if the last one was not.
+    // The time of the answer to the last heartbeat, by Redis's clock; none if it had no answer.
     last: Option<Micros>,
     count: Count,
     twin: Twin,
 }
 
-/// What a heartbeat shows beside the count.
+/// The result of a heartbeat beside the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Nothing.
+    /// No finding.
     Usual,
-    /// It has lost its data.
+    /// Redis has lost its data.
     Lost,
     /// Another process sends heartbeats under the same ID.
     Twin {
@@ -87,7 +87,7 @@ pub enum Finding {
 }
 
 impl Gateways {
-    /// `fixed` gateways, or as many as send heartbeats.
+    /// Makes a count of `fixed` gateways, or else of those with heartbeats.
     pub fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
@@ -98,23 +98,23 @@ impl Gateways {
         }
     }
 
-    /// What this one calls itself.
+    /// Returns the ID of this gateway.
     pub const fn identity(&self) -> &Arc<Identity> {
         &self.identity
     }
 
-    /// How many gateways there are, at least 1.
+    /// Returns the number of gateways, at least 1.
     pub fn count(&self) -> u64 {
         self.in_force.load(Ordering::Relaxed)
     }
 
-    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
+    /// Whether other gateways may share this Redis: a gateway that has just started is not counted yet.
     pub fn has_others(&self) -> bool {
         !self.is_fixed || self.count() > 1
     }
 
-    /// Sends a heartbeat, and counts the gateways. A higher count applies at once, a lower one when Redis has answered it for
-    /// longer than a gateway may be silent.
+    /// Sends a heartbeat, and counts the gateways. A higher count applies at once. A lower count applies when Redis has answered
+    /// it for longer than a gateway may be silent.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Gateways {
         Ok(beat)
     }
 
-    /// Makes this one what a clone of the process of `other` has in memory, after a heartbeat. For tests.
+    /// Copies the state of `other`, as a clone of its process has it in memory after a heartbeat. For tests.
     #[doc(hidden)]
     pub fn become_clone_of(&self, other: &Self) {
         self.identity.become_clone_of(&other.identity);
@@ -166,7 +166,7 @@ impl Gateways {
         heard.count.answered(1, false, Instant::now());
     }
 
-    /// Takes the answer to a heartbeat.
+    /// Records the answer to a heartbeat, and returns its finding.
     fn answered(&self, beat: Beat) -> Finding {
         let heard = &mut *self.heard.lock();
         let last = heard.last.replace(beat.now);
@@ -193,7 +193,7 @@ impl Gateways {
         }
     }
 
-    /// Takes it that a heartbeat was not answered, whether Redis had it or not.
+    /// Records a heartbeat without an answer. Redis may have received it.
     fn unanswered(&self) {
         let heard = &mut *self.heard.lock();
         heard.last = None;

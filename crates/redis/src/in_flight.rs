@@ -1,5 +1,5 @@
-//! The limit on calls in flight to one server, which may not answer. Each call has a deadline, and a circuit breaker ends calls
-//! that fail.
+//! The limit on calls in flight to one server, which may not answer. Each call has a deadline. While calls fail, a circuit breaker
+//! refuses most of them.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,27 +14,27 @@ use super::clock::Clock;
 use super::complaints::Complaints;
 use super::error::CallError;
 
-/// Decisions that may wait for a server at once. A server that is hung holds up no more, and gets no more to do when it
-/// comes back.
+/// The most decisions that wait for a server at once. A hung server holds up no more of them, and gets no more work when
+/// it comes back.
 const IN_FLIGHT: usize = 4_096;
 
-/// How many calls to one server may wait for an answer, and whether it is asked at all.
+/// The bounds of calls to one server: the number in flight, the circuit breaker, and the server's clock.
 #[derive(Debug)]
 pub struct InFlightLimit {
     clock: Clock,
     breaker: Breaker,
     calls: Semaphore,
-    // The last call that was made was not answered as it should.
+    // Whether the last call failed.
     fails: AtomicBool,
-    // Why the last call failed that was made.
+    // The error of the last call that failed.
     failure: Mutex<Option<CallError>>,
     complaints: Complaints,
 }
 
-/// An answer, and when it was asked for and came.
+/// An answer, with the times of its call.
 #[derive(Debug)]
 pub struct Answer<T> {
-    /// What the script answered.
+    /// The reply of the script.
     pub content: T,
     /// When the call was sent.
     pub sent: Instant,
@@ -56,8 +56,8 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock. It
-    /// returns what that clock showed, and its answer, if it did not find itself too late.
+    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. It
+    /// returns the time on that clock, and the answer, or none if the deadline had passed.
     pub async fn call<T, F>(
         &self,
         until: Instant,
@@ -111,13 +111,13 @@ impl InFlightLimit {
         }
     }
 
-    /// The server has answered something else than a decision, in time: decisions may ask it again.
+    /// Records that the server has answered in time, also a call without a decision. Decisions may use the server again.
     pub fn answered(&self) {
         self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
     }
 
-    /// Whether the server failed to answer the last call.
+    /// Whether the last call failed.
     pub fn fails(&self) -> bool {
         self.fails.load(Ordering::Relaxed)
     }
@@ -127,40 +127,40 @@ impl InFlightLimit {
         self.failure.lock().clone()
     }
 
-    /// Whether the circuit breaker is open: most calls are not made. It closes with the next answer.
+    /// Whether the circuit breaker is open: it refuses most calls. It closes with the next answer.
     pub fn is_open(&self) -> bool {
         self.breaker.is_open()
     }
 
-    /// The time by the server's clock, as far as is known.
+    /// Returns the time by the server's clock; none before the first answer.
     pub fn now(&self) -> Option<Micros> {
         self.clock.now()
     }
 
-    /// The deadline, by the server's clock, of a call that is sent now and waited for so long.
+    /// Returns the deadline, by the server's clock, of a call that is sent now and waits for `patience`.
     pub fn deadline(&self, patience: Duration) -> Option<Micros> {
         self.clock.deadline(patience)
     }
 
-    /// Notes the server's clock by the answer of a script that no decision waited for, and that found itself late.
+    /// Notes the server's clock from a script that ran too late, and that no decision waited for.
     pub fn was_late(&self, time: Micros, sent: Instant) {
         self.clock.set(time, sent);
     }
 
-    /// Notes what a server's clock showed, in an answer that no decision waited for.
+    /// Notes the server's clock from an answer that no decision waited for.
     pub fn saw(&self, time: Micros, sent: Instant) {
         self.clock.saw(time, sent);
     }
 
-    /// Logs that some key cannot be read, once a minute at most.
+    /// Logs that a key cannot be read, once a minute at most.
     pub fn complain(&self, error: &CallError) {
         if self.complaints.is_due(error) {
             tracing::warn!(%error, "the state of a client in Redis cannot be read; the limits of that client follow their on_failure");
         }
     }
 
-    /// Logs when Redis stops deciding, and when it decides again; not each request. An error that Redis answers is logged
-    /// with the first decision that fails.
+    /// Logs when Redis stops deciding and when it decides again, not each request. Logs an error that Redis answers at the
+    /// first decision that fails.
     fn log(&self, change: Option<Change>, error: Option<&CallError>) {
         match (change, error) {
             (_, Some(error @ CallError::Refused(_))) if self.complaints.is_due(error) => {

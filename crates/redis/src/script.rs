@@ -1,4 +1,4 @@
-//! Scripts: their texts, and the names by which Redis knows them.
+//! Scripts: their texts, and their names in Redis.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::word::Word;
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) text: Word,
-    /// The SHA-1 by which Redis knows it.
+    /// Its SHA-1, which is its name in Redis.
     pub(crate) sha: Word,
 }
 
@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-/// All scripts that servers may be asked to run, by number. The text of each is made when it is first needed.
+/// All scripts that servers run, by number. The text of each is made when it is first needed.
 #[derive(Debug)]
 pub struct Scripts {
     made: Box<[OnceLock<Script>]>,
@@ -32,18 +32,18 @@ pub struct Scripts {
 }
 
 impl Scripts {
-    /// Scripts with numbers below `count`; `text` makes the text of one.
+    /// Takes scripts with numbers below `count`; `text` makes the text of one.
     pub fn new(count: usize, text: fn(usize) -> String) -> Self {
         let made = (0..count).map(|_| OnceLock::new()).collect();
         Self { made, text }
     }
 
-    /// How many there are.
+    /// Returns the number of scripts.
     pub(crate) const fn count(&self) -> usize {
         self.made.len()
     }
 
-    /// The script with this number. **Panics** if there is none.
+    /// Returns the script with this number. **Panics** if there is none.
     pub(crate) fn at(&self, number: usize) -> &Script {
         self.made[number].get_or_init(|| Script::new((self.text)(number)))
     }

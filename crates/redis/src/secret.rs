@@ -1,5 +1,5 @@
-//! The secret that gateways on one Redis share, or its fingerprint. All of them count under the same keys, or do not count here at
-//! all.
+//! The secret that gateways on one Redis share, or its fingerprint. A gateway that counts under other keys does not count in this
+//! Redis at all.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use super::complaints::Complaints;
 use super::error::CallError;
 use super::shards::Shards;
 
-/// How long Redis keeps it after a gateway has last asked: longer than the state of any limit lives (31 days, twice).
+/// The time that Redis keeps it after the last call of a gateway: longer than the state of any limit lives (31 days, twice).
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
 
-/// What came of comparing notes with the other gateways.
+/// The result of a comparison with the other gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Agreement {
     /// All count under the same keys.
     Agreed,
-    /// Nothing is known yet; until it is, Redis is not asked to decide.
+    /// There is no result yet. Until there is, Redis makes no decisions.
     Unknown,
-    /// Others count under other keys; while that is so, Redis is not asked to decide.
+    /// Others count under other keys. Until this ends, Redis makes no decisions.
     Differs,
 }
 
-/// The last [`Agreement`], which decisions read, and how the secret is asked for.
+/// The last [`Agreement`], which decisions read, and errors of calls for the secret.
 #[derive(Debug)]
 pub struct Secret {
     agreement: AtomicU8,
-    // Why it could not be asked for, last.
+    // The error of the last call for the secret, if it failed.
     error: Mutex<Option<CallError>>,
     complaints: Complaints,
 }
@@ -45,16 +45,16 @@ impl Default for Secret {
 }
 
 impl Secret {
-    /// Whether Redis may be asked to decide.
+    /// Checks that Redis may decide.
     ///
     /// # Errors
     ///
-    /// It may not: the secret is not known, or it differs.
+    /// The secret is unknown, or it differs.
     pub fn check(&self) -> Result<(), CallError> {
         match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),
             unknown if unknown == Agreement::Unknown as u8 => {
-                // What is in the way says more than that something is.
+                // The error of the call is more precise.
                 let error = self.error.lock().clone();
                 Err(error.unwrap_or(CallError::SecretUnknown))
             }
@@ -62,8 +62,8 @@ impl Secret {
         }
     }
 
-    /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
-    /// days after the last call.
+    /// Returns the value of all gateways under `<key_prefix>:secret`. Stores `own` if there is none. It stays there for
+    /// 64 days after the last call.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Every setting of fred.
 //!
-//! Its defaults are not for counting: no command timeout, three attempts (a script may run three times), ten seconds for a
+//! Its defaults do not suit counting: no command timeout, three attempts (a script may run three times), ten seconds for a
 //! connection.
 
 use std::time::Duration;
@@ -13,10 +13,10 @@ use fred::types::config::{
 use super::route::Route;
 use super::url::{Address, Topology};
 
-/// How long one connection may take to come up.
+/// The most time that a connection may take to come up.
 pub const CONNECT: Duration = Duration::from_millis(500);
 
-/// One attempt to come to a server; of several sentinels another one is the first each time.
+/// Returns the settings of one attempt to connect. Each attempt begins with another sentinel.
 pub(crate) fn config(route: &Route, attempt: usize) -> Config {
     let server = |address: &Address| {
         Server::new_with_tls(address.host.clone(), address.port, route.tls_name.clone())
@@ -31,7 +31,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
             service,
             login,
         } => {
-            // fred believes the first that it can connect to. One that hangs or is cut off is not the first next time.
+            // fred uses the first sentinel that it can connect to. A sentinel that hangs or is cut off is not the first next time.
             let mut hosts: Vec<Server> = hosts.iter().map(server).collect();
             let first = attempt % hosts.len().max(1);
             hosts.rotate_left(first);
@@ -42,7 +42,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
                 password: login.password.clone(),
             }
         }
-        // Whoever asks a cluster connects to its nodes, one by one.
+        // `Cluster` connects to each node by itself.
         Topology::Cluster(nodes) => ServerConfig::Centralized {
             server: nodes.first().map_or_else(|| Server::new("", 0), server),
         },
@@ -63,7 +63,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
     }
 }
 
-/// A connection that is given up rather than waited for.
+/// Returns the settings of a connection that fails early.
 pub(crate) fn connection() -> ConnectionConfig {
     ConnectionConfig {
         connection_timeout: CONNECT,
@@ -88,16 +88,16 @@ pub(crate) fn connection() -> ConnectionConfig {
     }
 }
 
-/// Commands that wait no longer than decisions do.
+/// Returns settings by which commands wait no longer than decisions.
 pub(crate) fn performance(timeout: Duration) -> PerformanceConfig {
     PerformanceConfig {
-        // fred then skips commands that nobody waits for any more, if they were not yet written.
+        // fred skips commands that have timed out, if they were not yet written.
         default_command_timeout: timeout,
         ..PerformanceConfig::default()
     }
 }
 
-/// A command that may take longer than a decision, or less long. It is written once, too.
+/// Returns the options of a command with a timeout of its own. It is written once, too.
 pub(crate) fn within(patience: Duration) -> Options {
     Options {
         timeout: Some(patience),

@@ -1,7 +1,7 @@
-//! One Redis server that keeps a part of the keys, or all of them: its connection, and which scripts it knows.
+//! One Redis server that keeps a part of the keys, or all of them: its connection, and its scripts.
 //!
-//! What is judged per server (whether to ask it at all, how many calls may wait for it) belongs here. A server of a cluster that is
-//! down or slow must concern nobody whose keys are elsewhere.
+//! Each server has its own circuit breaker and its own bound on waiting calls. A node of a cluster that is down or slow must not
+//! affect clients with keys on other nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use super::word::Word;
 pub struct Shard {
     /// Its connection.
     pub client: Client,
-    /// Whether decisions may ask it.
+    /// The bounds of calls to it.
     pub in_flight: InFlightLimit,
     /// Whether it has all holds of this process.
     pub confirmation: Confirmation,
@@ -36,7 +36,7 @@ pub type Named = (Option<String>, Arc<Shard>);
 /// A [`Named`] server, with tags whose keys are there.
 pub type Tagged = (Option<String>, Arc<Shard>, Vec<[u8; 16]>);
 
-/// How often a script was loaded here; whoever holds the lock loads.
+/// The number of times that a script was loaded here. The call that holds the lock loads it.
 #[derive(Debug, Default)]
 struct Loader {
     loads: AtomicU64,
@@ -44,7 +44,7 @@ struct Loader {
 }
 
 impl Shard {
-    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    /// Starts connecting, for ever. Notifies `changed` when the connection comes up or breaks.
     pub(crate) fn start(route: Route, scripts: Arc<Scripts>, changed: Arc<Notify>) -> Self {
         Self {
             in_flight: InFlightLimit::default(),
@@ -55,8 +55,8 @@ impl Shard {
         }
     }
 
-    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text. Callers that
-    /// found it missing meanwhile wait for that one, then try again. Nothing has run, so nothing is charged twice.
+    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text. Other callers
+    /// that found it missing wait for this, then try again. A missing script has not run, so no charge is made twice.
     pub(crate) async fn call(
         &self,
         script: usize,

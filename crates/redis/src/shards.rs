@@ -1,4 +1,4 @@
-//! Which server keeps which keys: one server for all of them, or the nodes of a Redis Cluster.
+//! The servers of keys: one server for all of them, or the nodes of a Redis Cluster.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
 use super::word::Word;
 
-/// Why there can be no connections.
+/// The reason why there can be no connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOptions {
     /// The URL.
@@ -49,15 +49,15 @@ pub struct Shards(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// One, wherever it is at the moment.
+    /// One server; its address may change.
     One(Arc<Shard>),
-    /// Many, by slot.
+    /// Many servers, by slot.
     Cluster(Cluster),
 }
 
 impl Shards {
-    /// Starts connecting to all servers of a URL, for ever. They may be asked to run these scripts. Must be called inside a
-    /// tokio runtime.
+    /// Starts connecting to all servers of a URL, for ever. The servers may run these scripts. Must be called inside a tokio
+    /// runtime.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Shards {
         }))
     }
 
-    /// The server of all keys, if there is one: several clients' keys may then stand in one call.
+    /// Returns the server of all keys, if there is one. One call may then contain keys of several clients.
     pub const fn one(&self) -> Option<&Arc<Shard>> {
         match &self.0 {
             Kind::One(shard) => Some(shard),
@@ -94,7 +94,7 @@ impl Shards {
         }
     }
 
-    /// Waits until the first attempts to connect are over, whatever came of them.
+    /// Waits until the first attempts to connect are over, with any result.
     pub async fn tried(&self) {
         match &self.0 {
             Kind::One(shard) => shard.client.tried().await,
@@ -102,12 +102,12 @@ impl Shards {
         }
     }
 
-    /// Whether two clients' keys may be in two places.
+    /// Whether the keys of two clients may be on two servers.
     pub const fn are_many(&self) -> bool {
         matches!(self.0, Kind::Cluster(_))
     }
 
-    /// All servers that are known, each with its address in a Redis Cluster.
+    /// Returns all servers of the current map, each with its address in a Redis Cluster.
     pub fn all(&self) -> Result<Vec<Named>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(vec![(None, shard.clone())]),
@@ -115,7 +115,7 @@ impl Shards {
         }
     }
 
-    /// The server of a client's keys, as far as is known.
+    /// Returns the server of a client's keys, by the current map.
     pub fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(shard.clone()),
@@ -123,7 +123,7 @@ impl Shards {
         }
     }
 
-    /// The server of a key that is no client's, as far as is known.
+    /// Returns the server of a key that belongs to no client, by the current map.
     pub fn of_key(&self, key: &str) -> Result<Arc<Shard>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(shard.clone()),
@@ -131,7 +131,7 @@ impl Shards {
         }
     }
 
-    /// The time by the clock of the server of a client's keys, as far as is known.
+    /// Returns the time by the clock of the server of a client's keys; none if the server or its clock is unknown.
     pub fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
         match &self.0 {
             Kind::One(shard) => shard.in_flight.now(),
@@ -139,12 +139,12 @@ impl Shards {
         }
     }
 
-    /// Whether the server of a client's keys failed to answer last, or is not known.
+    /// Whether the last call to the server of a client's keys failed, or the server is unknown.
     pub fn fails(&self, tag: &[u8; 16]) -> bool {
         self.of(tag).map_or(true, |shard| shard.in_flight.fails())
     }
 
-    /// Runs the script with this number where the keys of this client are.
+    /// Runs the script with this number on the server of this client's keys.
     pub async fn call(
         &self,
         tag: &[u8; 16],
@@ -162,7 +162,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Where else to ask, once, after `asked` sent us away.
+    /// Returns the node to which `asked` redirected a call, for one more call.
     async fn redirected(
         &self,
         asked: &Arc<Shard>,
@@ -174,8 +174,8 @@ impl Shards {
         }
     }
 
-    /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was. It may take
-    /// `patience`, whatever the timeout of decisions is.
+    /// Runs a script on the server of these keys, which share a slot, and returns this server, too. The text is sent each
+    /// time. The call may take `patience`, which replaces the timeout of decisions.
     pub async fn eval<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -190,12 +190,12 @@ impl Shards {
         answer.unwrap_or(Err(CallError::Timeout))
     }
 
-    /// Runs a script that changes something for an operator, as [`eval`](Self::eval) does. Its first argument is a deadline by the
-    /// server's clock. Past the deadline the script must leave all as it is, and answer the time and -1.
+    /// Runs a script that makes a change for an operator, as [`eval`](Self::eval) does. Its first argument is a deadline by the
+    /// server's clock. After the deadline the script must change no state, and return the time and -1.
     ///
     /// # Errors
     ///
-    /// The script may have run, and does not run after the error is returned: the deadline has passed by then.
+    /// The script may have run. It does not run after the error is returned, because the deadline has passed by then.
     pub async fn eval_in_time<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -211,7 +211,7 @@ impl Shards {
             Ok((_, reply)) if reply.get(1).is_some_and(R::is_late) => Err(CallError::Late),
             Err(error @ (CallError::Timeout | CallError::Disconnected)) => {
                 if is_sent.load(Ordering::Relaxed) {
-                    // The script may be in a socket yet.
+                    // The script may still be in a socket.
                     tokio::time::sleep_until(until.into()).await;
                 }
                 Err(error)
@@ -220,7 +220,7 @@ impl Shards {
         }
     }
 
-    /// Runs a script where these keys are. With `is_sent`, the script gets a deadline, and the flag is set when the script is sent.
+    /// Runs a script on the server of these keys. With `is_sent` it gets a deadline, and the flag is set when it is sent.
     async fn eval_anywhere<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -256,7 +256,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    /// Stores `value` under `key` if there is no value, and returns the value there. It expires `kept` from now.
     pub async fn set_once(
         &self,
         key: &str,
@@ -265,7 +265,7 @@ impl Shards {
     ) -> Result<String, CallError> {
         let shard = self.of_key(key)?;
         let mut answer = shard.client.set_once(key, value, kept).await;
-        // While the slot moves, its caller asks again.
+        // While the slot moves, the caller calls again.
         if let Err(failure @ Failure::Moved(_)) = &answer
             && let Some((shard, _)) = self.redirected(&shard, failure).await
         {
@@ -274,8 +274,8 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// All servers that have keys, each with its address in a Redis Cluster and tags whose keys are there. The tags are hashes of
-    /// no client.
+    /// Returns all servers that have keys, each with its address in a Redis Cluster and tags whose keys are there. The tags are
+    /// hashes of no client.
     pub fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(vec![(
@@ -287,7 +287,7 @@ impl Shards {
         }
     }
 
-    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
+    /// Returns the statistics of the server, or of each primary of a Redis Cluster that answers.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl Shards {
         }
     }
 
-    /// Whether there is a connection to one of them now; if not, why.
+    /// Returns a reason if there is no connection to any server now.
     pub fn connected(&self) -> Result<(), CallError> {
         let mut why = CallError::Disconnected;
         for (_, shard) in self.all()? {
@@ -331,7 +331,7 @@ impl Shards {
         Err(why)
     }
 
-    /// The nodes of a Redis Cluster that do not decide; none if there is one server.
+    /// Returns the nodes of a Redis Cluster that do not decide; none if there is one server.
     pub fn silent_nodes(&self) -> SilentNodes {
         let mut silent = SilentNodes::default();
         for (address, shard) in self.all().into_iter().flatten() {

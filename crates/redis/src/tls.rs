@@ -26,14 +26,14 @@ impl From<Arc<ClientConfig>> for Tls {
     }
 }
 
-/// Explains a failed handshake, by the words that rustls and fred have for it.
+/// Explains a failed handshake, by the words of rustls and fred.
 pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     const REASONS: [(&str, &str); 13] = [
         (
             "UnknownIssuer",
             "no authority that is trusted here issued the server's certificate",
         ),
-        // An authority of the same name, but another one.
+        // Another authority with the same name.
         (
             "BadSignature",
             "no authority that is trusted here issued the server's certificate",
@@ -80,7 +80,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     ];
     let (word, reason) = REASONS.iter().find(|(word, _)| details.contains(word))?;
     Some(match details.split_once("InvalidCertificate(") {
-        // Any other fault has the word of rustls.
+        // Any other fault gets the word of rustls.
         Some((_, behind)) if *word == "InvalidCertificate" => {
             let fault = behind.split(['{', '}']).next().unwrap_or_default();
             format!("{reason}: {}", fault.trim_end_matches([' ', ')'])).into()

@@ -1,10 +1,10 @@
-//! How long the machine has been up, asleep or awake.
+//! The uptime of the machine, asleep or awake.
 //!
 //! An [`Instant`](std::time::Instant) stands still on Linux while a virtual machine is suspended. Redis's clock does not.
 
 use std::time::Duration;
 
-/// How long the machine has been up, asleep or awake.
+/// Returns the uptime of the machine, asleep or awake.
 #[cfg(target_os = "linux")]
 pub fn uptime() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -13,7 +13,7 @@ pub fn uptime() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
-/// As far as is known: by a clock that may stand still meanwhile.
+/// Returns the time since the first call, by a clock that may stand still while the machine sleeps.
 #[cfg(not(target_os = "linux"))]
 pub fn uptime() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

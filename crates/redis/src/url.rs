@@ -1,5 +1,5 @@
-//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused: an ignored part may be a password, or its author may have
-//! meant it to make the connection private.
+//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused. An ignored part might be a password, or be meant to make
+//! the connection private.
 //!
 //! Errors contain no part of a URL.
 

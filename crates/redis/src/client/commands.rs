@@ -1,4 +1,4 @@
-//! What is asked of one Redis server, and what its errors mean.
+//! The commands to one Redis server, and their errors.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::super::settings::within;
 use super::super::word::Word;
 use super::Client;
 
-/// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
+/// Whether ASKING is sent first, to a node that does not own the key's slot yet. Without it the node would send us back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
     Yes,
@@ -24,7 +24,7 @@ pub(crate) enum Asking {
 }
 
 impl Client {
-    /// Runs a script by its name, or from its text. Its reply is a list of numbers, or of texts.
+    /// Runs a script by its hash, or from its text. Its reply is a list of numbers, or of texts.
     pub(crate) async fn run<R: FromValue>(
         &self,
         script: By<'_>,
@@ -34,7 +34,7 @@ impl Client {
     ) -> Result<Vec<R>, Failure> {
         let fred = self.fred()?;
         let (keys, arguments) = (in_fred(keys), in_fred(arguments));
-        // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
+        // Boxed: fred's futures take several KiB, and the futures around them are moved a dozen times.
         let options = match script {
             By::Sha(sha) if asking == Asking::No => {
                 let reply = Box::pin(fred.evalsha(sha.as_fred(), keys, arguments));
@@ -52,7 +52,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
+    /// Returns the owners of the slots by the map of this node; an error if the node reports itself cut off from the others.
     pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
         let fred = self.fred()?;
         let error = |error| Failure::from(error).into_error();
@@ -70,7 +70,7 @@ impl Client {
             .map_err(error)
     }
 
-    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    /// Stores `value` under `key` if there is no value, and returns the value there. It expires `kept` from now.
     pub(crate) async fn set_once(
         &self,
         key: &str,
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// What Redis says of its memory, what it has done, and what commands cost.
+    /// Returns statistics of Redis: its memory, its work, and the cost of commands.
     pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.fred()?;
         let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
@@ -122,7 +122,7 @@ async fn run_asking<R: FromValue>(
     command: CustomCommand,
     words: Vec<Value>,
 ) -> Result<Vec<R>, Error> {
-    // Both are written in one piece, so that ASKING speaks for this script and no other.
+    // Both are written in one piece, so that ASKING applies to this script and no other.
     let both = fred.pipeline().with_options(options);
     let _: () = both
         .custom(command_named("ASKING"), Vec::<Value>::new())
@@ -131,17 +131,17 @@ async fn run_asking<R: FromValue>(
     both.last().await
 }
 
-/// How a script is named to Redis.
+/// The form in which a call names its script.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
     Sha(&'a Word),
     Text(&'a Word),
-    /// With another timeout than that of decisions.
+    /// With another timeout than decisions have.
     TextWithin(&'a Word, Duration),
 }
 
 impl By<'_> {
-    /// The command that runs the script, and its words.
+    /// Returns the command that runs the script, and its words.
     fn command(self, keys: Vec<Str>, arguments: Vec<Str>) -> (CustomCommand, Vec<Value>) {
         let (command, script) = match self {
             Self::Sha(sha) => ("EVALSHA", sha),
@@ -161,7 +161,7 @@ fn command_named(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, None::<u16>, false)
 }
 
-/// The SHA-1 by which Redis knows a script.
+/// Returns the SHA-1 of a script, which is its name in Redis.
 pub(crate) fn sha1(text: &str) -> String {
     fred::util::sha1_hash(text)
 }

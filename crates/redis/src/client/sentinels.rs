@@ -1,7 +1,7 @@
-//! Sentinels: who they say the primary is, asked again and again.
+//! Sentinels: the gateway asks them for the primary every second.
 //!
-//! fred asks them when it connects and never after. But in an orderly failover the old primary goes on taking writes for ten
-//! seconds, as if nothing had happened. All of these writes are lost. So it is left as soon as most sentinels name another.
+//! fred asks them only when it connects. But in an orderly failover the old primary goes on taking writes for ten seconds, and all
+//! of these writes are lost. So the gateway leaves it as soon as most sentinels name another primary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::super::settings::CONNECT;
 use super::super::url::{Address, Topology};
 use super::Client;
 
-/// How often they are asked.
+/// The pause between two questions to the sentinels.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Connections to all sentinels of a route.
@@ -78,7 +78,7 @@ impl Sentinels {
         }
     }
 
-    /// Waits until each sentinel has answered or not, or for as long as one may take to connect.
+    /// Waits until the first attempt to connect to each sentinel is over, or for `CONNECT`.
     pub(super) async fn tried(&self) {
         let _ = timeout(CONNECT, async {
             for (_, connection) in &self.connections {
@@ -103,7 +103,7 @@ impl Sentinels {
     }
 }
 
-/// Who the primary is, by one sentinel's word.
+/// Returns the primary by one sentinel's answer.
 async fn primary(connection: Arc<Client>, service: Arc<str>) -> Option<Address> {
     let fred = connection.fred().ok()?;
     let command = CustomCommand::new_static("SENTINEL", None::<u16>, false);

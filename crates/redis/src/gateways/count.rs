@@ -1,25 +1,25 @@
-//! Which of the counts that Redis answers is in force.
+//! Chooses the count in force among the counts that Redis answers.
 //!
-//! A Redis that has just come back without its data knows nobody, and a replica that is behind knows gateways by calls of
-//! long ago. Both count too few until every gateway has sent a heartbeat, and a share of too few gateways is too large. So
-//! a higher count applies at once, and a lower one only when Redis has known all gateways for long enough.
+//! A Redis that comes back without its data has no heartbeats, and a replica that is behind has only old ones. Both count
+//! too few gateways until each has sent a heartbeat, and then each gateway's share is too large. So a higher count applies
+//! at once, and a lower count only when Redis has had time to receive the heartbeats of all gateways.
 
 use std::time::{Duration, Instant};
 
 use super::{HEARTBEAT, LAPSE};
 
-/// For so long Redis must answer lower counts. Meanwhile every gateway that is there has sent a heartbeat. Even one that was silent
-/// for as long as it may be has done so again.
+/// The time for which Redis must answer lower counts. In it every running gateway sends a heartbeat, even after the longest silence
+/// that is allowed.
 const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 
-/// The count in force, and what must be known before a lower one is.
+/// The count in force, and the answers that may lead to a lower one.
 #[derive(Debug)]
 pub(super) struct Count {
     /// At least 1.
     pub(super) in_force: u64,
-    /// Whether a heartbeat was ever answered.
+    /// Whether a heartbeat ever had an answer.
     pub(super) is_known: bool,
-    // A heartbeat was not answered before any was.
+    // Whether a heartbeat had no answer before the first answer.
     is_missed: bool,
     lower: Option<Lower>,
 }
@@ -33,7 +33,7 @@ struct Lower {
 }
 
 impl Default for Count {
-    /// As long as nothing is known: as if this gateway were the only one.
+    /// Before the first answer this gateway counts as the only one.
     fn default() -> Self {
         Self {
             in_force: 1,
@@ -45,13 +45,13 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Whether nothing is known, and a heartbeat was not answered.
+    /// Whether a heartbeat had no answer, and there was no answer yet.
     pub(super) const fn is_missed(&self) -> bool {
         self.is_missed && !self.is_known
     }
 
-    /// Takes the answer to a heartbeat that came at `at`: so many gateways. `is_continued` if nothing was left out since the
-    /// answer before, see `Beat::continues`.
+    /// Records the count of an answer that came at `at`. `is_continued`: no heartbeat was left out since the answer before,
+    /// see `Beat::continues`.
     pub(super) fn answered(&mut self, count: u64, is_continued: bool, at: Instant) {
         let most = count.max(1);
         self.is_known = true;
@@ -70,12 +70,12 @@ impl Count {
         self.lower = Some(lower);
         if at.saturating_duration_since(lower.since) >= ROUND {
             self.in_force = lower.most;
-            // Counts that are lower still have a round of their own.
+            // Even lower counts have a round of their own.
             self.lower = None;
         }
     }
 
-    /// Takes it that a heartbeat was not answered, whether Redis had it or not.
+    /// Records a heartbeat without an answer. Redis may have received it.
     pub(super) const fn unanswered(&mut self) {
         self.is_missed |= !self.is_known;
         self.lower = None;

@@ -1,8 +1,8 @@
-//! What this gateway calls itself towards Redis.
+//! The ID of this gateway in Redis.
 //!
-//! An ID is random, from the operating system. Two processes share one only if both are resumed from one snapshot of a virtual
-//! machine, or of the process. Everything in memory is the same then. Slices and counts are kept by ID, so two such gateways would
-//! overwrite each other's, and would be counted as one. Their heartbeats show that.
+//! An ID is random, from the operating system. Two processes share an ID only if both are resumed from one snapshot of a virtual
+//! machine, or of the process. Their memory is the same then. Slices and counts are kept by ID, so two such gateways would
+//! overwrite each other's, and count as one gateway. Their heartbeats show this.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -22,18 +22,18 @@ impl Default for Identity {
 }
 
 impl Identity {
-    /// One of its own: a process may have several stores, and containers all have the same process ID.
+    /// Draws an ID: a process may have several stores, and containers all have the same process ID.
     pub fn new() -> Self {
         Self(ArcSwap::from_pointee(drawn(0)))
     }
 
-    /// The ID now.
+    /// Returns the current ID.
     pub fn get(&self) -> Arc<String> {
         self.0.load_full()
     }
 
-    /// Draws another one. `at` is the time of an answer by Redis's clock. No other process has had an answer at that moment. The
-    /// random numbers of two processes from one snapshot may be the same.
+    /// Draws another ID. The random numbers of two processes from one snapshot may be the same. So the ID also depends on `at`, the
+    /// time of an answer by Redis's clock: no other process has had an answer at that time.
     pub fn renew(&self, at: Micros) {
         self.0.store(Arc::new(drawn(at)));
     }

@@ -1,25 +1,25 @@
-//! Whether another process has this gateway's ID: both were resumed from one snapshot, of a machine or of the process.
+//! Detects another process with this gateway's ID: both were resumed from one snapshot, of a machine or of the process.
 
 use tidegate_core::Micros;
 
-/// So many heartbeats in a row must have been preceded by one that this process did not send. One alone may be its own, which was
-/// taken for lost, and came late.
+/// The number of heartbeats in a row that must follow a heartbeat of another process. A single case may be this process's own
+/// heartbeat that seemed lost and came late.
 const FOREIGN: u8 = 2;
 
-/// Whether another process sends heartbeats under this gateway's ID.
+/// The number of heartbeats in a row that followed a heartbeat of another process.
 #[derive(Debug, Default)]
 pub(super) struct Twin {
     foreign: u8,
 }
 
 impl Twin {
-    /// Takes when this gateway's last heartbeat was answered, if it was, and when Redis says that it came. Whether there is
-    /// a twin.
+    /// Takes the time of the answer to the last heartbeat, if it had one, and the time of the previous heartbeat in Redis.
+    /// Returns whether there is a twin.
     pub(super) const fn is_seen(&mut self, last: Option<Micros>, before: Micros) -> bool {
         match last {
             Some(last) if before > last => self.foreign += 1,
             Some(_) => self.foreign = 0,
-            // Whose heartbeat it was is not known.
+            // The sender of the previous heartbeat is unknown.
             None => {}
         }
         let is_seen = self.foreign >= FOREIGN;
