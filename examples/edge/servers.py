@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three small servers to put a gateway in front of: gRPC, WebSocket, and pages with events.
 
-Needs the packages grpcio and websockets. Messages of gRPC are plain bytes, so that nothing has to be generated.
+Needs the packages grpcio and websockets. Messages of gRPC are plain bytes, so no code has to be generated.
 """
 
 import queue
@@ -19,7 +19,7 @@ PAGE = Path(__file__).with_name("page.html")
 
 
 class Echo(grpc.GenericRpcHandler):
-    """demo.Echo: One answers once, Many three times, Chat as often as it is asked."""
+    """demo.Echo: One answers once, Many three times, Chat once per message."""
 
     def service(self, call):
         return {
@@ -36,8 +36,8 @@ class Echo(grpc.GenericRpcHandler):
 
 
 class Pages(BaseHTTPRequestHandler):
-    """/ is a page for browsers, which POSTs to /seen what it saw; /events sends an event, and the next one whenever
-    somebody POSTs to /next."""
+    """/ is a page for browsers, which POSTs its results to /seen. /events sends an event, and another one after each
+    POST to /next."""
 
     protocol_version = "HTTP/1.1"
     next = threading.Semaphore(0)
@@ -79,13 +79,13 @@ class Pages(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Has room for those who come all at once."""
+    """Has room for many connections at once."""
 
     request_queue_size = 1024
 
 
 def start(calls=9001, chat=9002, pages=9003):
-    """Starts all three on 127.0.0.1, each in threads of its own; gives their ports."""
+    """Starts all three on 127.0.0.1, each in threads of its own; returns their ports."""
     server = grpc.server(ThreadPoolExecutor(64))
     server.add_generic_rpc_handlers([Echo()])
     calls = server.add_insecure_port(f"127.0.0.1:{calls}")

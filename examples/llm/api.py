@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A small API, as those of language models are. It answers with words, all at once or one by one as events, and says at the end how
-many tokens it used. A token is a word here.
+"""A small API like the API of a language model. It answers with words, all at once or one by one as events. The end of an answer
+contains the number of used tokens. A token is a word here.
 
     python3 examples/llm/api.py [port]
 """

@@ -4,7 +4,7 @@
     pip install opentelemetry-proto
     python3 collector.py
 
-It keeps nothing, and prints a trace when a second has passed without another span of it.
+It stores no traces. It prints a trace when a second has passed without another span of it.
 """
 
 import gzip
@@ -45,7 +45,7 @@ class Traces:
                         found["at"] = time.monotonic()
 
     def quiet(self):
-        """The traces to which nothing was added for a second."""
+        """Takes the traces that got no span for a second."""
         with self.lock:
             due = [trace for trace, found in self.waiting.items() if time.monotonic() - found["at"] > 1]
             return [(trace, self.waiting.pop(trace)["spans"]) for trace in due]
@@ -56,7 +56,7 @@ def attributes(pairs):
 
 
 def tree(trace, spans):
-    """The lines of a trace: its spans, each below its parent, with what they took."""
+    """Returns the lines of a trace: its spans, each below its parent, with their durations."""
     known = {span.span_id for _, span in spans}
     roots = [entry for entry in spans if entry[1].parent_span_id not in known]
     lines = [f"trace {trace.hex()}"]
