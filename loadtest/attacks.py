@@ -4,10 +4,10 @@
     loadtest/attacks.py --binary target/dist/tidegate                       # each kind of attack, then all at once: 15 minutes
     loadtest/attacks.py --binary target/dist/tidegate --only slowloris --seconds 30
 
-The gateway has its default timeouts. Whoever is cut off comes back at once, so that there are always as many; but slow readers
-do not hear of it. Attackers, the good client and the API are processes of their own; each needs up to 20,000 file descriptors.
-Exit status: 0 if the good client was answered 200 every time, 99 of 100 within 50 ms, the others were closed within a second
-of their time, and all was given back; 1 if not.
+The gateway has its default timeouts. A client that is cut off comes back at once, so their number stays the same; but slow readers
+do not see it. Attackers, the good client and the API are processes of their own; each needs up to 20,000 file descriptors.
+Exit status: 0 if the good client got 200 every time, 99 of 100 within 50 ms, if the others were closed within a second
+of their time, and if all descriptors came back; 1 if not.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     attacks = {name: {name: kind[0]} for name, kind in KINDS.items()}
-    # As many of each as the descriptors of one process admit, of which a body and an answer need two.
+    # The descriptors of one process bound the number of each kind. A body and an answer need two.
     attacks["all"] = {name: kind[0] * 3 // 5 for name, kind in KINDS.items()}
     chosen = [options.only] if options.only else list(attacks)
     enough = 10 + max(KINDS[kind][3] for name in chosen for kind in attacks[name])
@@ -50,7 +50,7 @@ def main():
 
 
 def attacked(options, name, kinds):
-    """Runs one attack on a gateway of its own, prints its row, and says whether all was well."""
+    """Runs one attack on a gateway of its own, prints its row, and returns whether it passed."""
     with tempfile.TemporaryDirectory(prefix="tidegate-attacks-") as folder, Scene(Path(folder), options.binary) as scene:
         before = scene.descriptors()
         good = Helper(good_client, scene.plain, options.seconds + 4)
@@ -70,7 +70,7 @@ def attacked(options, name, kinds):
             lives[kind] += ended
             stayed[kind] += there
         times, failed = good.result()
-        # Who takes nothing of an answer does not see the end of it either, but the API does.
+        # A client that does not read an answer does not see its end, but the API does.
         if "slow readers" in lives:
             lives["slow readers"], stayed["slow readers"] = scene.api.stop(), []
         after = settled(scene, before)
@@ -88,7 +88,7 @@ def attacked(options, name, kinds):
 
 
 def settled(scene, before):
-    """How many descriptors the gateway has when all have left; those of good connections to the API may stay a while."""
+    """Returns the gateway's descriptors after all clients have left. Good connections to the API may stay a while."""
     deadline = time.monotonic() + 15
     while (now := scene.descriptors()) > before + 8 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -96,7 +96,7 @@ def settled(scene, before):
 
 
 class Helper:
-    """A function in a process of its own, and what it returns."""
+    """A function in a process of its own, and its result."""
 
     def __init__(self, run, *arguments):
         self.answer, theirs = multiprocessing.Pipe(duplex=False)
@@ -123,7 +123,7 @@ class Scene:
 
     def __init__(self, folder, binary):
         self.plain, self.tls, admin, api, good = free_ports(5)
-        # The good client's own has nothing to do with the others.
+        # The good client has an API of its own, apart from the others.
         self.api, self.good_api = Helper(serve, api), Helper(serve, good)
         pair = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
         make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
@@ -132,7 +132,7 @@ class Scene:
         (folder / "gateway.yaml").write_text(
             f"listen: [127.0.0.1:{self.plain}, {{ address: 127.0.0.1:{self.tls}, tls: {tls} }}]\n"
             f"admin: 127.0.0.1:{admin}\nlog: {{ access: false }}\nmax_connections: 18000\n"
-            # The attackers have one address and stand for many, so the bounds per address must not hold.
+            # The attackers have one address and stand for many, so the limits per address must not apply.
             "trusted_proxies: [127.0.0.1]\n"
             f"limits: {{ all: {{ token_bucket: {{ capacity: 100000, refill: 100000/s }}, per: [ip] }} }}\n"
             f'routes:\n  - {{ path: /good, upstream: "http://127.0.0.1:{good}", limits: [all] }}\n'

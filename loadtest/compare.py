@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs tidegate beside nginx, HAProxy, Envoy and Traefik, in one run on one machine, and says what each request costs.
+"""Runs tidegate beside nginx, HAProxy, Envoy and Traefik, in one run on one machine, and measures the cost of a request.
 
     loadtest/compare.py --install        # installs what is missing, builds tidegate, measures, writes a report
     loadtest/compare.py --quick          # one round of a second each, to see whether it works
 
-docs/performance.md says how it is measured. Exit status: 0 all that was to be shown is so, 1 it is not, 2 it could not be run.
+docs/performance.md describes the method. Exit status: 0 all aims are met, 1 an aim is missed, 2 the run was not possible.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from kit.processes import Binaries, Processes, Trouble
 
 HERE = Path(__file__).resolve().parent
 PARTS = ["full", "half", "idle"]
-# Whose times are measured at half of the top rate, and what idle clients of which cost.
+# The rows whose times are measured at half of the top rate, and the rows whose idle clients are measured.
 STEADY = [
     ALONE,
     "nginx admitted",
@@ -144,14 +144,14 @@ def full(run, results, options):
 
 
 def half(run, results, options):
-    """All at one rate: half of what the slower store carries, so that it is told what the other store adds."""
+    """Measures all at one rate, half of the top rate of the slower store, so that the stores can be compared."""
     top = [results.median(results.full[name])["per_second"] for name in TOP_RATE if results.full.get(name)]
     results.rate = round(min(top) / 2)
     rounds(options, results, results.half, STEADY, lambda row, number: measure.steady(row, run, results.rate, number))
 
 
 def rounds(options, results, part, names, measured):
-    """Measures these rows in turn, again and again, each second round backwards; one that fails is left out from there on."""
+    """Measures these rows in turn, round after round, each second round backwards. A row that fails is left out from then on."""
     names = [name for name in names if name == ALONE or name in results.rows]
     for number in range(options.rounds):
         for name in names if number % 2 == 0 else reversed(names):

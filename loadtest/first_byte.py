@@ -3,12 +3,12 @@
 
     loadtest/first_byte.py --binary target/dist/tidegate
 
-Three routes lead to one API: `plain` has a limit of a fixed cost, `header` one whose cost the answer's head tells, `body` one whose cost
-the body tells. Requests go to them in turn, in random order, on one connection. The API sends 16 KB of JSON, the same with gzip, or
+Three routes lead to one API. The limit of `plain` has a fixed cost. The cost of `header` is in the answer's head, and of `body` in the
+body. Requests go to them in turn, in random order, on one connection. The API sends 16 KB of JSON, the same with gzip, or
 events: one with the head, two more 2 ms later. Times are from the request to the first byte of the body, and to the last.
 
-The gateway has a processor of its own, where there are two. What it does after it has sent a part would else take time from this program,
-which would count as a later byte.
+The gateway has a processor of its own, where there are two. Its work after it has sent a part would otherwise take time from this
+program, which would count as a later byte.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main():
                 figures = [f"{at(column, share):.0f} us" for column in columns for share in (0.5, 0.99)]
                 print("|", " | ".join([kind, route, *figures]), "|", flush=True)
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics").read().decode()
-        # Every body was read, and nothing else was.
+        # Every body was read, and no other body was.
         expected = f'tidegate_body_costs_total{{route="body",result="read"}} {len(KINDS) * options.requests}'
         assert expected in metrics, "not every body was read"
 
@@ -70,7 +70,7 @@ def at(values, share):
 
 
 def ask(client, path):
-    """Asks once; the microseconds to the first byte of the body, and to the last."""
+    """Sends one request; returns the microseconds to the first byte of the body, and to the last."""
     start = time.perf_counter()
     client.sendall(f"GET {path} HTTP/1.1\r\nHost: api\r\nAccept-Encoding: gzip\r\n\r\n".encode())
     answer, first, end = b"", None, None
@@ -112,8 +112,8 @@ def chunk(data):
 
 @contextlib.contextmanager
 def running(binary):
-    """The API and the gateway; the ports of the gateway."""
-    # Of this thread, and those that it starts.
+    """Runs the API and the gateway; yields the ports of the gateway."""
+    # For this thread, and for threads that it starts.
     os.sched_setaffinity(0, OTHERS)
     api = socket.create_server(("127.0.0.1", 0))
 

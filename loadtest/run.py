@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a load test from nothing: builds, starts the API, Redis if it is wanted, gateways and Locust, and judges.
+"""Runs a load test from scratch: builds, starts the API, Redis if an option requires it, gateways and Locust, and judges.
 
     loadtest/run.py surge | fairness | boundary | mixed [options]
 
-Exit status: 0 it is proved, 1 it is not (a sentence says what), 2 it could not be run.
+Exit status: 0 every claim is proved, 1 a claim is not (it is printed), 2 the run was not possible.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main():
     # Thousands of riders have a connection each, and the gateway has two for each of them.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))
-    # A run that is told to end stops what it started.
+    # A run that gets SIGTERM stops the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{options.scenario}-"))
     passed = None
@@ -90,7 +90,7 @@ def arguments():
 
 
 def with_locust():
-    """Goes on in an environment of its own if this Python has no Locust."""
+    """Continues in an environment of its own if this Python has no Locust."""
     if importlib.util.find_spec("locust"):
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -98,7 +98,7 @@ def with_locust():
     python, wanted, installed = home / "bin" / "python", HERE / "requirements.txt", home / "installed"
     if Path(sys.prefix).resolve() == home.resolve():
         sys.exit(f"error: {home} has no Locust; remove it, and try again")
-    # What was interrupted, or is of older requirements, is made anew.
+    # An environment that was interrupted, or has older requirements, is made again.
     if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
         print(f"installing Locust into {home}", flush=True)
         try:

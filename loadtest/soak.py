@@ -4,8 +4,8 @@
     loadtest/soak.py --binary target/dist/tidegate                  # half an hour, Redis is killed every five minutes
     loadtest/soak.py --binary target/dist/tidegate --minutes 6 --kill-every 60
 
-Good clients send requests at a fixed rate and read every answer. Hostile ones are slow, silent, deaf, rude, or gone. Exit status: 0
-if memory in the last minute is at most 10 % above that of minute five (of the sixth part, in a short run), if all descriptors
+Good clients send requests at a fixed rate and read every answer. Hostile clients are slow, silent, deaf, rude, or gone. Exit status:
+0 if memory in the last minute is at most 10 % above minute five (in a short run above the sixth part), if all descriptors
 came back, and if the gateway counted every request that its clients counted; 1 if not. Writes a report and its figures to
 loadtest/runs, which git ignores.
 """
@@ -55,7 +55,7 @@ def main():
 
 
 def configuration(api):
-    """Limits of every kind, on routes of their own: what a route's clients counted is what its metrics must say."""
+    """Limits of every kind, on routes of their own. A route's metrics must equal the counts of its clients."""
     per_client = {"token_bucket": {"capacity": 20, "refill": "10/s"}}
     route = lambda name, *limits, **more: {"name": name, "path": f"/{name}/**", "upstream": api, "limits": limits, **more}
     return {
@@ -91,7 +91,7 @@ async def soak(options, processes):
     redis, port = processes.redis()
     store = {"redis": {"url": f"redis://127.0.0.1:{port}", "timeout": "25ms", "on_failure": "local"}}
     gateway, address, admin = processes.gateway("gateway", configuration(api.url), store)
-    # Once everything has been used, and what was idle is closed.
+    # The state after each part was used once, and after idle connections were closed.
     await Good(address, options.rate, counts).run(time.monotonic() + 5)
     before = await settled(gateway, 0, SETTLE)
     began = time.monotonic()
@@ -110,7 +110,7 @@ async def soak(options, processes):
             redis, _ = await asyncio.to_thread(processes.redis, port)
         await asyncio.sleep(min(SAMPLE_EVERY, max(0, end - time.monotonic())))
     await asyncio.gather(*tasks)
-    # What was cut off in the middle still has to end.
+    # Requests that were cut off still have to end.
     after = await settled(gateway, before, SETTLE)
     metrics = await asyncio.to_thread(fetched, f"{admin}/metrics")
     await asyncio.to_thread(stop, gateway)
@@ -132,7 +132,7 @@ async def soak(options, processes):
 
 
 async def settled(process, most, within):
-    """How many descriptors a process has once these are at most `most`, or after so many seconds."""
+    """Returns the descriptors of a process when they are at most `most`, or after `within` seconds."""
     deadline = time.monotonic() + within
     while (now := descriptors(process)) > most and time.monotonic() < deadline:
         await asyncio.sleep(1)
@@ -149,7 +149,7 @@ def descriptors(process):
 
 
 def counted(metrics):
-    """What the gateway counted, by route and outcome."""
+    """Returns the requests that the gateway counted, by route and outcome."""
     by_route = collections.defaultdict(collections.Counter)
     for labels, value in re.findall(r"^tidegate_requests_total\{([^}]*)\} (\d+)", metrics, re.MULTILINE):
         labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Weighs what a client costs: bytes of the gateway's memory, or of Redis, per key of each algorithm.
+"""Weighs a client: bytes of the gateway's memory, or of Redis, per key of each algorithm.
 
     loadtest/weigh.py                       # a million clients, both stores; half an hour on a small machine
     loadtest/weigh.py --clients 100000      # a table of another size has other gaps in it: the figures differ a little
 
-Each client has an address of its own, and every limit is slow enough that nothing expires meanwhile. It prints a table for
+Each client has an address of its own, and every limit is slow enough that no state expires in a run. It prints a table for
 docs/capacity.md. Needs nginx, redis-server and wrk, as loadtest/compare.py does.
 """
 
@@ -24,7 +24,7 @@ from comparison import gateways, measure, programs
 from kit.processes import Binaries, Processes, Trouble, fetched, free_port
 
 HERE = Path(__file__).resolve().parent
-# Each with how often every client comes: once, and for the log often enough to tell what an entry takes.
+# Each limit, with the requests of every client: one, and ten for the log, which gives the bytes of one entry.
 LIMITS = {
     "token_bucket": ({"token_bucket": {"capacity": 20, "refill": "20/d"}}, 1),
     "leaky_bucket": ({"leaky_bucket": {"queue": 20, "drain": "20/d", "nodelay": True}}, 1),
@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--clients", type=int, default=1_000_000)
     parser.add_argument("--binary", type=Path, help="a gateway that is built already")
     options = parser.parse_args()
-    # A run that is told to end stops what it started.
+    # A run that gets SIGTERM stops the processes that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     folder = Path(tempfile.mkdtemp(prefix="tidegate-weigh-"))
     try:
@@ -62,7 +62,7 @@ def main():
 
 
 def weighed(run, limit, clients, times, on_redis):
-    """What a key takes, in bytes: what all of them have added, by how many there are."""
+    """Returns the bytes of a key: the bytes that all keys have added, divided by their number."""
     with Processes(run.folder, run.binaries) as processes:
         port, admin, redis = free_port(), free_port(), None
         store = "memory"
@@ -93,7 +93,7 @@ def weighed(run, limit, clients, times, on_redis):
             page = fetched(f"http://127.0.0.1:{admin}/metrics") or ""
             return int(float(re.search(r"^tidegate_memory_keys (\S+)", page, re.MULTILINE).group(1)))
 
-        # As many requests as will be in flight, by one client: what they take is no client's.
+        # Puts the later number of requests in flight, by one client: their memory must not count for a client.
         visit(run, port, 1, 1_000)
         before, there = weight(), keys()
         visit(run, port, clients, times)

@@ -1,1 +1,1 @@
-"""tidegate beside other gateways, in one run: what `compare.py` is made of."""
+"""tidegate beside other gateways, in one run: the modules of `compare.py`."""

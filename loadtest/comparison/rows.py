@@ -1,4 +1,4 @@
-"""What is measured: a row is one gateway with one limit, and rows of a group are there to be compared."""
+"""The rows of the comparison: a row is one gateway with one limit. Rows of a group are compared with each other."""
 
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -45,9 +45,9 @@ class Row:
 
 
 def rows(programs):
-    """All rows that can be had with these programs, in the order of a round, and the labels of those that cannot.
+    """Returns all rows that are possible with these programs, in the order of a round, and the labels of all others.
 
-    What is compared stands together, so that it meets the machine in one state.
+    Rows that are compared are neighbours, so that the machine is in one state for them.
     """
     listed = [
         *(logging(name, limit) for name in ("haproxy", "nginx") for limit in (ADMITS, REFUSES)),
@@ -88,12 +88,12 @@ def rows(programs):
 
 
 def fitting(rows, patterns):
-    """The rows whose names fit one of these patterns. Rows of another build come after that."""
+    """Returns the rows whose names match any of these patterns. Rows of another build are added later."""
     return [row for row in rows if any(fnmatch(row.name, pattern) for pattern in patterns)]
 
 
 def with_other_build(rows):
-    """After each row of tidegate the same row of another build."""
+    """Adds the same row of another build after each row of tidegate."""
     for row in rows:
         yield row
         if row.gateway not in OTHERS:
@@ -108,7 +108,7 @@ def other(name, limit):
 
 
 def logging(name, limit):
-    """A row in which the gateway logs requests into a file, as it does where nothing more is said of it."""
+    """Returns a row in which the gateway logs requests into a file, with its default settings."""
     verb = "refused" if limit is REFUSES else "admitted"
     return Row(f"{name} logged {verb}", f"default {verb}", OTHERS[name].label, name, limit, options=LOGGING)
 

@@ -1,10 +1,10 @@
-"""A client that sends at a steady rate, whatever the answers: what they take, without the ones who wait holding back others.
+"""A client that sends at a steady rate, whatever the answers. Requests that wait do not hold back other requests.
 
     python3 steady.py PORT PATH RATE SECONDS CONNECTIONS SEED      # prints one line of JSON, times in microseconds
 
-Requests are due at random times (a Poisson process). Each goes out when it is due, on a connection that is idle. If none
-is, it waits for one, and its time counts from when it was due: so a gateway that stalls is charged with all who came
-meanwhile. How late this process itself wakes up is not the gateway's, and does not count.
+Requests are due at random times (a Poisson process). Each is sent when it is due, on an idle connection. If there is no
+idle connection, it waits, and its time counts from its due time. So a stall of the gateway counts for all requests that
+are due in it. The delay until this process itself wakes up does not count.
 """
 
 import ctypes
@@ -50,7 +50,7 @@ def connected(port):
 
 
 def ride(due, request, sockets):
-    """Sends them all; gives what each answer took that counts, in seconds, and how many were no 200."""
+    """Sends all requests; returns the seconds of each answer that counts, and the number of answers that are no 200."""
     epoll = select.epoll()
     by_number = {one.fileno(): one for one in sockets}
     for number in by_number:
@@ -74,7 +74,7 @@ def ride(due, request, sockets):
         if more and not idle:
             kept_waiting = clock()
         pause = max(0.0, due[following] - clock()) if more and idle else PATIENCE
-        # epoll's own wait counts in milliseconds; this one in microseconds.
+        # The wait of epoll has milliseconds, the wait of select microseconds.
         if begun or pause > 0:
             select.select([epoll], [], [], pause)
         for number, _ in epoll.poll(0):

@@ -1,1 +1,1 @@
-"""What the scenarios share: processes, riders, models of the limits, and verdicts."""
+"""The common parts of the scenarios: processes, riders, models of the limits, and verdicts."""

@@ -1,4 +1,4 @@
-"""Line charts as SVG, on a logarithmic scale: what they show spans three decades."""
+"""Line charts as SVG, on a logarithmic scale: their values span three decades."""
 
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape

@@ -1,4 +1,4 @@
-"""What one ride came to: counts, times, and who got how much."""
+"""The figures of one ride: counts, times, and the share of each rider."""
 
 from kit import records
 
@@ -10,7 +10,7 @@ def first(run):
 
 
 def of(run, seconds):
-    """All of it, for a run of so many seconds."""
+    """Returns all figures of a run that took `seconds`."""
     through = let_through(run)
     refused = [line for line in run.log if line.status == 429]
     probed = {status: [r.done - r.sent for r in run.probed if r.status == status] for status in (200, 429)}
@@ -46,7 +46,7 @@ def shares(microseconds):
 
 
 def per_second(run, seconds):
-    """By the second in which a request began: how many, and how long the slowest hundredth took, in milliseconds."""
+    """Returns for each second the requests that began in it, and the time of the slowest hundredth, in milliseconds."""
     rows = [{"second": second} for second in range(seconds)]
     buckets = [{"answered": [], "failed": [], "refused": [], "waited": []} for _ in rows]
     for line in run.log:
@@ -65,12 +65,12 @@ def per_second(run, seconds):
 
 
 def let_through(run):
-    """What the gateways let through, by their log; 401 and the like do not happen here."""
+    """Returns the requests that the gateways let through, by their log; 401 and the like do not happen here."""
     return [line for line in run.log if line.status != 429]
 
 
 def waited(run):
-    """Of these, those that a worker of the API answered, or should have."""
+    """Returns the requests that a worker of the API answered, or should have answered."""
     return [line for line in let_through(run) if not turned_away(line)]
 
 
@@ -80,7 +80,7 @@ def turned_away(line):
 
 
 def by_path(run):
-    """For each path of the API, by its client's word: how many were sent, answered and refused."""
+    """Returns for each path of the API the requests that were sent, answered and refused, as the clients counted."""
     rows = {}
     for request in run.requests:
         row = rows.setdefault(request.path, {"sent": 0, "answered": 0, "refused": 0})
@@ -99,7 +99,7 @@ def refused_by(run):
 
 
 def per_client(run, rules):
-    """For each client: its name, how many it sent, how many got through, and how many its bucket allows in that time."""
+    """Returns for each client its name, its requests, its admitted requests, and the number that its bucket allows."""
     limit = rules.limits["ride-burst"]
     sent, got, begun, last = {}, {}, {}, {}
     for request in run.requests:

@@ -8,7 +8,7 @@ import time
 HEADER, SLOW = 10, 20
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /sink HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome of it"
-# Of how many there are, what each says first, what it goes on with, and when it must be gone.
+# For each kind: its number, its first bytes, its later bytes, and the time after which it must be gone.
 KINDS = {
     "slowloris": (5000, b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"y", HEADER),
     "silent": (5000, b"", b"", HEADER),
@@ -20,7 +20,7 @@ KINDS = {
     # The first half of a greeting.
     "half handshakes": (2000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 100, b"", HEADER),
 }
-# How many come a second, of whom the gateway first takes a megabyte for each.
+# The number that joins in a second. The gateway first takes a megabyte for each.
 JOINING = {"slow readers": 200}
 DRIP = 5
 RATE = 50
@@ -28,7 +28,7 @@ LARGE, PART = 8 << 20, b"x" * (64 << 10)
 
 
 def good_client(port, seconds):
-    """Asks at fixed times, on a connection that it keeps; how long each answer took from when it was due, and how many failed."""
+    """Sends requests at fixed times, on a kept connection. Returns the time of each answer from its due time, and the failures."""
     begun, times, failed = time.monotonic(), [], 0
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
     for nth in range(seconds * RATE):
@@ -46,7 +46,7 @@ def good_client(port, seconds):
 
 
 class Attacker(asyncio.Protocol):
-    """One hostile connection, which another takes the place of when it is closed."""
+    """One hostile connection. Another one takes its place when it is closed."""
 
     def __init__(self, crowd, first):
         self.crowd, self.first = crowd, first
@@ -64,7 +64,7 @@ class Attacker(asyncio.Protocol):
 
 
 class Crowd:
-    """So many of one kind, for as long as it goes on. Slow readers do not hear that they are cut off, and do not come back."""
+    """A fixed number of one kind, until the end. Slow readers do not see that they are cut off, and do not come back."""
 
     def __init__(self, kind, port):
         self.kind, self.port, self.there = kind, port, set()
@@ -107,12 +107,12 @@ class Crowd:
 
 
 def attack(kind, port, count, seconds):
-    """Gives how long each was there that was cut off, and each that was there to the end."""
+    """Returns the lifetimes of connections that were cut off, and of connections that stayed to the end."""
     return asyncio.run(Crowd(kind, port).run(count, seconds))
 
 
 class Api(asyncio.Protocol):
-    """Answers `/large` with much and everything else with little, and notes for how long much was not taken."""
+    """Answers `/large` with 8 MiB and all else with little, and notes how long large answers were not taken."""
 
     lives = []
 
@@ -149,7 +149,7 @@ def serve(port):
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         listener = socket.create_server(("127.0.0.1", port), backlog=4096)
-        # Else the system would keep megabytes of each answer that nobody takes, and run out of room for anybody's.
+        # Else the system would keep megabytes of each answer that is not read, and have no room for other answers.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(PART))
         server = await asyncio.get_running_loop().create_server(Api, sock=listener, backlog=4096)
         await stopped.wait()

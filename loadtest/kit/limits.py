@@ -1,7 +1,7 @@
-"""A limit as the configuration says it, and a plain model of each algorithm.
+"""A limit as the configuration has it, and a plain model of each algorithm.
 
-The model is the algorithm as docs/limits.md promises it, with nothing of the gateway's code: what it admits of the requests that
-riders sent is what should have been admitted, but for the time that a request is under way. Time is in microseconds.
+The model is the algorithm as docs/limits.md promises it, without any code of the gateway. The gateway should admit the same requests
+of the riders, except for the time that a request is on its way. Time is in microseconds.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ UNITS = {"ms": SECOND // 1000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND
 
 
 def microseconds(text):
-    """What 250ms, 2s or 1m is."""
+    """Converts 250ms, 2s or 1m."""
     unit = "ms" if text.endswith("ms") else text[-1]
     return int(text[: -len(unit)]) * UNITS[unit]
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit, by what stands under `limits`."""
+    """One limit, by its entry under `limits`."""
 
     name: str
     algorithm: str
@@ -43,7 +43,7 @@ class Limit:
         return cls(name, algorithm, int(quota), rate, window, tuple(written.get("per", ["client"])))
 
     def key(self, client, address):
-        """Under what a request of this client is counted."""
+        """Returns the key under which a request of this client is counted."""
         if self.per == ("client",):
             return client
         if self.per == ("ip",):
@@ -52,14 +52,14 @@ class Limit:
         return "all"
 
     def longest_wait(self):
-        """The most that Retry-After can be, in seconds, for a request that costs 1."""
+        """Returns the largest Retry-After, in seconds, for a request that costs 1."""
         if self.window:
             return ceil(2 * self.window / SECOND)
         many, span = self.rate
         return max(1, ceil(span / many / SECOND))
 
     def at_most(self, span):
-        """What can be admitted in so many microseconds, to the request; for buckets."""
+        """Returns the exact number of requests that a bucket can admit in `span` microseconds."""
         many, per = self.rate
         return self.quota + many * span // per
 

@@ -33,7 +33,7 @@ def run(processes, scenario, plan, users, options, name="locust", during=None, l
     else:
         command += ["--headless", "--only-summary"]
     env = {"LOADTEST_RUN": str(path), "PYTHONPATH": str(HERE)}
-    # It must not take the processor from what it measures.
+    # It must not take the processor from the processes that it measures.
     process = processes.start(name, command, steps_back=True, env=env)
     if during:
         during()

@@ -1,4 +1,4 @@
-"""On what a run was made: figures mean nothing without it."""
+"""The machine of a run: figures have no meaning without it."""
 
 import os
 import platform
@@ -32,7 +32,7 @@ def locust():
 
 
 def load():
-    """How busy the machine is, before it is made busy: processes that want a processor, over the last minute."""
+    """Returns the load of the machine before the run: processes that need a processor, over the last minute."""
     return os.getloadavg()[0]
 
 

@@ -18,11 +18,11 @@ SOON = 30  # seconds, for what takes a moment
 
 
 class Trouble(Exception):
-    """The run cannot go on, and why."""
+    """The reason why the run cannot go on."""
 
 
 class Binaries:
-    """The gateway and the API, if it is needed: built, or beside each other where they are said to be."""
+    """The gateway and, if it is needed, the API: built here, or beside each other at the path of `gateway`."""
 
     def __init__(self, gateway=None, api=True):
         if gateway is None:
@@ -50,7 +50,7 @@ class Binaries:
 
 
 def step_back():
-    """Leaves the processor to whoever else wants it. One that is only nice keeps it for the milliseconds of its slice."""
+    """Leaves the processor to all others. A process that is only nice keeps it for the milliseconds of its slice."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     else:
@@ -93,7 +93,7 @@ class Processes:
         return process
 
     def api(self, name, workers, service_time, queue):
-        """Starts the API; gives its address and the file of its arrivals. The service time is in seconds."""
+        """Starts the API; returns its address and the file of its arrivals. The service time is in seconds."""
         arrivals = self.folder / f"{name}.tsv"
         command = [self.binaries.api, "--listen", "127.0.0.1:0", "--arrivals", arrivals, "--queue", queue]
         command += ["--workers", workers, "--service-time", service_time * 1000]
@@ -102,7 +102,7 @@ class Processes:
         return process, url, arrivals
 
     def redis(self, port=None):
-        """Starts a Redis that keeps nothing on disk; gives the process and its port."""
+        """Starts a Redis without data on disk; returns the process and its port."""
         server = shutil.which("redis-server")
         if not server:
             raise Trouble("there is no redis-server (apt-get install redis-server)")
@@ -116,7 +116,7 @@ class Processes:
         raise Trouble(f"redis-server does not start: see {process.log}")
 
     def gateway(self, name, config, store):
-        """Starts a gateway; `store` is what stands under that key. Gives its process, its address and its admin port's."""
+        """Starts a gateway; `store` is the value of that key. Returns its process, its address and its admin address."""
         config = {
             "listen": "127.0.0.1:0",
             "admin": "127.0.0.1:0",
@@ -135,7 +135,7 @@ class Processes:
         return process, f"http://{listen}", f"http://{admin}"
 
     def keys(self, names):
-        """API keys of these names, made by `tidegate keys`: each key with its entry for the configuration."""
+        """Makes API keys of these names by `tidegate keys`; returns each key with its entry for the configuration."""
         made = []
         for name in names:
             command = [self.binaries.gateway, "keys", "new", name]
@@ -147,7 +147,7 @@ class Processes:
 
 
 def stop(process):
-    """Asks it to end, and makes it end."""
+    """Sends SIGTERM, and later SIGKILL."""
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
         process.terminate()
@@ -167,7 +167,7 @@ def until(is_so, otherwise, within=SOON):
 
 
 def found(process, pattern):
-    """What a process says in its log, as soon as it does."""
+    """Waits for a pattern in the log of a process, and returns the match."""
 
     def look():
         match = re.search(pattern, process.log.read_text(encoding="utf-8", errors="replace"))
@@ -180,7 +180,7 @@ def found(process, pattern):
 
 
 def fetched(url, trust=None):
-    """The text of a page, or None; `trust` is an SSL context for https."""
+    """Returns the text of a page, or None; `trust` is an SSL context for https."""
     try:
         with urllib.request.urlopen(url, timeout=5, context=trust) as answer:
             return answer.read().decode()

@@ -1,15 +1,15 @@
-"""How many requests got through that no decision can explain.
+"""Counts requests that got through and that no decision can explain.
 
-Every request says when it was sent, and the API notes when it arrived: the decision to admit it was made in between.
-So a request counts into a span of time only if it was sent and had arrived within it. No delay of a busy machine makes
-an honest gateway look guilty here; a gateway that admits one request too many does. Time is in microseconds.
+Every request contains the time of its sending, and the API notes its arrival: the decision to admit it was in between.
+So a request counts into a span of time only if it was sent and had arrived within it. A delay of a busy machine cannot
+make a correct gateway fail here. A gateway that admits one request too many fails. Time is in microseconds.
 """
 
 from bisect import bisect_left, bisect_right
 
 
 def too_many(limit, spans, outage=None):
-    """How many of these were admitted beyond a limit; `spans` are (sent, arrived) of one key.
+    """Returns the number of requests that were admitted beyond a limit; `spans` are (sent, arrived) of one key.
 
     An outage (from, to) in which the gateway counted on alone lets a key use its quota once more.
     """
@@ -18,7 +18,7 @@ def too_many(limit, spans, outage=None):
         return bucket(limit, spans, 2 if outage else 1)
 
     def quota(begin, end):
-        """What a window may hold; the one before counts into it where windows slide."""
+        """Returns the number that a window may hold. Where windows slide, the window before counts into it."""
         touched = outage and begin - limit.window < outage[1] and outage[0] - limit.window < end
         return limit.quota * (2 if touched else 1)
 
@@ -26,10 +26,10 @@ def too_many(limit, spans, outage=None):
 
 
 def bucket(limit, spans, times=1):
-    """The most that any span of time holds beyond the bucket's capacity and what it was refilled by in that time.
+    """Returns the most requests of any span of time beyond the bucket's capacity and its refill in that time.
 
-    A span begins when a request is sent and ends when one arrives. Arrivals are gone through in order, over a tree of the
-    requests by when they were sent: of a node, `held` is what its requests that have arrived come to, and `most` the
+    A span begins when a request is sent and ends when a request arrives. The loop takes arrivals in order, over a tree of
+    the requests by the time they were sent. `held` of a node is the sum of its requests that have arrived. `most` is the
     largest sum of held requests and earlier beginning, so that all spans that end here are compared in one step.
     """
     many, unit = limit.rate
@@ -56,7 +56,7 @@ def fixed_window(size, quota, spans):
 
 
 def sliding_window_log(size, quota, spans):
-    """Most that were surely admitted in less than a window's time, beyond what that may hold."""
+    """Returns the most requests that were surely admitted in less than a window's time, beyond its quota."""
     worst = 0
     for sent, _ in spans:
         end = sent + size - 1
@@ -67,9 +67,9 @@ def sliding_window_log(size, quota, spans):
 
 
 def sliding_window_counter(size, quota, spans):
-    """Those at which even the smallest estimate that is possible was above the limit.
+    """Returns the number of requests at which even the smallest possible estimate was above the limit.
 
-    Of those that had arrived at some time, the last one to be decided was decided before it, with all others counted.
+    Take the requests that had arrived at some time. The last decision on them was before that time, and counted all others.
     """
     beyond = 0
     windows = by_window(size, spans)
@@ -82,7 +82,7 @@ def sliding_window_counter(size, quota, spans):
 
 
 def by_window(size, spans):
-    """Those that were surely decided in one window, by its number."""
+    """Returns the requests that were surely decided in one window, by the number of the window."""
     windows = {}
     for sent, arrived in spans:
         if sent // size == arrived // size:

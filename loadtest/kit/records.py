@@ -1,15 +1,15 @@
-"""What a run leaves behind: the riders' requests, the API's arrivals, and the gateways' log and counters."""
+"""The records of a run: the riders' requests, the API's arrivals, and the gateways' log and counters."""
 
 import json
 import re
 from collections import namedtuple
 from datetime import datetime
 
-# A request as its rider saw it; status 0 is none in time. Times in microseconds since the epoch.
+# A request as its rider saw it; status 0: no answer in time. Times in microseconds since the epoch.
 Request = namedtuple("Request", "sent done client address method path status retry_after")
 # A request as it reached the API; `taken` is 0 if the API had no room for it.
 Arrival = namedtuple("Arrival", "at sent client path taken")
-# A request as the gateway's access log tells of it. Times in microseconds; `upstream` is None if it was not forwarded.
+# A request in the gateway's access log. Times in microseconds; `upstream` is None if it was not forwarded.
 Logged = namedtuple("Logged", "at status outcome limit total upstream client")
 
 
@@ -21,14 +21,14 @@ def requests(path):
 
 
 def arrivals(path):
-    """Those that were sent by riders or the prober, who say when."""
+    """Returns the requests of riders and the prober, which contain the time of their sending."""
     with open(path, encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return [Arrival(int(r[0]), int(r[1]), r[2], r[3], int(r[4])) for r in rows if r[1] != "-"]
 
 
 def access_log(paths):
-    """All lines about requests, by when they began."""
+    """Returns all lines about requests, in the order of their beginning."""
     found = []
     for path in paths:
         with open(path, encoding="utf-8") as lines:
@@ -52,7 +52,7 @@ def logged(line):
 
 
 def counters(text, name):
-    """The values of one metric on a /metrics page, by their labels."""
+    """Returns the values of one metric on a /metrics page, by their labels."""
     values = {}
     for labels, value in re.findall(rf"^{name}(?:\{{(.*)\}})? (\S+)$", text, re.MULTILINE):
         values[tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels)))] = float(value)
@@ -60,7 +60,7 @@ def counters(text, name):
 
 
 def share(values, part):
-    """The value that so large a part of them does not exceed: 0.99 for p99. None of none."""
+    """Returns the value that this part of the values does not exceed: 0.99 for p99. None if there are no values."""
     values = sorted(values)
     if not values:
         return None

@@ -9,7 +9,7 @@ RED, ORANGE, BLUE, GREEN = "#c0392b", "#d68910", "#1f5fa8", "#1e8449"
 
 
 def write(results, verdict, folder, day):
-    """Writes it, and gives the path of the page."""
+    """Writes it, and returns the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     of = {name: figures.of(run, results.seconds) for name, run in (("off", results.off), ("on", results.on))}
     names = {kind: f"{day}-surge-{kind}.svg" for kind in ("latency", "requests")}

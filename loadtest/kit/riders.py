@@ -1,4 +1,4 @@
-"""The riders' common manners, for Locust: who they are, what they count as a success, and what they write down."""
+"""The common parts of riders, for Locust: their identity, their idea of a success, and their records."""
 
 import itertools
 import json
@@ -38,7 +38,7 @@ class Rider(FastHttpUser):
         self.gateways = itertools.islice(itertools.cycle(gateways), number % len(gateways), None)
 
     def ask(self, method, path):
-        """Sends one request; a refusal that says when to come back is a success. Returns status and Retry-After."""
+        """Sends one request; a refusal with a Retry-After from 1 s up is a success. Returns status and Retry-After."""
         sent = time.time_ns() // 1000
         headers = {**self.me["headers"], "X-Sent-At": str(sent)}
         url = next(self.gateways) + path

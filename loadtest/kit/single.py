@@ -1,4 +1,4 @@
-"""One run of a scenario against gateways that are well, or whose Redis is not."""
+"""One run of a scenario against gateways, with Redis or with an outage of Redis."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ from kit.processes import Processes, fetched, stop
 from kit.verdict import Rules, Verdict
 from scenarios import ALONE, EXACT
 
-# How long after Redis is back a gateway may still decide alone, in seconds.
+# The time after the return of Redis in which a gateway may still decide alone, in seconds.
 BACK = 3
 
 
@@ -50,7 +50,7 @@ def run(scenario, folder, binaries, options):
 
 
 def start_gateways(processes, config, options):
-    """So many gateways on the store that the options name."""
+    """Starts the gateways on the store that the options name."""
     fleet = SimpleNamespace(urls=[], admins=[], processes=[], redis=None, port=None)
     store = "memory"
     if options.store == "redis":
@@ -89,7 +89,7 @@ def metrics(fleet):
 
 
 def decided(pages):
-    """How many verdicts, by limit, verdict and who decided, over all gateways."""
+    """Returns the number of verdicts by limit, verdict and decider, over all gateways."""
     total = {}
     for page in pages:
         for labels, value in records.counters(page, "tidegate_decisions_total").items():
@@ -100,7 +100,7 @@ def decided(pages):
 
 
 def judge_counters(verdict, pages, found, options):
-    """The gateways' own counters: an outage was one, and otherwise the store decided."""
+    """Checks the gateways' own counters: `on_failure` decided in an outage, and the store at all other times."""
     total = decided(pages)
     alone = sum(many for (_, _, by), many in total.items() if by == "on_failure")
     if options.outage:

@@ -1,4 +1,4 @@
-"""The clients of soak.py, and the API behind the gateway: all in one process, with nothing but the standard library."""
+"""The clients of soak.py, and the API behind the gateway: all in one process, with the standard library only."""
 
 import asyncio
 import collections
@@ -17,7 +17,7 @@ KEEP_ALIVE = 45  # seconds after which the API closes an idle connection; the ga
 
 
 class Counts:
-    """What clients sent, and what they were answered; both by route."""
+    """The requests of clients, and their answers; both by route."""
 
     def __init__(self):
         self.sent = collections.Counter()
@@ -109,7 +109,7 @@ def close(streams):
 
 
 class Hostile:
-    """Crowds that are slow, silent, deaf, rude or gone; whoever is cut off comes back."""
+    """Crowds that are slow, silent, deaf, rude or gone. A client that is cut off comes back."""
 
     def __init__(self, address, counts):
         self.host, port = address.removeprefix("http://").split(":")
@@ -144,7 +144,7 @@ class Hostile:
                 pass
             finally:
                 one.close()
-            # Nobody is alone on a machine: it would only be a contest for the processor.
+            # A pause: without it this would only be a contest for the processor.
             await asyncio.sleep(random.uniform(0.2, 0.6))
 
     async def until_closed(self, loop, one):
@@ -175,7 +175,7 @@ class Hostile:
             await asyncio.sleep(1)
 
     async def leaver(self, loop, one):
-        """Asks, and is gone before the API has answered."""
+        """Sends a request, and leaves before the API has answered."""
         self.counts.sent["leavers"] += 1
         await loop.sock_sendall(one, b"GET /leavers/one HTTP/1.1\r\nHost: a\r\n\r\n")
         await asyncio.sleep(0.05)
@@ -199,7 +199,7 @@ class Hostile:
         await self.until_closed(loop, one)
 
     async def deaf(self, loop, one):
-        """Asks a thousand times, and reads nothing."""
+        """Sends a thousand requests, and reads no answer."""
         await loop.sock_sendall(one, b"GET /rude/deaf HTTP/1.1\r\nHost: a\r\n\r\n" * 1000)
         await asyncio.sleep(30)
 

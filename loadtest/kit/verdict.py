@@ -1,4 +1,4 @@
-"""What a run proved: sentences, each true or not. One that is not makes the run fail."""
+"""The verdict on a run: sentences, each true or false. A false sentence makes the run fail."""
 
 from collections import Counter, defaultdict
 
@@ -6,7 +6,7 @@ from kit import proof
 from kit.limits import Limit
 
 
-# How many requests do not matter, which were under way when something changed.
+# The number of requests that do not matter, because they were in flight when the state changed.
 ODD = 3
 
 
@@ -27,7 +27,7 @@ class Verdict:
 
 
 class Rules:
-    """Which limits a request is charged to, from a gateway's configuration."""
+    """The limits that a request is charged to, from a gateway's configuration."""
 
     def __init__(self, config):
         self.limits = {name: Limit.of(name, written) for name, written in config["limits"].items()}
@@ -35,13 +35,13 @@ class Rules:
         self.routes = {route["path"]: always + route.get("limits", []) for route in config["routes"]}
 
     def charges(self, path, client, address):
-        """The limits of a request, with the key of each."""
+        """Returns the limits of a request, with the key of each."""
         names = self.routes.get(path, [])
         return [(self.limits[name], self.limits[name].key(client, address)) for name in names]
 
 
 def replayed(rules, requests):
-    """Which requests the models admit, in the order in which they were sent: a list of true and false."""
+    """Replays requests in the order of their sending; returns a list with true for each that the models admit."""
     models = {}
     admitted = []
     for request in requests:
@@ -51,7 +51,7 @@ def replayed(rules, requests):
             if (limit.name, key) not in models:
                 models[limit.name, key] = limit.model()
             found.append(models[limit.name, key])
-        # All or nothing, and each is asked: a model learns the time from being asked.
+        # All limits admit, or none is charged. Each model is called, because a call sets its time.
         fits = all([model.admits(request.sent) for model in found])
         if fits:
             for model in found:
@@ -61,12 +61,12 @@ def replayed(rules, requests):
 
 
 def judge_limits(verdict, rules, requests, arrivals, outage=None, least=0.95):
-    """No key got more than its limit, nor clearly less than the models admit: `least` is the part that is asked for."""
+    """Checks that no key got more than its limit, or less than the part `least` of the requests that the models admit."""
     addresses = {request.client: request.address for request in requests}
     spans, got, expected = defaultdict(list), defaultdict(Counter), defaultdict(Counter)
 
     def count(into, limit, key, charges, many=1):
-        # Where all compete for a shared limit too, it is chance who of them wins, and only the sum can be compared.
+        # If all also compete for a shared limit, chance decides between them, and only the sum can be compared.
         chance = any(other.per == () and other is not limit for other, _ in charges)
         into[limit.name][None if chance else key] += many
 
@@ -99,7 +99,7 @@ def judge_limits(verdict, rules, requests, arrivals, outage=None, least=0.95):
 
 
 def judge_answers(verdict, rules, requests, may_fail=0):
-    """Every answer is the API's or an honest 429."""
+    """Checks that every answer is from the API or a correct 429."""
     statuses = defaultdict(int)
     for request in requests:
         statuses[request.status] += 1
@@ -119,7 +119,7 @@ def judge_answers(verdict, rules, requests, may_fail=0):
 
 
 def judge_record(verdict, requests, arrivals):
-    """The riders' record and the API's agree: no 429 reached the API, and every 200 did."""
+    """Checks that the records of riders and the API agree: no 429 reached the API, and every 200 did."""
     arrived = {(arrival.client, arrival.sent) for arrival in arrivals}
     refused = sum((request.client, request.sent) in arrived for request in requests if request.status == 429)
     lost = sum((request.client, request.sent) not in arrived for request in requests if request.status == 200)

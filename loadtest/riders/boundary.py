@@ -1,4 +1,4 @@
-"""A rider for each algorithm: a burst right before an edge, one right after it, and then one who waits as told."""
+"""A rider for each algorithm: a burst right before an edge, a burst right after it, then a request after Retry-After."""
 
 import json
 import time
@@ -19,7 +19,7 @@ class Edge(Rider):
     @task
     def edge(self):
         window = EXTRA["window"]
-        # Two windows without a request before, so that nothing of the last time counts.
+        # Two windows without a request come first, so that no earlier request counts.
         edge = (int(time.time() / window) + 4) * window
         gevent.sleep(edge - EXTRA["before"] - time.time())
         before = self.burst()
@@ -49,5 +49,5 @@ class Edge(Rider):
         return [gevent.spawn(self.one) for _ in range(EXTRA["burst"])]
 
     def one(self):
-        """Status, Retry-After, and when the answer had come."""
+        """Returns status, Retry-After, and the time of the answer."""
         return (*self.ask("GET", self.me["path"]), time.time())

@@ -1,4 +1,4 @@
-"""Riders who ask for a ride two to five times a second, and one who never stops."""
+"""Riders who request a ride two to five times a second, and one rider without a pause."""
 
 from locust import between, task
 

@@ -1,4 +1,4 @@
-"""Riders and drivers who use all of an API."""
+"""Riders and drivers who use all endpoints of an API."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A calm time, and then everybody at once: three rides to one fare, and one rider in twenty who does not wait."""
+"""A calm time, and then all riders at once: three rides to one fare, and one rider in twenty who does not wait."""
 
 from locust import LoadTestShape, between, task
 

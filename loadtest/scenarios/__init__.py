@@ -1,6 +1,6 @@
-"""A file for each scenario: its limits, its riders and its API, and what must have happened."""
+"""A file for each scenario: its limits, its riders, its API, and its claims."""
 
-# Gateways on Redis, so exact that a request is a request; in an outage they count on alone instead.
+# Gateways on Redis that count exactly; in an outage they count alone instead.
 EXACT = {"timeout": "5s", "on_failure": "closed"}
 ALONE = {"timeout": "500ms", "on_failure": "local"}
 

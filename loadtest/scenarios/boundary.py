@@ -1,4 +1,4 @@
-"""Bursts at both sides of a window's edge, for each algorithm: what each promises, seen where it matters."""
+"""Bursts at both sides of a window's edge, for each algorithm: the place where their promises differ."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from scenarios import keyed
 
 SECONDS = 60
 LIMIT, WINDOW, BURST = 20, 2, 30
-# How long before the edge the first burst begins, and how long after it the second one, in seconds.
+# The time from the first burst to the edge, and from the edge to the second burst, in seconds.
 BEFORE, AFTER = 0.8, 0.03
 API = {"workers": 64, "service_time": 0.005, "queue": 2000}
 PATIENCE = 10
@@ -45,8 +45,8 @@ def judge(verdict, rules, run):
         by_limit[note["client"].removeprefix("api_key:")].append(note)
     for name in rules.limits:
         notes = by_limit[name]
-        # A burst that a busy machine drew out over the edge says nothing about it; nor does one in an outage, when each
-        # gateway has a share.
+        # A burst that a busy machine drew out over the edge does not count. Nor does a burst in an outage, when each gateway
+        # has a share.
         fit = [note for note in notes if note["answered"] < note["edge"] and not run.in_outage(note["edge"])]
         before = [note["admitted_before"] for note in fit]
         after = [note["admitted_after"] for note in fit]

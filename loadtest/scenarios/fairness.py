@@ -1,4 +1,4 @@
-"""One greedy client among a hundred polite ones: it gets what its bucket allows, and nobody else notices it."""
+"""One greedy client among a hundred polite ones: its bucket limits it, and it does not affect the others."""
 
 from collections import defaultdict
 

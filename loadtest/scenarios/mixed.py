@@ -8,8 +8,8 @@ RIDERS = 60
 API = {"workers": 32, "service_time": 0.01, "queue": 2000}
 PATIENCE = 10
 
-# As in examples/ride-hailing, but for the queue of drivers' positions, which these riders have to fill: whoever waits in it
-# sends nothing meanwhile.
+# As in examples/ride-hailing, with a shorter queue of drivers' positions, because these riders must fill it. A rider that
+# waits in it sends no other request.
 LIMITS = {
     "ride-burst": {"token_bucket": {"capacity": 20, "refill": "10/s"}},
     "map-burst": {"token_bucket": {"capacity": 40, "refill": "20/s"}},
@@ -26,7 +26,7 @@ ROUTES = {
     "/api/trips/history": "trip-history",
     "/api/admin/zones/stats": "zone-stats",
 }
-# How often each is asked, and how, in the order of ROUTES.
+# The method and the weight of each route, in the order of ROUTES.
 TASKS = list(zip(["POST", "GET", "PUT", "GET", "GET", "GET"], ROUTES, [3, 1, 4, 3, 1, 1]))
 EXTRA = {"tasks": TASKS, "greedy_wait": 0.01}
 
@@ -45,7 +45,7 @@ def prepare(api, processes, options):
             riders.append(rider(f"user_id:{name}", {**headers, "X-User-Id": name}, address))
         else:
             riders.append(rider(f"ip:{address}", headers, address))
-    # Every tenth is greedy, and keeps to one endpoint, so that each limit is seen to act.
+    # Every tenth rider is greedy, and uses one endpoint only, so that each limit refuses requests.
     for number, greedy in enumerate(riders[::10]):
         greedy.update(greedy=True, only=TASKS[number % len(TASKS)])
     config = {

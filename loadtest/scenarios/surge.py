@@ -1,8 +1,8 @@
 """Many times what the API can do, without limits and with them, and a report of both.
 
-Two limits stand before rides and fares: a bucket per rider, and one for all that lets through a little less than the API
-can do. One rider in twenty is greedy and does not wait. First there is a calm time, in which only the rider's own bucket
-has to act; then everybody comes, and the shared one does.
+Rides and fares have two limits: a bucket per rider, and a shared bucket a little below the capacity of the API. One rider
+in twenty is greedy and does not wait. First there is a calm time, in which only the riders' own buckets refuse requests.
+Then all riders come, and the shared bucket refuses requests, too.
 """
 
 import json
@@ -22,19 +22,19 @@ RIDERS, MOST_RIDERS = 2000, 6000
 GREEDY = 20  # one in so many does not wait
 RAMP = 1 / 3  # of the run, in which all others join
 PATIENCE = 10  # seconds until a rider gives up
-# How many times more riders there are than the API can serve before they give up. A rider who waits sends nothing, so
-# fewer of them would only wait, however much they would like to send.
+# The number of riders, as a multiple of the riders that the API can serve before they give up. A rider who waits sends no
+# other request, so fewer riders would only wait.
 OVERWHELMED = 1.3
 PATHS = ["/api/rides/request", "/api/fares/estimate"]
 ASKS = [("POST", PATHS[0])] * 3 + [("GET", PATHS[1])]
 PROBES = 10  # a second
-# How many seconds of work may wait for the API's workers.
+# The work that may wait for the API's workers, in seconds.
 QUEUE_SECONDS = 15
 SERVICE_TIME = 0.025  # about, in seconds
-# What a rider asks for in a second when answers take no time: the mean wait is 0.3 s.
+# The requests of a rider in a second when answers take no time: the mean wait is 0.3 s.
 DEMAND = 1 / 0.3
 
-# What is wanted of limits that are on.
+# The aims for a run with limits.
 TIMES_LOWER, MAY_FAIL, REFUSED_IN = 50, 0.005, 10_000
 
 
@@ -44,7 +44,7 @@ def run(folder, binaries, options):
     results.greedy, results.patience, results.probes = GREEDY, PATIENCE, PROBES
     print(f"surge: twice {seconds} s, {single.shown(options)}; calibrating", flush=True)
 
-    # Each ride ends with those who still wait for an answer.
+    # Each ride ends when the last rider has an answer or gives up.
     results.whole = seconds + PATIENCE
     results.offered = calibrate(folder, binaries, options, options.riders or RIDERS, later=2 * results.whole)
     needed = ceil(results.offered / 10 * PATIENCE * OVERWHELMED / 100) * 100
@@ -54,7 +54,7 @@ def run(folder, binaries, options):
     workers = max(2, round(capacity * SERVICE_TIME))
     results.api = {"workers": workers, "service_time": workers / capacity, "queue": int(QUEUE_SECONDS * capacity)}
     results.capacity = capacity
-    # At first so few that all but the greedy one of them are served.
+    # The first riders are few enough that the API serves all but the greedy rider.
     spare = 0.9 * capacity - PROBES - 10
     calm_riders = max(2, int(0.8 * spare / DEMAND))
     results.extra = {"calm": seconds // 6, "calm_riders": calm_riders, "spawn_rate": count / (RAMP * seconds)}
@@ -102,7 +102,7 @@ def user(name, greedy=False):
 
 
 def calibrate(folder, binaries, options, count, later):
-    """What the riders send in a second on this machine when nobody has to wait."""
+    """Returns the requests that riders send in a second on this machine without waiting."""
     seconds, measured = 16, 8
     with Processes(folder, binaries) as processes:
         _, api, _ = processes.api("calibration-api", workers=64, service_time=0.001, queue=10_000)
@@ -121,7 +121,7 @@ def plan_of(fleet, count, seconds, extra):
 
 
 def ride(folder, binaries, options, results, name):
-    """One ride of all riders, with the prober beside them."""
+    """Runs one ride of all riders, with the prober beside them."""
     limited = name == "on"
     print(f"limits {name}: {results.seconds} s", flush=True)
     load = machine.load()
@@ -209,12 +209,12 @@ def judge(results):
 
 
 def surge_begins(results):
-    """When everybody is there, in seconds."""
+    """Returns the second from which all riders are there."""
     return results.extra["calm"] + RAMP * results.seconds
 
 
 def in_surge(results, run):
-    """The requests that were sent while everybody was there, a second."""
+    """Returns the requests a second while all riders were there."""
     begin, end = (figures.first(run) + seconds * 1e6 for seconds in (surge_begins(results), results.seconds))
     many = sum(begin <= request.sent < end for request in run.requests)
     return many / max(1, results.seconds - surge_begins(results))
