@@ -1,4 +1,4 @@
-//! What a request asks of the store: limits, keys and costs.
+//! The charges of a request: limits, keys and costs.
 
 pub(crate) mod words;
 
@@ -17,26 +17,26 @@ use tidegate_redis::Word;
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
 
-/// The lease of what a request holds until all of its limits are decided, in us.
+/// The lease of the holds of a request until all of its limits are decided, in us.
 pub(crate) const DECISION_LEASE: Micros = 10_000_000;
 
-/// Something for each charge of a request, in their order. Most requests have one or two charges: for these it needs no
-/// allocation, and as it is small, it is cheap to hand on.
+/// One item per charge of a request, in their order. Most requests have one or two charges: these need no allocation, and are cheap to
+/// move.
 pub type PerCharge<T> = SmallVec<[T; 2]>;
 
-/// What decides when Redis does not.
+/// The policy of a limit while Redis does not decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// This process goes on counting alone, with its share of the quota, from what Redis last said.
+    /// This process counts alone, with its share of the quota, from the last answer of Redis.
     #[default]
     Local,
-    /// The request goes through as far as this limit is concerned.
+    /// This limit admits the request.
     Open,
     /// The request is answered with 503.
     Closed,
 }
 
-/// A named rule: a quota, how gateways share it, and what happens to it without a store.
+/// A named rule: a quota, the mode in which gateways share it, and its policy without Redis.
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
@@ -49,12 +49,12 @@ pub struct Limit {
     is_observed: bool,
     block: Option<Block>,
     reserves: Option<Micros>,
-    // Made of the above once, so that no request makes it again.
+    // Derived from the fields above once, and not for each request.
     made: Made,
 }
 
 impl Limit {
-    /// A limit called `name`, which becomes a part of its keys.
+    /// Creates a limit. `name` becomes a part of its keys.
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>, on_failure: OnFailure) -> Self {
         let limit = Self {
             name: name.into(),
@@ -71,27 +71,27 @@ impl Limit {
         limit.made()
     }
 
-    /// As one that only counts, and refuses nobody.
+    /// Makes the limit only count: it refuses no request.
     #[must_use]
     pub fn observed(mut self) -> Self {
         self.is_observed = true;
         self.made()
     }
 
-    /// As one whose keys are refused for a while once it was exceeded.
+    /// Makes the limit block an exceeded key for a while.
     #[must_use]
     pub fn blocking(mut self, block: Block) -> Self {
         self.block = Some(block);
         self.made()
     }
 
-    /// As one that gateways share in this way.
+    /// Sets the mode in which gateways share the limit.
     #[must_use]
     pub fn in_mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
 
-    /// As one that many clients are charged to together: where charges are made one after the other, it comes first.
+    /// Marks the limit as shared by many clients. If charges are made one after the other, it is charged first.
     #[must_use]
     pub fn shared(self) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Limit {
         }
     }
 
-    /// The same limit with other numbers. Its keys are the same if the quotas are of one [kind](Quota::kind).
+    /// Returns the same limit with another quota. Its keys are the same if the quotas are of one [kind](Quota::kind).
     #[must_use]
     pub fn with_quota(&self, quota: impl Into<Quota>) -> Self {
         let mut limit = self.clone();
@@ -129,22 +129,22 @@ impl Limit {
         self.made()
     }
 
-    /// The name that users gave it.
+    /// Returns the name that users gave it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its numbers.
+    /// Returns its quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// What decides when Redis does not.
+    /// Returns its policy while Redis does not decide.
     pub const fn on_failure(&self) -> OnFailure {
         self.on_failure
     }
 
-    /// How gateways share it.
+    /// Returns the mode in which gateways share it.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
@@ -154,28 +154,28 @@ impl Limit {
         self.quota.lease().is_some()
     }
 
-    /// Whether it only counts, and refuses nobody.
+    /// Whether it only counts, and refuses no request.
     pub const fn is_observed(&self) -> bool {
         self.is_observed
     }
 
-    /// What becomes of a key once it was exceeded.
+    /// Returns the block of an exceeded key, if the limit has one.
     pub const fn block(&self) -> Option<Block> {
         self.block
     }
 
-    /// The lease of holds of a limit whose costs come with answers, in us. None if requests are charged at once.
+    /// Returns the lease of holds of a limit whose costs come with answers, in us. None if requests are charged at once.
     pub const fn reserves(&self) -> Option<Micros> {
         self.reserves
     }
 
-    /// The time after which a hold of an admitted request lapses unless it is renewed, in us. None if requests take no holds.
+    /// Returns the time after which a hold of an admitted request lapses unless it is renewed, in us. None if requests take no holds.
     pub const fn lease(&self) -> Option<Micros> {
         self.made.lease
     }
 
-    /// Whether what it refuses stays refused until the time to come back. A limit that is only observed refuses nobody, and what is
-    /// held may be free again at any moment.
+    /// Whether a refusal stays valid until its time to come back. An observed limit refuses no request, and held units may be free again at
+    /// any moment.
     pub fn is_refusal_final(&self) -> bool {
         !self.is_observed && self.lease().is_none()
     }
@@ -190,17 +190,17 @@ impl Limit {
         &self.made.id
     }
 
-    /// The hash of its ID, which all of its keys have.
+    /// Returns the hash of its ID, which all of its keys have.
     pub(crate) const fn id_hash(&self) -> u64 {
         self.made.hash
     }
 
-    /// What scripts take of it: one word for each of its ways and numbers. In place of the cost stands an empty word.
+    /// Returns the words that scripts receive: one for each option and number of the limit, and an empty one in place of the cost.
     pub(crate) fn words(&self) -> &[Word] {
         &self.made.words
     }
 
-    /// Makes what is made of it once.
+    /// Computes the derived fields.
     fn made(mut self) -> Self {
         let id = format!("{}{}:{}", self.name, self.budget, self.quota.kind());
         self.made.lease = self.quota.lease().or(self.reserves);
@@ -214,7 +214,7 @@ impl Limit {
     }
 }
 
-/// What is made of a limit once.
+/// Fields that are derived from a limit once.
 #[derive(Clone, Debug, Default)]
 struct Made {
     // "name:kind" or "name@plan:kind", which identifies this limit's keys in either store.
@@ -227,8 +227,8 @@ struct Made {
 /// Seeded per process; a limit has the same hash after a reload.
 static SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
-/// A limit, by the hash of its ID, and whom it is counted for: by this every table of this process knows a charge. State
-/// outlives a reload, as the ID stays the same.
+/// The identity of a charge in every table of this process: the hash of the limit's ID, and the key. State outlives a reload, since the ID
+/// stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitKey {
     /// The hash of the limit's ID.
@@ -244,7 +244,7 @@ impl LimitKey {
         }
     }
 
-    /// What newcomers of this limit share while there is no room for a key of their own.
+    /// Returns the key that new keys of this limit share while the table has no room for them.
     pub(crate) const fn shared(self) -> Self {
         let key = Key {
             tag: [0; 16],
@@ -257,28 +257,28 @@ impl LimitKey {
 impl Hash for LimitKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Keyed hashes, and a hash: nothing more has to be mixed.
+        // Keyed hashes, and a hash: no further mixing is needed.
         let [tag, rest] = [self.key.tag, self.key.rest].map(u128::from_ne_bytes);
         state.write_u128(tag ^ rest.rotate_left(1) ^ u128::from(self.limit));
     }
 }
 
-/// Whom or what a charge is counted for, as keyed hashes: no client's name ever reaches a store.
+/// The client or value that a charge is counted for, as keyed hashes: no client's name ever reaches a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The hash of the client, or of what stands in its place. It is equal for all limits of one client, so that in a Redis Cluster
-    /// their keys share a slot.
+    /// The hash of the client, or of the value in its place. It is equal for all limits of one client, so that in a Redis Cluster their
+    /// keys share a slot.
     pub tag: [u8; 16],
-    /// The hash of everything else that the limit is counted per; zero when there is nothing else.
+    /// The hash of all other values that the limit is counted per; zero without such values.
     pub rest: [u8; 16],
 }
 
-/// Clients for whom other limits hold from now on: what is remembered of them is looked at again.
+/// Clients to which other limits apply from now on: their remembered state is checked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recall {
     /// All clients.
     All,
-    /// Those with these hashes ([`Key::tag`]).
+    /// The clients with these hashes ([`Key::tag`]).
     Clients(HashSet<[u8; 16]>),
 }
 
@@ -291,12 +291,12 @@ impl Recall {
     }
 }
 
-/// The address that chose the values of a key, none of which is verified, as a hash of this process.
+/// The address that chose the values of a key, if none of them is verified, as a hash of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(NonZeroU32);
 
 impl Origin {
-    /// The origin of keys that this address chooses.
+    /// Returns the origin of keys that this address chooses.
     pub fn of(address: IpAddr) -> Self {
         // Two addresses with one hash share a bound.
         let hash = SEED.hash_one(address) as u32;
@@ -309,25 +309,25 @@ impl Origin {
 pub struct Charge<'a> {
     /// The rule.
     pub limit: &'a Limit,
-    /// Whom it is counted for.
+    /// The client or value that it is counted for.
     pub key: Key,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
-    /// The address that chose the key; none: what the key is made of is verified, or has few values.
+    /// The address that chose the key. None if the values of the key are verified, or few.
     pub origin: Option<Origin>,
 }
 
-/// The ID of what the next request holds. Gateways begin at random numbers of 64 bits, so no two requests have the same.
+/// The ID of the next request's holds. Gateways begin at random numbers of 64 bits, so no two requests have the same ID.
 static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
-/// Goes on from another random number: a clone of this process counts from the same one. `at` is the time of an answer that no
-/// other process has had.
+/// Continues from another random number, since a clone of this process counts from the same one. `at` is the time of an answer that no
+/// other process has received.
 pub(crate) fn renew_hold_ids(at: Micros) {
     NEXT_HOLD.store(RandomState::new().hash_one(at), Ordering::Relaxed);
 }
 
-/// An ID for what a request with these charges holds, in one decision; 0 if it holds nothing.
+/// Returns an ID for the holds of a request with these charges, in one decision; 0 if none of them takes a hold.
 pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
     let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();
     if !charges.iter().any(holds) {
@@ -336,13 +336,13 @@ pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
     next_hold()
 }
 
-/// An ID for what a request holds.
+/// Returns an ID for the holds of a request.
 pub(crate) fn next_hold() -> HoldId {
     HoldId(NEXT_HOLD.fetch_add(1, Ordering::Relaxed))
 }
 
 impl<'a> Charge<'a> {
-    /// By what this process knows it.
+    /// Returns its identity in the tables of this process.
     pub(crate) const fn limit_key(&self) -> LimitKey {
         LimitKey::of(self.limit, self.key)
     }
@@ -359,19 +359,19 @@ impl<'a> Charge<'a> {
         keys.map(Word::from)
     }
 
-    /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash; `limit@plan` for a plan with a budget of its own. Only the tag
-    /// stands in braces, since names hold none.
+    /// Returns the Redis key: `prefix:{tag}:limit:kind` and the rest's hash. A plan with a budget of its own has `limit@plan`. Only the tag
+    /// is in braces, since names contain none.
     pub fn redis_key(&self, prefix: &str) -> String {
         key_of(prefix, self.limit.id(), &self.key)
     }
 }
 
-/// The key of the notes of a limit that gateways count by themselves: the counts that each gateway has sent.
+/// Returns the key of the counts that each gateway has sent, for a limit that gateways count by themselves.
 pub(crate) fn notes_key(key: &str) -> String {
     format!("{key}:counted")
 }
 
-/// As [`Charge::redis_key`], by the limit's ID.
+/// Returns the same key as [`Charge::redis_key`], by the limit's ID.
 pub(crate) fn key_of(prefix: &str, limit_id: &str, key: &Key) -> String {
     let mut text = String::with_capacity(prefix.len() + 128);
     text.push_str(prefix);

@@ -1,4 +1,4 @@
-//! What came out of a store.
+//! Decisions of a store.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use tidegate_core::{HoldId, Micros, Verdict};
 
 use crate::{PerCharge, StoreError};
 
-/// One verdict per charge, in the order of the charges; `None` where a limit without a store stands open.
+/// One verdict per charge, in the order of the charges; `None` for an `open` limit without a store.
 pub type Verdicts = PerCharge<Option<Verdict>>;
 
-/// Where each verdict comes from, in the order of the charges.
+/// The source of each verdict, in the order of the charges.
 pub type Sources = PerCharge<Source>;
 
-/// By whom a verdict was given, and when.
+/// The source of a verdict, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The time by the clock of who gave it, in us since the epoch.
+    /// The time by the source's clock, in us since the epoch.
     pub at: Micros,
-    /// Whether that was this process, and not Redis.
+    /// Whether the source is this process, and not Redis.
     pub here: bool,
-    /// The ID of what the charge holds, if its limit holds something.
+    /// The ID of the charge's hold, if its limit takes holds.
     pub hold: HoldId,
 }
 
 /// Whether the request goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every limit allowed it, and every one was charged.
+    /// Every limit admitted the request, and every limit was charged.
     Admitted,
-    /// At least one limit did not; none was charged.
+    /// At least one limit refused the request; none was charged.
     Refused,
-    /// A limit that stays closed without a store had none; none was charged.
+    /// A `closed` limit had no store; none was charged.
     Unavailable,
 }
 
-/// Which rule decided.
+/// The rule that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// The store that was configured.
+    /// The configured store.
     Store,
-    /// A refusal of Redis's that was given a moment ago, and still holds.
+    /// A refusal that Redis returned a moment ago, and that still holds.
     Remembered,
-    /// This process, as the modes of the limits have it.
+    /// This process, by the modes of the limits.
     Here,
     /// The limits' `on_failure`, because Redis did not decide.
     Fallback,
@@ -52,20 +52,20 @@ pub enum Via {
 pub struct Decision {
     /// Whether the request goes on.
     pub outcome: Outcome,
-    /// Which rule decided.
+    /// The rule that decided.
     pub via: Via,
     /// The time of the decision by the deciding clock, in us since the epoch.
     pub now: Micros,
-    /// What each limit said.
+    /// The verdict of each limit.
     pub verdicts: Verdicts,
-    /// Where that comes from.
+    /// The source of each verdict.
     pub sources: Sources,
     /// The call to Redis, if there was one.
     pub call: Option<StoreCall>,
 }
 
 impl Decision {
-    /// A refusal that Redis gave a moment ago, at this time by its clock.
+    /// Returns a refusal that Redis gave a moment ago, at this time by its clock.
     pub(crate) fn remembered(now: Micros, verdicts: impl Iterator<Item = Option<Verdict>>) -> Self {
         let verdicts: Verdicts = verdicts.collect();
         Self {
@@ -78,52 +78,52 @@ impl Decision {
         }
     }
 
-    /// The sources of a decision that was made at once, and whose charges hold something under this ID.
+    /// Returns the sources of a decision that was made at once, and whose holds have this ID.
     pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: HoldId) -> Sources {
         Sources::from_elem(Source { at, here, hold }, charges)
     }
 }
 
-/// What a charge would meet now: nothing was charged.
+/// The verdict that a charge would get now. It charges no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// The time by the store's clock, in us since the epoch.
     pub now: Micros,
-    /// What the limit says, on its own.
+    /// The verdict of this limit alone.
     pub verdict: Verdict,
-    /// Whether that is what this process alone counts; others may count as much.
+    /// Whether the verdict is from the count of this process alone; other gateways may admit the same again.
     pub here: bool,
 }
 
-/// What this process knows of a charge by itself: nothing was charged, and nobody asked.
+/// The state of a charge in this process, read without a charge and without a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalView {
-    /// What it would decide without Redis: by its share of the quota, or by what it alone counts ([`Mode::Local`](crate::Mode)).
+    /// The verdict without Redis: by this process's share of the quota, or by its own count ([`Mode::Local`](crate::Mode)).
     pub outlook: Outlook,
-    /// The capacity of what it decides by.
+    /// The capacity by which that verdict is computed.
     pub capacity: u64,
-    /// What is left of a slice that it has borrowed ([`Mode::Leased`](crate::Mode)).
+    /// The units left in a borrowed slice ([`Mode::Leased`](crate::Mode)).
     pub leased: Option<u64>,
-    /// What Redis said of the key last, if that is remembered.
+    /// The last decision of Redis on the key, if it is remembered.
     pub last: Option<LastDecision>,
 }
 
-/// What Redis said of a key last.
+/// The last decision of Redis on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastDecision {
-    /// What was left then.
+    /// The units left then.
     pub remaining: u64,
-    /// For how long a refusal still lasts, in us; 0: it was none, or its time is over.
+    /// The time for which a refusal still lasts, in us; 0 without a refusal, or after its time.
     pub retry_after: Micros,
-    /// How long ago it was.
+    /// The time since that decision.
     pub age: Duration,
 }
 
-/// How a call to Redis went.
+/// A call to Redis, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCall {
-    /// How long the decision waited for it.
+    /// The time that the decision waited for it.
     pub took: Duration,
-    /// Why it gave no decision.
+    /// The error, if the call returned no decision.
     pub error: Option<StoreError>,
 }

@@ -1,9 +1,9 @@
-//! Remembers: the two stores of limiter state, and the one question that requests ask of them.
+//! Two stores of limiter state: in memory, and in Redis.
 //!
-//! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. What a request holds after that is [`Holds`]. [`Store::peek`],
-//! [`Store::peek_here`] and [`Store::reset`] are for operators: what is left, what of that this process knows, and begin anew. The memory store runs the algorithms of `tidegate-core`. The
-//! Redis store runs their other writing by calls of `tidegate-redis`: the scripts of `lua/`, which are compiled in.
+//! [`Store::decide`] takes all charges of one request and returns one [`Decision`]: all of them are charged, or none. After that, [`Holds`]
+//! has the holds of the request. Operators use [`Store::peek`] (the units left), [`Store::peek_here`] (the state of this process) and
+//! [`Store::reset`]. The memory store runs the algorithms of `tidegate-core`. The Redis store runs the same algorithms as scripts of
+//! `lua/`, which are compiled in, by calls of `tidegate-redis`.
 
 mod charge;
 mod decision;
@@ -27,7 +27,7 @@ use tidegate_core::Micros;
 pub use tidegate_core::Mode;
 pub use tidegate_redis::CallError as StoreError;
 
-/// The time by the system's clock, in us since the epoch.
+/// Returns the time by the system's clock, in us since the epoch.
 fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = since.map_or(0, tidegate_core::micros);

@@ -1,6 +1,6 @@
 //! The memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! Before it decides, it sees to it that no hold of a running request lapses.
+//! Before each decision it makes sure that no hold of a running request lapses.
 
 mod replay;
 
@@ -11,7 +11,7 @@ pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
 use crate::table::{Table, Terms};
 use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
 
-/// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
+/// The most keys that a gateway's memory store holds: about 150 MB when all are in use, without logs.
 pub const MAX_KEYS: usize = 1_000_000;
 
 /// Limiter state in this process.
@@ -28,7 +28,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store for at most `max_keys` keys (rounded up to fill its shards evenly).
+    /// Creates an empty store for at most `max_keys` keys (rounded up to fill its shards evenly).
     pub fn new(max_keys: usize) -> Self {
         Self {
             table: Table::new(max_keys),
@@ -36,12 +36,12 @@ impl MemoryStore {
         }
     }
 
-    /// The state itself.
+    /// Returns the table of keys.
     pub(crate) const fn table(&self) -> &Table {
         &self.table
     }
 
-    /// What requests hold that are under way.
+    /// Returns the holds of running requests.
     pub(crate) const fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -73,7 +73,7 @@ impl MemoryStore {
         self.table.decide_by(charges, || now, terms)
     }
 
-    /// Decides one charge on these terms at a given time, and says the ID of what it holds.
+    /// Decides one charge on these terms at a given time, and returns the ID of its hold.
     pub(crate) fn decide_one(
         &self,
         charge: &Charge<'_>,
@@ -95,14 +95,14 @@ impl MemoryStore {
         self.table.check(charge, terms, now)
     }
 
-    /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
-    /// used nothing, though it may find no room when it comes.
+    /// Returns the outlook of each charge alone, and charges no unit. A key without an entry counts as unused, though it may find no room
+    /// when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
         let views = charges.iter().map(|charge| self.view(charge));
         views.map(|view| view.outlook).collect()
     }
 
-    /// As [`peek`](Self::peek), of one charge whose limit this process alone counts.
+    /// Returns the state of one charge whose limit this process alone counts.
     pub(crate) fn view(&self, charge: &Charge<'_>) -> LocalView {
         let (now, quota) = (crate::now(), *charge.limit.quota());
         self.registry.keep_here(&self.table, now);
@@ -140,7 +140,7 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets the use of these keys, but not the holds of running requests. Their use of a budget that newcomers share stays.
+    /// Clears the use of these keys, but not the holds of running requests. Their use of a budget that new keys share stays.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         self.registry.forget_here(&self.table, crate::now(), || {
             for charge in charges {
@@ -149,7 +149,7 @@ impl MemoryStore {
         });
     }
 
-    /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
+    /// Drops the expired keys of the next shard in turn, and frees memory; call it from time to time.
     pub fn sweep(&self) {
         self.registry.keep_here(&self.table, crate::now());
         self.table.sweep();
@@ -160,12 +160,12 @@ impl MemoryStore {
         self.table.divide(limits);
     }
 
-    /// The limits whose new keys found no place since start, in the order of their names.
+    /// Returns the limits whose new keys found no room since start, sorted by name.
     pub fn crowded(&self) -> Vec<CrowdedLimit> {
         self.table.crowded()
     }
 
-    /// How full it is now.
+    /// Returns how full it is.
     pub fn usage(&self) -> MemoryUse {
         self.table.usage()
     }

@@ -14,7 +14,7 @@ pub(crate) struct Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// So many shards, a power of two.
+    /// Creates this number of shards, a power of two.
     pub(crate) fn new(shards: usize, make: impl Fn() -> T) -> Self {
         debug_assert!(shards.is_power_of_two());
         Self {
@@ -23,28 +23,28 @@ impl<T> Sharded<T> {
         }
     }
 
-    /// The index of a key's shard.
+    /// Returns the index of a key's shard.
     pub(crate) fn index(&self, key: &impl Hash) -> usize {
         // Maps in the shards use the low bits of hashes of their own.
         (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1)
     }
 
-    /// The shard with this index, locked.
+    /// Locks the shard with this index.
     pub(crate) fn at(&self, index: usize) -> MutexGuard<'_, T> {
         self.shards[index].lock()
     }
 
-    /// The shard of a key, locked.
+    /// Locks the shard of a key.
     pub(crate) fn lock(&self, key: &impl Hash) -> MutexGuard<'_, T> {
         self.at(self.index(key))
     }
 
-    /// All shards, each locked in turn.
+    /// Locks all shards, one after the other.
     pub(crate) fn all(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.shards.iter().map(Mutex::lock)
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub(crate) const fn count(&self) -> usize {
         self.shards.len()
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 pub use holds::{Holds, RENEW_EVERY, SettlementWatch};
 
-/// Where limits keep their state: one of two, chosen at start.
+/// The store of limiter state, chosen at start.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// In this process.
@@ -29,8 +29,8 @@ impl Store {
         }
     }
 
-    /// The refusal that these charges would be given without a question to anybody, if there is one. It charges nothing, and is
-    /// never wrong by more than what [`decide`](Self::decide) itself may be. None of limits that count what others may give back.
+    /// Returns the refusal of these charges that needs no call, if there is one. Charges no unit, and errs by no more than
+    /// [`decide`](Self::decide) itself may. None by limits that count units which other requests may give back.
     pub fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match self {
             Self::Memory(store) => store.known_refusal(charges),
@@ -38,7 +38,7 @@ impl Store {
         }
     }
 
-    /// What each of these charges would meet if it came alone, and now; charges nothing.
+    /// Returns the outlook of each charge alone, now. Charges no unit.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.peek(charges)),
@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    /// What this process knows of each of these charges by itself, for when [`peek`](Self::peek) fails; charges nothing.
+    /// Returns the state of these charges in this process, for when [`peek`](Self::peek) fails. Charges no unit.
     pub fn peek_here(&self, charges: &[Charge<'_>]) -> Vec<LocalView> {
         let look = |charge| match self {
             Self::Memory(store) => store.view(charge),
@@ -55,9 +55,8 @@ impl Store {
         charges.iter().map(look).collect()
     }
 
-    /// Resets the keys of these charges: all of each limit is left there. Every gateway gives the full
-    /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone. Running requests take their
-    /// holds again: here at once, in other gateways by their next renewal.
+    /// Resets the keys of these charges to a full budget. All gateways admit the full quota within a second, but a limit of [`Mode::Local`]
+    /// is reset in this process alone. Running requests take their holds again: here at once, in other gateways by their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.reset(charges),
@@ -65,7 +64,7 @@ impl Store {
                 let resetting = store.registry().resetting();
                 self.lose(charges);
                 let reset = store.reset(charges).await;
-                // One of them may have been renewed before.
+                // A hold may have been renewed before the reset took effect.
                 self.lose(charges);
                 drop(resetting);
                 self.renew_due().await;
@@ -87,7 +86,7 @@ impl Store {
         }
     }
 
-    /// Tells others what only this process knows, for a second at most; to be called at the end.
+    /// Sends Redis the state that only this process has, for a second at most. Call it at the end.
     pub async fn close(&self) {
         match self {
             Self::Memory(_) => {}
@@ -106,7 +105,7 @@ impl Store {
         }
     }
 
-    /// What limits of [`Mode::Synced`] cost and let through; nothing in memory.
+    /// Returns the cost and the overshoot of limits of [`Mode::Synced`]; empty in memory.
     pub fn synced_usage(&self) -> SyncedUse {
         match self {
             Self::Memory(_) => SyncedUse::default(),
@@ -114,7 +113,7 @@ impl Store {
         }
     }
 
-    /// The state that this process keeps: all of it, or what an outage of Redis left here.
+    /// Returns the state that this process keeps: all of it, or the state that an outage of Redis left.
     pub fn memory(&self) -> &MemoryStore {
         match self {
             Self::Memory(store) => store,

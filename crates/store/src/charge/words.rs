@@ -1,4 +1,4 @@
-//! What scripts take of a limit (lua/README.md).
+//! The words of a limit, as scripts receive them (lua/README.md).
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use tidegate_redis::Word;
 
 use super::Limit;
 
-/// Where the cost stands, which each charge has of its own.
+/// The index of the cost, which each charge sets.
 pub(crate) const COST: usize = 1;
 
-/// Where the lease stands.
+/// The index of the lease.
 pub(crate) const LEASE: usize = 4;
 
-/// The algorithm, the cost, the limit's ways, and the quota's numbers; those of a calendar are only places for them.
+/// Returns the algorithm, an empty word for the cost, the limit's options, and the quota's numbers. Calendar numbers are placeholders.
 pub(super) fn of(limit: &Limit) -> Arc<[Word]> {
     let number = |number: u64| Word::interned(number.to_string());
     let mut words = vec![
         Word::from(limit.quota().algorithm()),
         Word::default(),
         number(u64::from(limit.is_observed())),
-        // Below 0 if refused requests prolong it.
+        // Negative if refused requests prolong the block.
         match limit.block() {
             None => number(0),
             Some(Block {

@@ -1,4 +1,4 @@
-//! What requests hold at given times: for those who replay requests of the past.
+//! Ends and renews holds at given times, for replays of past requests.
 
 use tidegate_core::Micros;
 
@@ -6,7 +6,7 @@ use super::MemoryStore;
 use crate::{Charge, Decision};
 
 impl MemoryStore {
-    /// Ends what the charge with this index holds by `decision`, at a given time. `used` is what its request has come to. None: the reserved
+    /// Ends the hold of the charge with this index in `decision`, at a given time. `used` is the cost of its request. None: the reserved
     /// units.
     pub fn end_at(
         &self,
@@ -25,7 +25,7 @@ impl MemoryStore {
         }
     }
 
-    /// Renews, at a given time, what the charge with this index holds by `decision`.
+    /// Renews the hold of the charge with this index in `decision`, at a given time.
     pub fn renew_at(
         &self,
         (charge, index): (&Charge<'_>, usize),
