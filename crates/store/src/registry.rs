@@ -19,14 +19,14 @@ pub(crate) use hold::{Hold, Home, Renewed, State};
 pub(crate) use unanswered::{Settlement, Unanswered};
 pub(crate) use watchers::Watchers;
 
-/// The most charges that are held though their requests have ended.
+/// The most holds that outlive their requests.
 const MOST_KEPT: usize = 100_000;
 
-/// Everything that requests of this process hold.
+/// All holds of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     holds: Mutex<HashMap<u64, Hold>>,
-    // How many of them have an end of their own.
+    // The number of holds that outlive their requests.
     kept: AtomicUsize,
     next: AtomicU64,
     /// Ends that are being sent to Redis.
@@ -36,11 +36,11 @@ pub(crate) struct Registry {
     /// The holds that this process counts.
     here: Here,
     resetting: AtomicUsize,
-    /// Told if holds should be renewed at once.
+    /// Notified if holds should be renewed at once.
     pub(crate) wanted: Notify,
-    /// Who waits for settlements, by key.
+    /// Tasks that wait for settlements, by key.
     pub(crate) watchers: Watchers,
-    /// Told whenever something was settled, given back or renewed.
+    /// Notified when a hold was settled, given back or renewed.
     pub(crate) progress: Notify,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Resetting<'_> {
 }
 
 impl Registry {
-    /// Adds it; `added` is run before anything else can be done to it.
+    /// Adds a hold. `added` runs before any other access to it.
     pub(crate) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut holds = self.holds.lock();
@@ -70,7 +70,7 @@ impl Registry {
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
     }
 
-    /// Holds under these keys are not known to be in Redis any more.
+    /// Marks the holds under these keys as not renewed: Redis may have lost them.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let key = hold.charge().limit_key();
@@ -81,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// No server is sure to have all holds until this is dropped: some are being reset.
+    /// Begins a reset of holds. Until the guard is dropped, no server is sure to have all holds.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)
@@ -91,13 +91,13 @@ impl Registry {
         self.holds.lock().keys().copied().collect()
     }
 
-    /// Whether nothing is held, nor on its way.
+    /// Whether there are no holds, and no ends on their way.
     pub(crate) fn is_idle(&self) -> bool {
         let is_all_said = self.on_the_way.load(Ordering::Relaxed) == 0;
         is_all_said && self.unanswered.count() == 0 && self.holds.lock().is_empty()
     }
 
-    /// Holds a charge for `time` and no longer; false if there are too many of those.
+    /// Keeps a hold for `time` and no longer, after its request has ended. Returns false if there are too many such holds.
     pub(crate) fn keep(&self, id: u64, time: Duration) -> bool {
         if self.kept.load(Ordering::Relaxed) >= MOST_KEPT {
             return false;
@@ -110,7 +110,7 @@ impl Registry {
         true
     }
 
-    /// What is held no longer, having had an end of its own.
+    /// Returns the holds that outlived their requests and whose time is over.
     pub(crate) fn over(&self) -> Vec<u64> {
         if self.kept.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -128,15 +128,15 @@ impl Registry {
         over
     }
 
-    /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
+    /// Removes a hold that ends, and returns it with its cost. None if the end has to wait for a renewal.
     pub(crate) fn end(&self, id: u64, used: Option<u64>, memory: &Table) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
         let used = hold.used(used);
-        // A renewal that comes later would take it again.
+        // A renewal that arrives later would take the hold again.
         if matches!(hold.state, State::Renewing) {
             hold.state = State::Ended(used);
-            // Here it is free at once.
+            // The copy here is free at once.
             self.here.drop_copy(hold, memory);
             return None;
         }
@@ -161,8 +161,8 @@ impl Registry {
         .collect()
     }
 
-    /// Notes when it was renewed, if it was, and over which connection; what is to be given up, if it ended meanwhile.
-    /// `memory` counts no copy any more then.
+    /// Records a renewal, if it succeeded, with its connection, and drops the copy in `memory`. Returns the hold and its cost if it ended
+    /// meanwhile.
     pub(crate) fn renewed(
         &self,
         id: u64,

@@ -1,7 +1,7 @@
 //! Holds that this process counts: holds of its own limits, and copies of holds of `concurrency` while Redis does not answer.
 //!
-//! In the memory store no hold of a running request lapses. Before it decides at a time at which one may have
-//! lapsed, all of them are renewed. So neither a pause of the process nor a step of its clock loses a hold.
+//! In the memory store no hold of a running request lapses. If one may have lapsed at the time of a decision, all of them are renewed
+//! first. So neither a pause of the process nor a step of its clock loses a hold.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,10 +13,10 @@ use super::hold::{Hold, Home, State};
 use crate::Limit;
 use crate::table::Table;
 
-/// The holds that are counted here.
+/// The holds that this process counts.
 #[derive(Debug)]
 pub(super) struct Here {
-    // No hold lapses before, by the clock that decides.
+    // No hold lapses before this time, by the clock that decides.
     first: AtomicU64,
     // Holds of `concurrency` in Redis without a copy.
     uncopied: AtomicUsize,
@@ -32,7 +32,7 @@ impl Default for Here {
 }
 
 impl Here {
-    /// It is in the list from now on.
+    /// Counts a hold that was added to the list.
     pub(super) fn added(&self, hold: &Hold) {
         match quota_of(hold) {
             Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
@@ -41,14 +41,14 @@ impl Here {
         }
     }
 
-    /// It is not in the list any more.
+    /// Uncounts a hold that was removed from the list.
     pub(super) fn removed(&self, hold: &Hold) {
         if hold.is_in_redis() && hold.copy.is_none() {
             self.uncopied.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Redis counts it.
+    /// Drops the copy of a hold that Redis counts.
     pub(super) fn drop_copy(&self, hold: &mut Hold, memory: &Table) {
         if hold.is_in_redis()
             && let Some(quota) = hold.copy.take()
@@ -58,7 +58,7 @@ impl Here {
         }
     }
 
-    /// Renews all that is held here.
+    /// Renews all holds that this process counts.
     fn renew(&self, holds: &mut HashMap<u64, Hold>, memory: &Table, now: Micros) {
         let mut first = Micros::MAX;
         for hold in holds.values() {
@@ -71,7 +71,7 @@ impl Here {
     }
 }
 
-/// Returns the quota by which it is held here, if it is.
+/// Returns the quota by which this process counts a hold, if it does.
 fn quota_of(hold: &Hold) -> Option<Quota> {
     match hold.home {
         Home::Here(quota) => Some(quota),
@@ -80,25 +80,25 @@ fn quota_of(hold: &Hold) -> Option<Quota> {
 }
 
 impl Registry {
-    /// Whether a hold may have lapsed at this time whose request is running.
+    /// Whether a hold of a running request may have lapsed at this time.
     pub(crate) fn may_lapse(&self, now: Micros) -> bool {
         now >= self.here.first.load(Relaxed)
     }
 
-    /// Sees to it that no hold lapses here whose request is running, for a decision at `now`.
+    /// Makes sure that no hold of a running request lapses here, for a decision at `now`.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if !self.may_lapse(now) {
             return;
         }
         self.with_all(|holds, _| {
-            // Another decision may have done it.
+            // Another decision may have renewed them.
             if now >= self.here.first.load(Relaxed) {
                 self.here.renew(holds, memory, now);
             }
         });
     }
 
-    /// Counts holds of `concurrency` here that belong in Redis, which does not answer, by this share of each limit.
+    /// Counts here the holds of `concurrency` that belong in Redis, by this share of each limit, while Redis does not answer.
     pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;
@@ -124,10 +124,10 @@ impl Registry {
         }
     }
 
-    /// Runs `forget` on the memory store. The holds of running requests stay.
+    /// Runs a reset of the memory store. The holds of running requests stay.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
-            // Decisions wait until this is done.
+            // Decisions wait until the reset is done.
             self.here.first.store(0, Relaxed);
             forget();
             self.here.renew(holds, memory, now);

@@ -1,4 +1,4 @@
-//! One charge that a running request holds.
+//! The hold of one charge of a running request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use tidegate_core::{HoldId, Micros, Quota};
 
 use crate::{Charge, Key, Limit};
 
-/// A lease is renewed when this part of it is over.
+/// The divisor of the lease: a hold is renewed after a third of it.
 const RENEWED_AFTER: u32 = 3;
 
-/// Where a charge is kept.
+/// The store that has a hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Home {
     Redis,
@@ -18,7 +18,7 @@ pub(crate) enum Home {
     Here(Quota),
 }
 
-/// A charge that is held.
+/// The hold of a charge.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) limit: Arc<Limit>,
@@ -28,20 +28,20 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     /// When it lapses, by the clock of its home.
     pub(crate) lapse: Micros,
-    /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
+    /// The last time at which its home surely had it. None if it was not there yet, since the request was admitted without Redis.
     pub(crate) renewed: Option<Instant>,
-    /// The connection of the last renewal, of `concurrency` in Redis.
+    /// The connection of the last renewal, for `concurrency` in Redis.
     pub(crate) connection: u64,
     /// Whether Redis may have it.
     pub(crate) may_be_there: bool,
-    /// The share by which this process counts it too while it decides without Redis, of `concurrency` in Redis.
+    /// The share by which this process also counts it while it decides without Redis, for `concurrency` in Redis.
     pub(crate) copy: Option<Box<Quota>>,
     pub(crate) state: State,
-    /// When it ends; none: with its request.
+    /// The time of its end; none: it ends with its request.
     pub(crate) kept_until: Option<Instant>,
 }
 
-/// When a renewal was asked for that was done, and over which connection.
+/// The time at which a successful renewal was sent, and its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewed {
     pub(crate) sent: Instant,
@@ -53,7 +53,7 @@ pub(crate) enum State {
     Held,
     /// A renewal is under way. It ends with an answer, or when its deadline has passed.
     Renewing,
-    /// It ended while it was being renewed, and has come to so much.
+    /// It ended during its renewal, with this cost.
     Ended(u64),
 }
 
@@ -67,7 +67,7 @@ impl Hold {
         }
     }
 
-    /// Returns the units to charge at its end. Without a known cost these are the reserved units.
+    /// Returns the units to charge at its end: without a known cost, the reserved units.
     pub(crate) fn used(&self, known: Option<u64>) -> u64 {
         match self.limit.counts_running() {
             true => 0,
@@ -88,7 +88,7 @@ impl Hold {
         Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX))
     }
 
-    /// Until when it does not lapse, as far as is known: a part of the lease is left for clocks that differ.
+    /// Returns the time before which it does not lapse. A tenth of the lease is left for clocks that differ.
     pub(crate) fn lapses(&self) -> Option<Instant> {
         self.renewed?.checked_add(self.lease() / 10 * 9)
     }

@@ -1,4 +1,4 @@
-//! Ends of holds that Redis has not answered yet, to be sent again until it does, or until they do not matter any more.
+//! Ends of holds that Redis has not answered. They are sent again until Redis answers, or until they no longer matter.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,10 +16,10 @@ const MOST: usize = 100_000;
 
 const _: () = assert!(size_of::<(Order, Settlement)>() <= 256);
 
-/// What is lost is logged so often at most.
+/// The least time between two log lines about dropped settlements.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// When a settlement stops to matter, and a number of its own.
+/// The time from which a settlement no longer matters, and its number.
 type Order = (Instant, u64);
 
 /// The end of a hold, with the cost of its request.
@@ -27,9 +27,9 @@ type Order = (Instant, u64);
 pub(crate) struct Settlement {
     pub(crate) hold: Hold,
     pub(crate) used: u64,
-    /// From when on it does not matter any more.
+    /// The time from which it no longer matters.
     until: Instant,
-    /// Its number among all that were kept; 0: it was not kept yet.
+    /// Its number among all kept settlements; 0 before it is kept.
     number: u64,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Unanswered {
 struct Waiting {
     by_end: BTreeMap<Order, Settlement>,
     next: u64,
-    /// The last one that was tried: the next round goes on behind it.
+    /// The last settlement that was tried: the next round goes on behind it.
     tried: Option<Order>,
 }
 
 impl Unanswered {
-    /// Keeps a settlement. If there are too many, the one that matters for the shortest time is dropped.
+    /// Keeps a settlement. If there are too many, drops the settlement that matters for the shortest time.
     pub(crate) fn add(&self, mut settlement: Settlement) {
         if settlement.until <= Instant::now() {
             return self.end(&settlement);
@@ -85,13 +85,13 @@ impl Unanswered {
         }
     }
 
-    /// Drops a settlement that can take no effect any more, because of this error.
+    /// Drops a settlement that can no longer take effect, because of this error.
     pub(crate) fn give_up(&self, settlement: &Settlement, error: &StoreError) {
         self.end(settlement);
         self.drop_one(error);
     }
 
-    /// Counts a settlement that is dropped, and logs that with the cause, once a minute at most.
+    /// Counts a dropped settlement, and logs it with the cause, once a minute at most.
     fn drop_one(&self, cause: impl Display) {
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         let mut logged = self.logged.lock();
@@ -105,15 +105,15 @@ impl Unanswered {
         }
     }
 
-    /// A settlement is answered, or does not matter any more.
+    /// Uncounts a settlement that is answered, or no longer matters.
     pub(crate) fn end(&self, settlement: &Settlement) {
         if settlement.number > 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes the next ones in turn, so many at most, to be added again or [ended](Self::end). Those that do not matter any
-    /// more are forgotten.
+    /// Takes the next settlements in turn, `most` at most, to be added again or [ended](Self::end). Drops settlements that no longer
+    /// matter.
     pub(crate) fn take(&self, most: usize) -> Vec<Settlement> {
         if self.count() == 0 {
             return Vec::new();
@@ -143,7 +143,7 @@ impl Unanswered {
         keys.iter().filter_map(|key| by_end.remove(key)).collect()
     }
 
-    /// How many wait for an answer now, or were taken.
+    /// Returns the number of settlements that wait for an answer, with the taken ones.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

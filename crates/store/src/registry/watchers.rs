@@ -1,5 +1,5 @@
-//! Who waits for settlements, by key. A settlement wakes those who wait under its own key, and costs one look at a counter
-//! while nobody waits.
+//! Tasks that wait for settlements, by key. A settlement wakes the tasks that wait under its own key. It costs one read of a counter while
+//! no task waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::sharded::Sharded;
 
 const SHARDS: usize = 16;
 
-/// Everybody who waits, in shards with a lock each.
+/// All waiting tasks, in shards with a lock each.
 #[derive(Debug)]
 pub(crate) struct Watchers {
     count: AtomicUsize,
@@ -35,7 +35,7 @@ struct Watched {
 }
 
 impl Watchers {
-    /// Wakes those who wait under this key.
+    /// Wakes the tasks that wait under this key.
     pub(crate) fn notify(&self, key: LimitKey) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -45,7 +45,7 @@ impl Watchers {
         }
     }
 
-    /// Waits under this key from now on, until [`leave`](Self::leave).
+    /// Adds a watcher under this key, until [`leave`](Self::leave).
     pub(crate) fn enter(&self, key: LimitKey) -> Arc<Notify> {
         // Counted first: a settlement that finds no watcher was made before the next decision.
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -58,7 +58,7 @@ impl Watchers {
         watched.notify.clone()
     }
 
-    /// One watcher under this key less.
+    /// Removes one watcher under this key.
     pub(crate) fn leave(&self, key: LimitKey) {
         let mut shard = self.shards.lock(&key);
         if let Some(watched) = shard.get_mut(&key) {

@@ -1,7 +1,7 @@
-//! Holds of requests that are under way.
+//! Holds of running requests.
 //!
-//! Each hold lapses after a lease, so the holds of a dead gateway end. A gateway that lives renews what
-//! its requests hold. The stores keep the holds; this is the list of them.
+//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores keep
+//! the holds; this is the list of them.
 
 mod renewals;
 mod settlement_watch;
@@ -19,13 +19,13 @@ use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
 use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
 pub use settlement_watch::SettlementWatch;
 
-/// How often [`Store::renew`] should be called: a part of the shortest lease.
+/// The time between two calls of [`Store::renew`]: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 
-/// Calls of one round that wait for Redis at once.
+/// The most calls of one round that wait for Redis at once.
 const AT_ONCE: usize = 256;
 
-/// How long between two rounds at the end of the process.
+/// The time between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
 /// The holds of one admitted request. When this is dropped, each hold ends. Limits with a cost charge the reserved units.
@@ -35,7 +35,7 @@ pub struct Holds {
     holds: PerCharge<HeldCharge>,
 }
 
-/// One charge that is held: its number in the registry, its limit and its units.
+/// The hold of one charge: its number in the registry, its limit and its units.
 #[derive(Debug)]
 struct HeldCharge {
     id: u64,
@@ -49,7 +49,7 @@ impl Holds {
         self.settle_known(|limit, reserved| Some(used(limit, reserved)));
     }
 
-    /// As [`settle`](Self::settle). A hold stays if `used` returns none.
+    /// Ends holds like [`settle`](Self::settle), but keeps a hold if `used` returns none.
     pub fn settle_known(&mut self, mut used: impl FnMut(&Limit, u64) -> Option<u64>) {
         for held in std::mem::take(&mut self.holds) {
             let reserves = held.limit.reserves();
@@ -60,7 +60,7 @@ impl Holds {
         }
     }
 
-    /// Holds what it holds for `time`, though the request has ended.
+    /// Keeps the holds for `time`, though the request has ended.
     pub fn keep(mut self, time: Duration) {
         for held in self.holds.drain(..) {
             if !self.store.registry().keep(held.id, time) {
@@ -79,8 +79,8 @@ impl Drop for Holds {
 }
 
 impl Store {
-    /// What a request holds that was admitted by this decision on these limits, keys and costs. It is in the order of the verdicts.
-    /// None if the request holds nothing.
+    /// Returns the holds of a request that this decision admitted on these limits, keys and costs, in the order of the verdicts. None if
+    /// the request has no holds.
     pub fn holds<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,
@@ -130,12 +130,12 @@ impl Store {
         (!holds.is_empty()).then_some(Holds { store, holds })
     }
 
-    /// Hears of what is settled or given back under one key in this process, from the time of this call on.
+    /// Watches for settlements and returns of units under one key in this process, from this call on.
     pub fn settlements(&self, limit: &Limit, key: Key) -> SettlementWatch {
         SettlementWatch::watch(self, limit, key)
     }
 
-    /// Whether other gateways may settle what is charged to this limit.
+    /// Whether other gateways may settle charges of this limit.
     pub fn is_shared(&self, limit: &Limit) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -152,7 +152,7 @@ impl Store {
         tokio::join!(self.renew_due(), self.settle_again());
     }
 
-    /// Calls [`Store::renew`] as often as it should be, and at once where decisions wait for it.
+    /// Calls [`Store::renew`] every [`RENEW_EVERY`], and at once if decisions wait for it.
     pub async fn keep_renewed(&self) {
         let mut every = tokio::time::interval(RENEW_EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -165,8 +165,8 @@ impl Store {
         }
     }
 
-    /// Gives back what requests still hold, for this process ends, and waits for all that is on its way to Redis. Never
-    /// ends if Redis does not answer.
+    /// Ends all holds, since this process ends, and waits for all calls that are on their way to Redis. Never returns if Redis does not
+    /// answer.
     pub async fn let_go(&self) {
         for id in self.registry().ids() {
             self.end(id, None);
@@ -185,7 +185,7 @@ impl Store {
         }
     }
 
-    /// A request has ended that holds this, and has come to so much.
+    /// Ends a hold with the cost of its request.
     fn end(&self, id: u64, used: Option<u64>) {
         let Some((hold, used)) = self.registry().end(id, used, self.memory().table()) else {
             return;
@@ -203,9 +203,9 @@ impl Store {
         self.go_on(async move { store.give_up(hold, used).await });
     }
 
-    /// Says something to Redis that nobody waits for.
+    /// Runs a call to Redis in the background.
     pub(crate) fn go_on(&self, call: impl Future<Output = ()> + Send + 'static) {
-        // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
+        // The runtime is ending and cannot run it: the charge's hold lapses.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -237,7 +237,7 @@ impl Store {
         self.settled(&hold.limit, hold.key);
     }
 
-    /// Tells whoever waits that something was settled or given back under a key.
+    /// Wakes the tasks that wait for a settlement or a return under a key.
     pub(crate) fn settled(&self, limit: &Limit, key: Key) {
         let key = LimitKey::of(limit, key);
         self.registry().watchers.notify(key);
@@ -248,7 +248,7 @@ impl Store {
         &self.registry().watchers
     }
 
-    /// Where a charge is kept that was decided so.
+    /// Returns the store that keeps the hold of a charge with this source.
     pub(crate) fn home(&self, limit: &Limit, source: &Source, via: Via) -> Home {
         if !source.here {
             Home::Redis
@@ -259,7 +259,7 @@ impl Store {
         }
     }
 
-    /// What this process gives away of a limit during an outage.
+    /// Returns this process's share of a limit during an outage.
     fn share(&self, limit: &Limit) -> Quota {
         match self {
             Self::Memory(_) => *limit.quota(),

@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// Notes how long each server is sure to have all holds of `concurrency` of this process.
+    /// Records the time until which each server is sure to have all holds of `concurrency` of this process.
     pub(super) fn confirm(&self) {
         let Self::Redis(store) = self else {
             return;
@@ -73,7 +73,7 @@ impl Store {
         });
     }
 
-    /// Resets holds: all of them under these keys are lost, until they are renewed.
+    /// Marks all holds under these keys as lost until they are renewed.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         self.registry().lose(charges);
         self.confirm();
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// Renews what is due. A server that does not answer is left alone until the next round.
+    /// Renews the holds that are due. A server that does not answer gets no more calls until the next round.
     pub(crate) async fn renew_due(&self) {
         let is_lost = |hold: &Hold| {
             let connection = self
@@ -125,7 +125,7 @@ impl Store {
         self.registry().progress.notify_waiters();
     }
 
-    /// Renews what a request holds, if that can be done.
+    /// Renews a hold, if that is possible.
     async fn hold_on(&self, hold: &Hold, server: Option<&Arc<Shard>>) -> Option<Renewed> {
         let sent = Instant::now();
         let connection = server.map_or(0, |server| server.client.connection());

@@ -1,4 +1,4 @@
-//! Waiting for what is settled or given back under one key.
+//! Waiting for settlements and returns of units under one key.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use crate::charge::LimitKey;
 use crate::{Key, Limit, Store};
 
-/// The settlements under one key, for as long as this is kept.
+/// A watch of the settlements under one key, until it is dropped.
 #[derive(Debug)]
 pub struct SettlementWatch {
     store: Store,
@@ -24,7 +24,7 @@ impl SettlementWatch {
         Self { store, key, notify }
     }
 
-    /// Ready once something is settled or given back in this process, from the time of this call on.
+    /// Waits for the next settlement or return in this process, from this call on.
     pub fn next(&self) -> impl Future<Output = ()> + use<> {
         self.notify.clone().notified_owned()
     }

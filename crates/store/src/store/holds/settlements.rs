@@ -1,4 +1,4 @@
-//! Ends of holds in Redis: each is sent until it takes effect, or until it does not matter any more.
+//! Ends of holds in Redis: each is sent until it takes effect, or until it no longer matters.
 
 use tokio::task::JoinSet;
 
@@ -6,11 +6,11 @@ use super::AT_ONCE;
 use crate::Store;
 use crate::registry::Settlement;
 
-/// Ends that are sent again in one round.
+/// The most ends that are sent again in one round.
 const AGAIN: usize = 1_024;
 
 impl Store {
-    /// Sends ends again that were not answered: first one, and if that is answered, others.
+    /// Sends unanswered ends again: first one, and if that is answered, others.
     pub(super) async fn settle_again(&self) {
         let mut left = AGAIN;
         let mut at_once = 1;
@@ -36,14 +36,14 @@ impl Store {
         }
     }
 
-    /// Returns how many ends wait for an answer of Redis, and how many were given up since start.
+    /// Returns the number of ends that wait for an answer of Redis, and the number of dropped ends since start.
     pub fn unanswered_settlements(&self) -> (usize, u64) {
         let unanswered = &self.registry().unanswered;
         (unanswered.count(), unanswered.dropped())
     }
 
-    /// Ends a hold in Redis, or keeps its end to be sent again; whether it was answered. It is given up if the script cannot read
-    /// what stands under the keys: then the hold is not there any more.
+    /// Ends a hold in Redis, or keeps its end to be sent again; returns whether Redis answered. The end is dropped if the script cannot
+    /// read the data under the keys: then the hold does not exist any more.
     pub(super) async fn settle(&self, settlement: Settlement) -> bool {
         let Self::Redis(store) = self else {
             return true;
