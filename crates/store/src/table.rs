@@ -1,11 +1,11 @@
 //! The table of the memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and by newcomers that find no place. Each limit
-//! has a floor of places that no other limit can take; the `occupancy` of a shard divides the rest. A newcomer without a place takes the
-//! place of an expired key, or of a key that has used less than half of its quota. The limit with most keys gives its places first. A
-//! client whose key was replaced may then be admitted up to half a quota too much. Keys that have used more stay. So a flood of new keys
-//! cannot reset a key that is being limited. A refused newcomer replaces no key. Newcomers that find no place share one budget per limit
-//! and shard until there is one again.
+//! It holds at most a stated number of keys. Expired keys leave by [`Table::sweep`], or for new keys that find no place. Each limit has a
+//! floor of places that no other limit can take; the `occupancy` of a shard divides the rest. A new key without a place replaces an expired
+//! key, or a key that has used less than half of its quota. The limit with most keys gives its places first. A client whose key was
+//! replaced may then be admitted up to half a quota too much. Keys that have used more stay. So a flood of new keys cannot reset a key that
+//! is being limited. A refused new key replaces no key. New keys without a place share one budget per limit and shard until there is a
+//! place again.
 
 mod shard;
 
@@ -30,18 +30,18 @@ pub(crate) struct Table {
     next_sweep: AtomicUsize,
 }
 
-/// How full the memory store is, and what that has cost.
+/// The number of keys in the memory store, and the effects of a full table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Keys held now.
     pub keys: usize,
-    /// Unexpired keys that made place for newcomers, since start.
+    /// Unexpired keys that made place for new keys, since start.
     pub evicted: u64,
     /// Decisions made on a shared budget because there was no room, since start.
     pub shared: u64,
 }
 
-/// Why a new key found no place of its own.
+/// The reason why a new key found no place of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crowded {
     /// Its address has all the keys of unverified values that one address may have.
@@ -59,12 +59,12 @@ pub struct CrowdedLimit {
     pub limit: Box<str>,
     /// The number of its decisions that were made on a shared budget, since start.
     pub decisions: u64,
-    /// Why its keys found no place.
+    /// The reason why its keys found no place.
     pub crowded: Crowded,
 }
 
 impl Table {
-    /// An empty table for at most `max_keys` keys, rounded up to fill its shards evenly.
+    /// Creates an empty table for at most `max_keys` keys, rounded up to fill its shards evenly.
     pub(crate) fn new(max_keys: usize) -> Self {
         let shards = (max_keys / 1_024).clamp(1, MAX_SHARDS).next_power_of_two();
         let capacity = max_keys.div_ceil(shards);
@@ -74,8 +74,8 @@ impl Table {
         }
     }
 
-    /// Decides at the time of a clock, on other terms than the limits' own. The clock is read while the keys are locked: decisions
-    /// about one key are in the order of their times.
+    /// Decides at the time of a clock, on other terms than the limits' own. The clock is read while the keys are locked: so decisions about
+    /// one key are in the order of their times.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
@@ -172,8 +172,8 @@ impl Table {
         shard.end(&key, charge, quota, (hold, used), now);
     }
 
-    /// Renews the hold with this ID. It is taken again if it is missing. Returns when it lapses then. A running request
-    /// of `concurrency` counts as its cost, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share.
+    /// Renews the hold with this ID, or takes it again if it is missing. Returns when it lapses then. A running request of `concurrency`
+    /// counts as its cost, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share.
     pub(crate) fn renew(
         &self,
         charge: &Charge<'_>,
@@ -207,7 +207,7 @@ impl Table {
         verdict
     }
 
-    /// What one charge would meet on these terms if it came alone; charges nothing.
+    /// Returns the outlook of one charge alone on these terms, and charges no unit.
     pub(crate) fn peek(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Outlook {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
@@ -221,32 +221,32 @@ impl Table {
         }
     }
 
-    /// As [`Shard::look`].
+    /// Returns the present verdict on a charge, by [`Shard::look`].
     pub(crate) fn look(&self, charge: &Charge<'_>, now: Micros) -> Option<(Verdict, bool)> {
         let (shard, key) = self.locate(charge);
         self.shards.at(shard).look(&key, charge, now)
     }
 
-    /// As [`Shard::forget`].
+    /// Removes the use and the holds of a key.
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
         let (shard, key) = self.locate(charge);
         self.shards.at(shard).forget(&key);
     }
 
-    /// The key of a charge, and its shard.
+    /// Returns the key of a charge, and its shard.
     fn locate(&self, charge: &Charge<'_>) -> (usize, LimitKey) {
         let key = charge.limit_key();
         (self.shards.index(&key), key)
     }
 
-    /// Drops what has expired at `now`, in every shard.
+    /// Drops the keys that have expired at `now`, in every shard.
     pub(crate) fn sweep_all(&self, now: Micros) {
         for mut shard in self.shards.all() {
             shard.sweep(now);
         }
     }
 
-    /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
+    /// Drops the expired keys of the next shard in turn, and frees memory; call it from time to time.
     pub(crate) fn sweep(&self) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.count();
         self.shards.at(next).sweep(crate::now());
@@ -259,7 +259,7 @@ impl Table {
         }
     }
 
-    /// The limits whose new keys found no place, in the order of their names.
+    /// Returns the limits whose new keys found no place, sorted by name.
     pub(crate) fn crowded(&self) -> Vec<CrowdedLimit> {
         let mut limits = BTreeMap::<Box<str>, CrowdedLimit>::new();
         for shard in self.shards.all() {
@@ -277,7 +277,7 @@ impl Table {
         limits.into_values().collect()
     }
 
-    /// How full it is now.
+    /// Returns the current use of the table.
     pub(crate) fn usage(&self) -> MemoryUse {
         self.shards
             .all()
@@ -292,20 +292,20 @@ impl Table {
 
 /// The place of a key in a decision.
 struct Place {
-    // The index of its shard: of all shards, then of those that are locked.
+    // The index of its shard: among all shards, then among the locked ones.
     shard: usize,
     key: LimitKey,
     room: Room,
 }
 
-/// By what a charge is decided here.
+/// The terms on which this process decides a charge.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// The quota; a cost that it can never fit counts as all of it.
     pub(crate) quota: Quota,
     /// Use and holds from elsewhere. They count if they exceed the use and holds of this process.
     pub(crate) elsewhere: Elsewhere,
-    /// Whether another limit may still refuse the request. Then the charge is held until all are decided.
+    /// Whether another limit may still refuse the request. Then the charge is held until all limits have decided.
     pub(crate) is_undecided: bool,
 }
 
@@ -321,7 +321,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Terms {
-    /// This quota, and nothing from elsewhere.
+    /// Returns terms with this quota, and without use from elsewhere.
     pub(crate) fn of(quota: Quota) -> Self {
         Self {
             quota,
@@ -346,8 +346,8 @@ impl Elsewhere {
     }
 }
 
-/// What is kept here, charged with what is known from elsewhere to be used beyond it; that instead, where nothing is kept.
-/// Nothing is copied: a log may be of megabytes.
+/// Returns the state of this process, charged with the use from elsewhere that exceeds it. If it has expired, the state from elsewhere.
+/// Copies no state: a log may have megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;

@@ -1,4 +1,4 @@
-//! One shard of the memory store: a bounded map, and who makes place for whom.
+//! One shard of the memory store: a bounded map, and the rule by which keys make place for others.
 
 mod holds;
 mod occupancy;
@@ -15,32 +15,32 @@ use occupancy::Occupancy;
 
 pub(super) use occupancy::Shared;
 
-/// From this share of its quota on, in per mille, a key is not flushed for a newcomer.
+/// From this share of its quota on, in per mille, a key keeps its place.
 const KEPT_FROM: u16 = 500;
 
-/// Where a key's state comes from, and where it goes once it is decided.
+/// The place of a key's state, before and after the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Room {
     /// An entry of its own.
     Own,
-    /// If it is charged, a place of its own: a free one, or that of the named key, which then has to go.
+    /// A place of its own if the key is charged: a free place, or the place of the named key, which then has to leave.
     New(Option<LimitKey>),
-    /// The budget that newcomers share, as there is no room.
+    /// The budget that new keys share while there is no room.
     Shared,
 }
 
-/// What is kept under a key.
+/// The state of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyState {
     pub(crate) state: State,
-    /// Until when it is blocked; 0, or any time that has passed, if it is not.
+    /// The end of its block; 0, or any past time, if it is not blocked.
     pub(crate) blocked_until: Micros,
-    /// What requests hold.
+    /// The holds of requests.
     pub(crate) holds: KeyHolds,
 }
 
 impl KeyState {
-    /// What a slot holds after its decision.
+    /// Returns the state that a slot has after its decision.
     pub(crate) fn of(slot: Slot<'_>) -> Self {
         Self {
             state: slot.state,
@@ -49,7 +49,7 @@ impl KeyState {
         }
     }
 
-    /// The slot to decide a charge in, at a cost that the quota can fit. What it holds has this ID.
+    /// Returns the slot to decide a charge in, at a cost that the quota can fit. The charge's hold has this ID.
     pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: HoldId) -> Slot<'q> {
         Slot {
             quota,
@@ -72,7 +72,7 @@ impl KeyState {
         }
     }
 
-    /// From when on nothing of it matters.
+    /// Returns the time from which this state no longer matters.
     fn expires(&self, quota: &Quota) -> Micros {
         let state = quota.expires(&self.state);
         let expires = state.max(self.blocked_until);
@@ -87,15 +87,15 @@ impl KeyState {
 struct Entry {
     content: KeyState,
     expires: Micros,
-    // How much of the quota was used when it was last charged, in per mille.
+    // The used share of the quota at the last charge, in per mille.
     used: u16,
-    // The decision that is being made needs it where it is, or its room.
+    // Whether the current decision needs the entry where it is, or its room.
     held: bool,
     origin: Option<Origin>,
 }
 
 impl Entry {
-    /// With this share of its quota in use, in per mille.
+    /// Creates an entry with this share of its quota in use, in per mille.
     fn new(slot: Slot<'_>, used: u16, origin: Option<Origin>) -> Self {
         let quota = slot.quota;
         let content = KeyState::of(slot);
@@ -110,7 +110,7 @@ impl Entry {
         entry
     }
 
-    /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
+    /// Takes the state for a decision. Expired state is left out, as Redis has none of it either.
     fn take(&mut self, quota: &Quota, now: Micros) -> KeyState {
         let content = std::mem::replace(&mut self.content, KeyState::fresh(quota));
         if self.expires <= now {
@@ -119,7 +119,7 @@ impl Entry {
         content
     }
 
-    /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
+    /// Keeps a decided state. Without a charge it may have changed too, after a clock stepped back.
     fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
         let quota = slot.quota;
         self.content = KeyState::of(slot);
@@ -135,7 +135,7 @@ impl Entry {
         self.keep_needed();
     }
 
-    /// Changes what is kept. It may then matter for longer, or its key have used more, or less.
+    /// Changes the state. It may then matter for longer, and the used share may grow or shrink.
     fn change<T>(
         &mut self,
         quota: &Quota,
@@ -150,7 +150,7 @@ impl Entry {
         changed
     }
 
-    /// A key that is blocked, or under which a request holds units, is not flushed.
+    /// Keeps a key in its place if it is blocked, or if a request holds units under it.
     fn keep_needed(&mut self) {
         if self.content.blocked_until > 0 || self.content.holds.units() > 0 {
             self.used = KEPT_FROM.max(self.used);
@@ -172,9 +172,9 @@ pub(super) struct Shard {
     shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
     occupancy: Occupancy,
-    // Free places that the decision that is being made may fill.
+    // Free places that the current decision may fill.
     promised: usize,
-    // Where the next search for a place starts.
+    // The place where the next search starts.
     hand: usize,
     usage: MemoryUse,
 }
@@ -192,15 +192,15 @@ impl Shard {
         }
     }
 
-    /// Takes out the state of a key that is known; [`Shard::put`] must follow.
+    /// Takes out the state of a key that has an entry; [`Shard::put`] must follow.
     pub(super) fn take(&mut self, key: &LimitKey, quota: &Quota, now: Micros) -> Option<KeyState> {
         let entry = self.entries.get_mut(key)?;
         entry.held = true;
         Some(entry.take(quota, now))
     }
 
-    /// The state of a key that is not known, and its room; [`Shard::put`] must follow. All known keys of the decision
-    /// must have been taken before, so that none of them makes place for another.
+    /// Takes the state of a key without an entry, and its room; [`Shard::put`] must follow. All keys of the decision that have entries must
+    /// be taken before, so that none of them makes place for another.
     pub(super) fn take_new(
         &mut self,
         key: LimitKey,
@@ -263,8 +263,8 @@ impl Shard {
         }
     }
 
-    /// What the limit of a charge says now of a key that is known, and whether the key is blocked; charges nothing, and
-    /// copies nothing.
+    /// Returns the present verdict on a charge, and whether its key is blocked. None without an unexpired entry. Charges no unit, and
+    /// copies no state.
     pub(super) fn look(
         &mut self,
         key: &LimitKey,
@@ -284,13 +284,13 @@ impl Shard {
         Some((verdict, is_blocked))
     }
 
-    /// A copy of what is kept under a key that is known and has not expired.
+    /// Returns a copy of the state of a key that has an unexpired entry.
     pub(super) fn held(&self, key: &LimitKey, now: Micros) -> Option<KeyState> {
         let entry = self.entries.get(key)?;
         (entry.expires > now).then(|| entry.content.clone())
     }
 
-    /// Forgets the use and the holds of a key.
+    /// Removes the use and the holds of a key.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {
             self.occupancy.remove(key, entry.origin);
@@ -325,7 +325,7 @@ impl Shard {
         self.occupancy.divide(limits);
     }
 
-    /// The decisions that were made on shared budgets, by limit.
+    /// Returns the decisions that were made on shared budgets, by limit.
     pub(super) fn shared(&self) -> impl Iterator<Item = &Shared> {
         self.occupancy.shared()
     }

@@ -7,7 +7,7 @@ use crate::Charge;
 use crate::charge::LimitKey;
 
 impl Shard {
-    /// Ends a hold, and charges the real cost. A budget that newcomers share is used up at most.
+    /// Ends a hold, and charges the real cost. If new keys share the budget, it charges at most the units left.
     pub(in crate::table) fn end(
         &mut self,
         key: &LimitKey,
@@ -22,7 +22,7 @@ impl Shard {
         entry.change(quota, now, |held| {
             let mut slot =
                 std::mem::replace(held, KeyState::fresh(quota)).slot(charge, quota, hold);
-            // A check may find that other holds have lapsed, and must not meet this one.
+            // A check may drop other holds that have lapsed, and must not include this hold.
             slot.end(hold, 0, now);
             let most = match is_shared {
                 true => slot.check(now).remaining,
@@ -33,7 +33,7 @@ impl Shard {
         });
     }
 
-    /// Renews a hold, wherever it was taken. It is taken again if it is missing.
+    /// Renews a hold, also on a shared budget, or takes it again if it is missing.
     pub(in crate::table) fn renew(
         &mut self,
         key: LimitKey,
@@ -55,7 +55,7 @@ impl Shard {
         self.put(key, charge.origin, room, slot, Some(&verdict));
     }
 
-    /// Returns the entry with this hold, and whether newcomers share it.
+    /// Returns the entry with this hold, and whether new keys share it.
     fn entry_of(&mut self, key: &LimitKey, hold: HoldId) -> Option<(&mut Entry, bool)> {
         let has = |entry: &&mut Entry| entry.content.holds.has(hold);
         if let Some(own) = self.entries.get_mut(key).filter(has) {

@@ -1,4 +1,4 @@
-//! The places of a shard: how many each limit and each address occupies, and which new keys get one.
+//! The places of a shard: the number that each limit and each address occupies, and the rule by which new keys get one.
 //!
 //! A quarter of the places is divided into floors, one for each limit: no other limit can take them. The rest is common. Keys of
 //! unverified values are bounded twice more. An address gets another place while it has fewer than half of the common places that
@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use crate::charge::{LimitKey, Origin};
 use crate::{Charge, Crowded};
 
-/// One of this number of parts of a shard is divided into floors.
+/// A shard's number of places, divided by this, makes all floors together.
 const FLOORS_PART: usize = 4;
 
 /// The least number of floors: limits that a reload adds find theirs.
@@ -26,13 +26,13 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub(super) struct Occupancy {
     limits: IndexMap<u64, LimitUse, RandomState>,
-    // Addresses that have keys here of values that are not verified.
+    // Addresses with keys of unverified values in this shard, and their number of keys.
     origins: HashMap<Origin, usize, RandomState>,
     unverified: usize,
     capacity: usize,
     // Places that no other limit can take, for each limit.
     floor: usize,
-    // Places beyond all floors, and how many of them are taken.
+    // Places beyond all floors, and the number of taken ones.
     common: usize,
     taken: usize,
 }
@@ -119,7 +119,7 @@ impl Occupancy {
         is_of_crowd && (of_limit == limit || self.keys(of_limit) > least)
     }
 
-    /// The number of keys of this limit.
+    /// Returns the number of keys of this limit.
     pub(super) fn keys(&self, limit: u64) -> usize {
         self.limits.get(&limit).map_or(0, |limit| limit.keys)
     }
@@ -165,13 +165,13 @@ impl Occupancy {
         shared.crowded = crowded;
     }
 
-    /// The decisions that were made on shared budgets, by limit.
+    /// Returns the decisions that were made on shared budgets, by limit.
     pub(super) fn shared(&self) -> impl Iterator<Item = &Shared> {
         let limits = self.limits.values();
         limits.filter_map(|limit| limit.shared.as_ref())
     }
 
-    /// Gives memory back, and drops limits without keys.
+    /// Frees memory, and drops limits without keys.
     pub(super) fn shrink(&mut self) {
         self.limits
             .retain(|_, limit| limit.keys > 0 || limit.shared.is_some());

@@ -8,15 +8,15 @@ use super::{KEPT_FROM, Room, Shard};
 use crate::Crowded;
 use crate::charge::{LimitKey, Origin};
 
-/// The number of keys among which a newcomer looks for a place.
+/// The number of keys among which a new key looks for a place.
 const SAMPLE: usize = 8;
 
 /// The distance between these keys: neighbours came at one time, and are often of one limit. As a prime it reaches all keys.
 const STRIDE: usize = 7_919;
 
 impl Shard {
-    /// Finds a place for a new key: a free one, if need be after expired keys among the next few have left. Else one of these keys
-    /// leaves, if it may: the least used of the limit with most keys.
+    /// Finds a place for a new key: a free place, if need be after expired keys among the next few have left. Otherwise a key of these few
+    /// leaves, if it may: the least used key of the limit with most keys.
     pub(super) fn find_room(
         &mut self,
         limit: u64,
@@ -82,7 +82,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused new key takes no place.
+    /// Frees the place that [`Shard::find_room`] found, if the new key was charged: a refused new key takes no place.
     pub(super) fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
         match leaving {
             None => self.promised -= 1,
