@@ -1,13 +1,13 @@
 //! Leased: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
-//! A slice that is out counts as spent for as long as it is out, so all gateways together never spend more than the limit.
-//! Redis is asked at three times. When a slice is used up, the request that finds it so asks. When little of a slice is left, the
-//! gateway asks in the background. When a slice has lasted for a while, the gateway settles what was spent and returns what was not
-//! needed. A key that is seldom used has no slice: Redis decides each of its requests, as it does for exact limits.
+//! A slice counts as spent while it is lent, so all gateways together never spend more than the limit. The gateway calls Redis at three
+//! times. When a slice is used up, the next request calls. When little of a slice is left, the gateway calls in the background. When a
+//! slice has lasted for a while, the gateway settles the spent units and returns the unneeded ones. A key that is seldom used has no slice:
+//! Redis decides each of its requests, as for exact limits.
 //!
-//! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`slices`]: both put to work
-//! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
-//! - [`clock`]: by what slices end
+//! - [`slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: both put to work
+//! - [`lender`]: the call and its answer; [`answered`]: the verdicts by an answer
+//! - [`clock`]: the clock by which slices end
 
 mod answered;
 mod clock;
@@ -31,7 +31,7 @@ use table::{MAX_SLICES, Table};
 
 use crate::{Charge, Recall, StoreError};
 
-/// All slices that are out to this gateway, and whom to ask for them. What is out when this is dropped lapses, as if all of it had been
+/// All slices that are lent to this gateway, and their lender. Slices that are lent when this is dropped lapse, as if all their units were
 /// spent.
 #[derive(Debug)]
 pub(super) struct Leased {
@@ -43,18 +43,18 @@ pub(super) struct Leased {
     last_number: AtomicU64,
 }
 
-/// What was said to a charge.
+/// The result of a charge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) verdict: Verdict,
-    /// Whether Redis was asked.
+    /// Whether Redis was called.
     pub(super) asked: bool,
-    /// The slice that it was spent of. None: Redis charged it, or it was refused.
+    /// The slice that the cost was spent from. None: Redis charged it, or it was refused.
     pub(super) spent: Option<Spent>,
 }
 
 impl Leased {
-    /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
+    /// Starts without slices, with a task that looks after them. Must be called inside a tokio runtime.
     pub(super) fn start(lender: Lender) -> Arc<Self> {
         Self::with_capacity(lender, MAX_SLICES)
     }
@@ -70,9 +70,9 @@ impl Leased {
         leased
     }
 
-    /// Spends from the charge's slice, or has Redis decide, which then lends one if the key is in demand. Where Redis is
-    /// being asked for this key already, that answer is waited for. A charge that Redis makes stays. With `checks` no unit is spent or
-    /// charged: another limit has refused the request.
+    /// Spends from the charge's slice, or has Redis decide, which then lends a slice if the key is in demand. If a call about this key is
+    /// under way, waits for its answer. A charge that Redis makes stays. With `checks` no unit is spent or charged: another limit has
+    /// refused the request.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -89,27 +89,27 @@ impl Leased {
         entry.slice.look(quota, charge.cost, clock::now())
     }
 
-    /// Returns to the slice what was spent of it for a request that was refused.
+    /// Puts back into the slice the units that a refused request has spent.
     pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
         if let Some(mut entry) = self.table.known(&charge.limit_key()) {
             entry.slice.put_back(charge.cost, spent);
         }
     }
 
-    /// What is left of the charge's slice, if it has one.
+    /// Returns the units left in the charge's slice, if it has one.
     pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
         let entry = self.current(charge)?;
         Some(entry.slice.rest(clock::now()))
     }
 
-    /// Forgets what Redis said of a key, which was reset.
+    /// Drops the last answer about a key, which was reset.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         if let Some(mut entry) = self.table.known(&charge.limit_key()) {
             entry.slice.forget();
         }
     }
 
-    /// Tells Redis what was spent of this key, and returns the rest.
+    /// Settles the spent units of this key, and returns the rest.
     pub(super) async fn settle(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -125,7 +125,7 @@ impl Leased {
         tokio::spawn(async move { leased.return_of(&recall).await });
     }
 
-    /// Lends slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. While
+    /// Borrows slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. While
     /// Redis does not answer it goes on trying. A slice that is not returned when this is dropped lapses. No other mode counts the units
     /// that were spent of it.
     pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
@@ -133,7 +133,7 @@ impl Leased {
         self.end_where(|key| !self.is_leased(key)).await;
     }
 
-    /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.
+    /// Settles and returns all slices of a gateway that ends. Unsettled slices lapse, as if all their units were spent.
     pub(super) async fn close(self: &Arc<Self>) {
         self.end_where(|_| true).await;
     }
@@ -144,7 +144,7 @@ async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreE
     loop {
         let mut watch = match next() {
             Next::Done(taken) => return Ok(taken),
-            // It goes on by itself should nobody wait for it any more.
+            // The call goes on by itself if no request waits for it any more.
             Next::Asking(asking) => return asking.await.unwrap_or(Err(StoreError::Disconnected)),
             Next::Wait(watch) => watch,
         };

@@ -1,4 +1,4 @@
-//! What Redis answered last about a key, and what requests are told by it.
+//! The last answer of Redis about a key, and the verdicts by it.
 
 use std::time::{Duration, Instant};
 
@@ -6,29 +6,29 @@ use tidegate_core::{Micros, Quota, Verdict};
 
 use super::lender::{Ask, LONGEST_REFUSAL, Lent, shortest_refusal};
 
-/// After so long what was spent is settled, and what is not needed returned.
+/// The time after which spent units are settled, and unneeded units returned.
 pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
 
-/// An answer, and to what.
+/// An answer, and the call that it answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) lent: Lent,
     pub(super) sent: Instant,
     pub(super) received: Instant,
-    /// Of what cost it was the answer, or of what cost it is asked next.
+    /// The cost of the request in the call; 1 without a request.
     pub(super) cost: u64,
-    /// Whether Redis lent less than was wanted.
+    /// Whether Redis lent less than the wanted units.
     pub(super) is_short: bool,
-    /// What was spent when it was asked.
+    /// The units that were spent when the call was made.
     pub(super) spent: u64,
-    // Until then requests of this cost are refused.
+    // The time until which requests of this cost are refused.
     refusing: Option<Instant>,
     // The earliest time at which a refused request may come back, as it was answered.
     comes_back: Option<Instant>,
 }
 
 impl Answered {
-    /// Notes an answer, and the time at which a request may come back that was refused by the answer `before`.
+    /// Keeps an answer, and the time at which a request may come back that was refused by the answer `before`.
     pub(super) fn new(
         ask: &Ask,
         lent: Lent,
@@ -55,17 +55,17 @@ impl Answered {
         }
     }
 
-    /// The refusal that can be given without asking: Redis had nothing left for such a cost a moment ago.
+    /// Returns the refusal that needs no call: Redis had too few units left for this cost a moment ago.
     pub(super) fn refusal(&mut self, quota: &Quota, cost: u64, now: Instant) -> Option<Verdict> {
         if cost < self.cost || self.lent.left >= cost {
             return None;
         }
-        // It was no refusal, and of a larger cost it is not known when it fits.
+        // It was no refusal. It does not show when a larger cost fits.
         if self.refusing.is_none() && self.lent.left >= self.cost {
             return None;
         }
         let until = *self.refusing.get_or_insert_with(|| {
-            // The last of the budget was lent, and has been spent.
+            // The last units of the budget were lent, and have been spent.
             let fits_at = self.received + Duration::from_micros(self.lent.retry_after);
             let until = fits_at.clamp(now + shortest_refusal(quota), now + LONGEST_REFUSAL);
             let until = until.min(self.sent + HORIZON);
@@ -99,13 +99,13 @@ impl Answered {
         })
     }
 
-    /// What a request is told whose cost has just been spent: with the rest of the slice, and all of it that is not settled.
+    /// Returns the verdict on a cost that has just been spent, with the rest of the slice and its unsettled units.
     pub(super) fn spent(&self, quota: &Quota, rest: u64, unsettled: u64, now: Instant) -> Verdict {
         let reset = self.lent.reset.saturating_sub(self.since(now));
         Verdict {
             allowed: true,
             remaining: self.lent.left + rest,
-            // What is not settled will be stamped later.
+            // Unsettled units will be stamped later.
             reset: quota.reset_with(reset, unsettled),
             ..Verdict::default()
         }

@@ -1,4 +1,4 @@
-//! A clock that goes on while the machine sleeps: what was lent may not be spent after its time, wherever that was spent.
+//! A clock that goes on while the machine sleeps, so that lent units are not spent after their time.
 //!
 //! [`Instant`] stands still on Linux while a virtual machine is suspended. Redis's clock does not, so the slice has lapsed
 //! there. Times of this clock are Instants that may lie ahead of the present one. They are compared with each other alone.
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use tidegate_redis::uptime;
 
-/// When it was first asked, and how long the machine had been up then.
+/// The time of the first use, and the uptime of the machine then.
 static START: OnceLock<(Instant, Duration)> = OnceLock::new();
 
-/// The time by this clock.
+/// Returns the time by this clock.
 pub(super) fn now() -> Instant {
     let (start, up) = *START.get_or_init(|| (Instant::now(), uptime()));
     start + (uptime() + asleep()).saturating_sub(up)
 }
 
-/// How long tests have had the machine sleep.
+/// Returns the time for which tests have had the machine sleep.
 #[cfg(not(test))]
 const fn asleep() -> Duration {
     Duration::ZERO
@@ -31,7 +31,7 @@ fn asleep() -> Duration {
     Duration::from_millis(ASLEEP.load(std::sync::atomic::Ordering::Relaxed))
 }
 
-/// As if the machine had slept for so long.
+/// Moves the clock on, like a sleep of the machine for this time.
 #[cfg(test)]
 pub(super) fn sleep(time: Duration) {
     let millis = u64::try_from(time.as_millis()).unwrap();

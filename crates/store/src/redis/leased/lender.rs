@@ -1,4 +1,4 @@
-//! What is told to `lua/lease.lua` and what it answers: one call per question, for one key.
+//! Calls of `lua/lease.lua`, each about one key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use super::super::script::arguments::{Arguments, Holding};
 use super::super::script::{self, Task};
 use crate::{Charge, Key, Limit, StoreError};
 
-/// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
+/// The time without a call after which a slice lapses: its gateway counts as gone, and all of the slice as spent.
 pub(super) const TERM: Duration = Duration::from_secs(5);
 
 /// The longest time for which requests are refused without a call.
 pub(super) const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 
-/// Whom slices are borrowed from, and by whom.
+/// The Redis that lends slices, and the gateway that borrows them.
 #[derive(Debug)]
 pub(in crate::redis) struct Lender {
     pub(in crate::redis) access: Access,
@@ -31,54 +31,54 @@ pub(in crate::redis) struct Lender {
 pub(super) struct Budget {
     pub(super) limit: Limit,
     key: Key,
-    // The limit's own state, and who holds what of it.
+    // The limit's own state, and the slices of all gateways.
     keys: [Word; 2],
 }
 
-/// What a gateway tells of its slice, and what it asks for. Units are counted from the beginning of a session.
+/// A call about a slice: its use and its wanted size. Units are counted from the beginning of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// What the request at hand costs, which Redis decides; 0 if there is none.
+    /// The cost of the request at hand, which Redis decides; 0 if there is none.
     pub(super) cost: u64,
-    /// Which session it is.
+    /// The number of the session.
     pub(super) session: u64,
-    /// Which call it is; later ones have greater numbers.
+    /// The number of the call; later calls have greater numbers.
     pub(super) call: u64,
-    /// Spent so far.
+    /// The units spent so far.
     pub(super) spent: u64,
-    /// Of these, what no answer has settled yet.
+    /// The spent units that no answer has settled yet.
     pub(super) unsettled: u64,
-    /// How much of the slice is not given back.
+    /// The units of the slice that are not given back.
     pub(super) kept: u64,
-    /// When it lapses, by Redis's clock, as far as is known; 0 if there is none.
+    /// The time when the slice lapses, by Redis's clock, from the last answer; 0 if there is none.
     pub(super) lapse: Micros,
-    /// How large the slice should be.
+    /// The wanted size of the slice.
     pub(super) wanted: u64,
     /// Whether the request is decided and not charged: another limit has refused it.
     pub(super) checks: bool,
 }
 
-/// What Redis answered.
+/// The answer of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lent {
-    /// Its clock.
+    /// The time by its clock.
     pub(super) now: Micros,
     /// Whether the request was admitted, and its cost charged.
     pub(super) admitted: bool,
-    /// How much more can be lent.
+    /// The units that can still be lent.
     pub(super) left: u64,
-    /// How long until all that is charged is forgotten, in us.
+    /// The time until all charged units are free again, in us.
     pub(super) reset: Micros,
-    /// How long until a request of this cost (without one, of 1) would be admitted, in us; 0: at once.
+    /// The time until a request of this cost (without one, of 1) would be admitted, in us; 0: at once.
     pub(super) retry_after: Micros,
     /// The size of the slice.
     pub(super) out: u64,
-    /// When it lapses.
+    /// The time when it lapses.
     pub(super) lapse: Micros,
 }
 
 impl Lender {
-    /// The budget of a charge.
+    /// Returns the budget of a charge.
     pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
         let key = charge.redis_key(&self.access.caller.key_prefix);
         let slices = format!("{key}:slices");
@@ -89,7 +89,7 @@ impl Lender {
         }
     }
 
-    /// Asks, until then.
+    /// Makes the call, with this deadline.
     pub(super) async fn ask(
         &self,
         budget: &Budget,
@@ -106,7 +106,7 @@ impl Lender {
                     received: answer.received,
                     at: lent.now,
                 };
-                // What is in hand is spent before anything is made of this.
+                // The units of the slice are left out: they are spent before this answer is used.
                 let remaining = lent.left;
                 // The wait may last beyond the reset, which is no debt.
                 let verdict = Verdict {
@@ -131,7 +131,7 @@ impl Lender {
         let shard = self.access.caller.server(&budget.key.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
         match shard.in_flight.call(until, asked).await {
-            // It has done nothing, and told the time, by which another one may be in time.
+            // The late call had no effect. Its answer has the time, by which another call may be in time.
             Err(StoreError::Late) => shard.in_flight.call(until, asked).await,
             answer => answer,
         }
@@ -236,13 +236,13 @@ impl Lent {
         self
     }
 
-    /// What a request that asked is told.
+    /// Returns the verdict on the request of the call.
     pub(super) fn verdict(&self) -> Verdict {
         let retry_after = if self.admitted { 0 } else { self.retry_after };
         Verdict {
             allowed: self.admitted,
             remaining: self.left + self.out,
-            // Where nothing is used it may yet wait for what is lent.
+            // A request for an unused budget may yet wait for lent units.
             reset: self.reset.max(retry_after),
             retry_after,
             ..Verdict::default()
@@ -250,7 +250,7 @@ impl Lent {
     }
 }
 
-/// Returns the shortest time for which a request is refused. Units that come back bit by bit are left to become worth a call.
+/// Returns the shortest time for which a request is refused. Units that come back bit by bit thus add up until a call is worth it.
 pub(super) fn shortest_refusal(quota: &Quota) -> Duration {
     if quota.is_gradual() {
         Duration::from_micros(quota.period() / 32).min(LONGEST_REFUSAL)

@@ -1,4 +1,4 @@
-//! One slice: what may be spent of it, and what is to be asked of Redis when. Times and call numbers are passed in.
+//! One slice: the units that may be spent of it, and the calls that it needs. Times and call numbers are passed in.
 
 use std::time::{Duration, Instant};
 
@@ -7,63 +7,63 @@ use tidegate_core::{Micros, Quota, Verdict};
 use super::answered::{Answered, HORIZON};
 use super::lender::{Ask, Lent};
 
-/// A slice should last for so long: until it is settled, and a little longer.
+/// The time for which a slice should last: until it is settled, and a little longer.
 const SUPPLY: Duration = Duration::from_secs(3);
 
-/// Of such a part of a quota less is little.
+/// A slice smaller than the quota divided by this is small, and may grow faster.
 const LITTLE: u64 = 64;
 
-/// How long nothing is asked in the background after a call that failed.
+/// The time without calls in the background after a call that failed.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// One limit's slice for one key.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     session: u64,
-    // Units since the session began: spent, of these settled, and how many may be spent.
+    // Units since the session began: spent, settled of these, and allowed to be spent.
     spent: u64,
     settled: u64,
     allowance: u64,
-    // When the rest may not be spent any more; and that by Redis's clock, which is later.
+    // The time from which the rest may not be spent; and the same by Redis's clock, which is later.
     ends: Option<Instant>,
     lapse: Micros,
-    // How large the slice should be: nothing on a cold key.
+    // The wanted size of the slice; 0 for a cold key.
     size: u64,
-    // What was asked and is not answered yet.
+    // The call that is not answered yet.
     asked: Option<Ask>,
-    // Whether the answer to it is worth nothing any more.
+    // Whether its answer is void.
     is_void: bool,
-    // What those asked for that wait for the answer.
+    // The sum of the costs of the requests that wait for the answer.
     waiting: u64,
-    // How often what was spent so far has been told, or was worth nothing any more.
+    // The number of times that the spent units were sent to Redis, or became void.
     tellings: u64,
     last: Option<Answered>,
-    // When something may be asked in the background again.
+    // The earliest time of the next call in the background.
     not_before: Option<Instant>,
 }
 
-/// The slice that something was spent of.
+/// The slice that units were spent from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Spent {
     session: u64,
     tellings: u64,
 }
 
-/// What becomes of a charge.
+/// The next step of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It was spent here, and something is to be asked in the background.
+    /// It was spent here. The call, if any, is to be made in the background.
     Spent(Verdict, Spent, Option<Ask>),
     /// It was decided here, and not spent.
     Decided(Verdict),
-    /// Redis has to be asked.
+    /// Redis decides it by this call.
     Ask(Ask),
-    /// Redis is being asked for this key already.
+    /// A call about this key is under way already.
     Wait,
 }
 
 impl Slice {
-    /// No slice, in a new session.
+    /// Creates an empty slice, in a new session.
     pub(super) fn new(session: u64) -> Self {
         Self {
             session,
@@ -71,7 +71,7 @@ impl Slice {
         }
     }
 
-    /// Spends, or says what to do instead. With `checks` it never spends.
+    /// Spends the cost, or returns the step to do instead. With `checks` it never spends.
     pub(super) fn take(
         &mut self,
         quota: &Quota,
@@ -116,14 +116,14 @@ impl Slice {
         self.last.as_mut()?.refusal(quota, cost, now)
     }
 
-    /// Returns units that were spent. Units that Redis was told of since stay spent: the slice of today may be of another window.
+    /// Puts back spent units. Units that were sent to Redis since stay spent: the present slice may be of another window.
     pub(super) fn put_back(&mut self, cost: u64, spent: Spent) {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
         }
     }
 
-    /// Notes the answer to what was asked last.
+    /// Records the answer to the last call.
     pub(super) fn answered(&mut self, lent: Lent, sent: Instant, received: Instant) {
         let Some(ask) = self.asked.take() else {
             return;
@@ -135,7 +135,7 @@ impl Slice {
         }
         self.allowance = ask.spent + lent.out;
         self.lapse = lent.lapse;
-        // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
+        // Counted from the sending, before Redis counts, and by a clock that may be slower than Redis's by one part in a thousand.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
         self.last = Some(Answered::new(
@@ -147,36 +147,36 @@ impl Slice {
         ));
     }
 
-    /// Notes that there was no answer.
+    /// Records that there was no answer.
     pub(super) fn failed(&mut self, now: Instant) {
         self.asked = None;
         self.is_void = false;
         self.not_before = Some(now + RETRY);
     }
 
-    /// Whether Redis is to be told what was spent, and given back what was not.
+    /// Whether it is time to settle the spent units, and to return the unneeded ones.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let Some(last) = self.last else {
             return false;
         };
-        // Well before it lapses, should that be sooner.
+        // Well before it lapses, if that is sooner.
         let soon = Duration::from_micros(last.lent.lapse.saturating_sub(last.lent.now)) / 2;
         self.is_out(now) && self.may_ask(now) && now >= last.sent + HORIZON.min(soon)
     }
 
-    /// Whether anything of it is out: lent, or spent and not settled.
+    /// Whether units of it are lent, or spent and not settled.
     pub(super) fn is_out(&self, now: Instant) -> bool {
         self.allowance.max(self.spent) > self.settled && self.ends.is_some_and(|ends| now < ends)
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether it can be dropped without a loss.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let is_new = |last: Answered| now < last.received + HORIZON;
         !self.is_out(now) && self.asked.is_none() && !self.last.is_some_and(is_new)
     }
 
-    /// Settles, and returns the units that are not needed: all, unless requests have come since the last answer. Only requests borrow
-    /// more, so that an idle gateway holds no units that are missing elsewhere.
+    /// Settles, and returns the unneeded units: all, unless requests have come since the last answer. Only requests borrow more, so an idle
+    /// gateway holds no units that are missing elsewhere.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
         self.adapt(quota, 0, now);
         if self.last.is_some_and(|last| last.spent == self.spent) {
@@ -186,13 +186,13 @@ impl Slice {
         self.ask_for(kept, 0, kept, number)
     }
 
-    /// Settles, and gives back all.
+    /// Settles, and returns all units.
     pub(super) fn end(&mut self, number: u64) -> Ask {
         self.size = 0;
         self.ask(0, 0, number)
     }
 
-    /// Nothing holds any more that Redis was asked before, and nothing is spent until it is asked again.
+    /// Makes the last answer and the call under way void. No unit is spent before the next answer.
     pub(super) fn forget(&mut self) {
         self.allowance = self.spent;
         self.tellings += 1;
@@ -204,12 +204,12 @@ impl Slice {
         self.asked.is_some()
     }
 
-    /// What a request is told whose cost has just been spent.
+    /// Returns the verdict on a cost that has just been spent.
     fn verdict(&self, quota: &Quota, now: Instant) -> Verdict {
         let (rest, unsettled) = (self.allowance - self.spent, self.spent - self.settled);
         match &self.last {
             Some(last) => last.spent(quota, rest, unsettled, now),
-            // Nothing is spent before something was answered.
+            // No unit is spent before an answer.
             None => Verdict {
                 allowed: true,
                 remaining: rest,
@@ -218,12 +218,12 @@ impl Slice {
         }
     }
 
-    /// Begins to ask for a slice of the right size.
+    /// Begins a call for a slice of the right size.
     fn ask(&mut self, cost: u64, kept: u64, call: u64) -> Ask {
         self.ask_for(self.size, cost, kept, call)
     }
 
-    /// Begins to ask for a slice of the size `wanted`. Units that are not kept are not spent any more, whether an answer comes or not.
+    /// Begins a call for a slice of the size `wanted`. Units that are not kept are spent no more, with or without an answer.
     fn ask_for(&mut self, wanted: u64, cost: u64, kept: u64, call: u64) -> Ask {
         self.allowance = self.spent + kept;
         self.tellings += 1;
@@ -243,7 +243,7 @@ impl Slice {
         ask
     }
 
-    /// What can be spent.
+    /// Returns the units that can be spent.
     pub(super) fn rest(&self, now: Instant) -> u64 {
         if self.ends.is_some_and(|ends| now < ends) {
             self.allowance.saturating_sub(self.spent)
@@ -252,8 +252,7 @@ impl Slice {
         }
     }
 
-    /// Whether more should be borrowed, before the slice is used up. Where Redis had little left it is asked when this is
-    /// spent.
+    /// Whether to borrow more before the slice is used up. If Redis had little left, the next call follows when the slice is spent.
     fn is_low(&self, now: Instant) -> bool {
         let is_worth_it = |last: &Answered| last.lent.left >= last.cost.max(self.size / 4);
         4 * self.rest(now) < self.size
@@ -265,8 +264,8 @@ impl Slice {
         self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// Adapts the size to what was spent since the last answer, and `cost` now. The size doubles at most, or grows fourfold while
-    /// it is little of the whole. Where Redis had less than was wanted, the demand is not known, so the size stays.
+    /// Adapts the size to the units spent since the last answer, and to `cost` now. The size doubles at most, or grows fourfold while the
+    /// slice is small. If Redis had less than the wanted units, the demand is unknown, so the size stays.
     fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
             let elapsed = now.saturating_duration_since(last.sent);

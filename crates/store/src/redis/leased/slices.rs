@@ -1,4 +1,4 @@
-//! The slices of this gateway at work: who spends, who asks, who waits, and the task that settles.
+//! The slices of this gateway at work: spending, calls, waits, and the task that settles.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -18,25 +18,25 @@ use super::{Leased, Taken, clock};
 use crate::charge::LimitKey;
 use crate::{Charge, Recall, StoreError};
 
-/// How often it is looked for slices that have to be settled.
+/// The time between two searches for slices that are due.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// How many are settled at once.
+/// The most slices that are settled at once.
 const AT_ONCE: usize = 64;
 
-/// What a request does next.
+/// The next step of a request.
 #[derive(Debug)]
 pub(super) enum Next {
     /// It has been decided here.
     Done(Taken),
     /// Redis decides.
     Asking(JoinHandle<Result<Taken, StoreError>>),
-    /// It waits until this is told, and looks again.
+    /// It waits for this answer, and looks again.
     Wait(AnswerWatch),
 }
 
 impl Leased {
-    /// Spends, asks or waits.
+    /// Spends from the slice, makes a call, or waits for one.
     pub(super) fn take(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -68,7 +68,7 @@ impl Leased {
         }
     }
 
-    /// The entry of a charge, if it was lent by the charge's numbers.
+    /// Returns the entry of a charge, if it was lent by the charge's numbers.
     pub(super) fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let entry = self.table.known(&charge.limit_key())?;
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
@@ -108,12 +108,12 @@ impl Leased {
             }
             let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
             self.settle_all(&keys, end).await;
-            // Some were being asked for already, or had no answer.
+            // Some had a call under way already, or no answer.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Settles and returns all slices of these clients that are out now.
+    /// Settles and returns all lent slices of these clients.
     pub(super) async fn return_of(self: &Arc<Self>, recall: &Recall) {
         let now = clock::now();
         let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
@@ -122,7 +122,7 @@ impl Leased {
         self.settle_all(&keys, end).await;
     }
 
-    /// Asks about many keys, a few at a time.
+    /// Makes calls about many keys, a few at a time.
     async fn settle_all(
         self: &Arc<Self>,
         keys: &[LimitKey],
@@ -143,7 +143,7 @@ impl Leased {
                 asking.push(self.begin(*key, entry, ask, until));
             }
             for asking in asking {
-                // What went wrong stays out, and is tried again or lapses.
+                // If the call failed, the slice stays lent, and is tried again or lapses.
                 let _ = asking.await;
             }
         }
@@ -162,7 +162,7 @@ impl Leased {
         Some(entry)
     }
 
-    /// Asks for the slice of this entry, in a task of its own. Others wait for the entry's answer.
+    /// Calls Redis for the slice of this entry, in a task of its own. Other requests wait for the entry's answer.
     fn begin(
         self: &Arc<Self>,
         key: LimitKey,
@@ -183,13 +183,13 @@ impl Leased {
             leased.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
-            // Nobody may be waiting.
+            // There may be no request that waits.
             let _ = sender.send(Some(said));
             answer
         })
     }
 
-    /// Tells the slice what was answered.
+    /// Records the answer in the slice.
     fn note(&self, key: &LimitKey, sent: Instant, answer: &Result<Answer<Lent>, StoreError>) {
         let Some(mut entry) = self.table.known(key) else {
             return;
@@ -217,7 +217,7 @@ impl Leased {
         Next::Asking(self.ask_once(charge, checks, until))
     }
 
-    /// Asks without a slice, and for none.
+    /// Calls Redis without a slice, and borrows none.
     fn ask_once(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -253,7 +253,7 @@ impl Leased {
     }
 }
 
-/// What the request behind a question is told.
+/// Returns the result of a call for its request.
 fn taken(lent: &Lent) -> Taken {
     Taken {
         asked: true,
@@ -261,7 +261,7 @@ fn taken(lent: &Lent) -> Taken {
     }
 }
 
-/// A verdict by which nothing was spent.
+/// Returns a verdict for which no unit was spent.
 const fn unspent(verdict: Verdict) -> Taken {
     Taken {
         verdict,
@@ -270,7 +270,7 @@ const fn unspent(verdict: Verdict) -> Taken {
     }
 }
 
-/// Settles slices when they are due, for as long as there are any to come.
+/// Settles slices when they are due, until `leased` is dropped.
 pub(super) async fn keep(leased: Weak<Leased>) {
     let mut rounds = tokio::time::interval(ROUND);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

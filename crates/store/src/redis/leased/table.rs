@@ -26,7 +26,7 @@ pub(super) struct Table {
     capacity: usize,
 }
 
-/// A slice, and what is needed to ask for it.
+/// A slice, its budget for calls, and the answer to the last call.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) budget: Arc<Budget>,
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) answer: AnswerWatch,
 }
 
-/// What came of the last question: nothing yet, an answer, or why there is none.
+/// The result of the last call: none yet, an answer, or an error.
 pub(super) type AnswerWatch = watch::Receiver<Option<Result<(), StoreError>>>;
 
 impl Entry {
@@ -48,7 +48,7 @@ impl Entry {
 }
 
 impl Table {
-    /// For at most so many keys, rounded up to fill its shards evenly.
+    /// Creates a table for at most `capacity` keys, rounded up to fill its shards evenly.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             shards: Sharded::new(SHARDS, HashMap::default),
@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    /// The entry of a key, locked; a new one is made by `begin`, if there is a place for it.
+    /// Locks the entry of a key. A new entry is made by `begin`, if there is a place for it.
     pub(super) fn entry(
         &self,
         key: &LimitKey,
@@ -74,12 +74,12 @@ impl Table {
         .ok()
     }
 
-    /// The entry of a key that has one, locked.
+    /// Locks the entry of a key that has one.
     pub(super) fn known(&self, key: &LimitKey) -> Option<MappedMutexGuard<'_, Entry>> {
         MutexGuard::try_map(self.shards.lock(key), |shard| shard.get_mut(key)).ok()
     }
 
-    /// The keys for which `wanted` says so; entries that are idle leave.
+    /// Returns the keys whose slices are `wanted`, and drops idle entries.
     pub(super) fn sweep(&self, now: Instant, wanted: impl Fn(&Slice) -> bool) -> Vec<LimitKey> {
         let mut keys = Vec::new();
         for mut shard in self.shards.all() {
