@@ -1,11 +1,11 @@
-//! Counts that this gateway keeps by itself and exchanges with Redis now and then.
+//! Counts that this gateway keeps by itself, and exchanges with Redis now and then.
 //!
-//! A charge is decided here, by this gateway's own count and what the others had counted when Redis was heard of last. The
-//! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed, each
-//! limit's `on_failure` says what may be given away meanwhile. Counting goes on, and Redis is told when it is back.
+//! A charge is decided here, by this gateway's own count and by the counts of the others in Redis's last answer. The first request of a key
+//! does not wait, but has the key exchanged at once. If a due exchange fails, each limit's `on_failure` decides until the next answer.
+//! Counting goes on, and Redis gets the counts when it is back.
 //!
 //! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`table`]: all keys
-//! - [`limits`]: how far they were exceeded; [`exchange`]: the calls
+//! - [`limits`]: the overshoot of limits; [`exchange`]: the calls
 
 mod entry;
 mod exchange;
@@ -28,7 +28,7 @@ use table::Table;
 /// The most keys that are counted here: about 30 MB.
 const MAX_KEYS: usize = 100_000;
 
-/// All counts that are kept here.
+/// All counts of this gateway.
 #[derive(Debug)]
 pub(super) struct Synced {
     access: Access,
@@ -40,18 +40,18 @@ pub(super) struct Synced {
     exchanges: AtomicU64,
     failures: AtomicU64,
     no_place: AtomicU64,
-    // Why the last call failed.
+    // The error of the last failed call.
     error: Mutex<Option<StoreError>>,
 }
 
-/// What a limit that is kept here says of a charge, which is reserved unless that is a refusal.
+/// The answer of a limit that is counted here. Unless it refuses, the charge is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// By what is kept.
+    /// The counts here gave the verdict.
     Here(Verdict),
-    /// By its `on_failure`, since Redis is silent: one that is open says nothing.
+    /// The limit's `on_failure` gave the verdict, since Redis is silent; none if that is `open`.
     Alone(Option<Verdict>),
-    /// It cannot be kept here: Redis decides, as if the limit were exact.
+    /// It cannot be counted here: Redis decides, as for an exact limit.
     NoRoom,
 }
 
@@ -69,7 +69,7 @@ impl Reply {
     }
 }
 
-/// What synced limits cost and what they let through, since start.
+/// The cost of synced limits, and their overshoot, since start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncedUse {
     /// Keys counted here now, at most 100,000.
@@ -78,27 +78,27 @@ pub struct SyncedUse {
     pub no_place: u64,
     /// Calls that exchanged the counts of some keys.
     pub exchanges: u64,
-    /// Calls that were to do so, and failed.
+    /// Such calls that failed.
     pub failures: u64,
-    /// How long the key that has waited for its exchange longest has done so.
+    /// The longest time that a key has waited for its exchange.
     pub waiting: Duration,
-    /// How far limits were exceeded: those that were asked for, in the order of their names.
+    /// The overshoot of each limit that requests have used, sorted by name.
     pub overshoots: Vec<Overshoot>,
 }
 
-/// How far all gateways together exceeded a limit, as this one saw it when it exchanged counts.
+/// The excess of all gateways together over a limit, as this gateway saw it when it exchanged counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overshoot {
     /// The limit's name.
     pub limit: String,
-    /// The most that one key was beyond the limit.
+    /// The largest excess of one key over the limit.
     pub max: u64,
-    /// All that was beyond it, of all keys.
+    /// The sum of all units beyond the limit, of all keys.
     pub total: u64,
 }
 
 impl Synced {
-    /// Exchanges `every` so often, a millisecond at least, under the ID of this `gateway`.
+    /// Creates it to exchange counts `every` period, a millisecond at least, under the ID of this `gateway`.
     pub(super) fn new(
         access: Access,
         gateways: Arc<Gateways>,
@@ -119,19 +119,19 @@ impl Synced {
         }
     }
 
-    /// Uncounts what was counted, in the window that started at `start`, for a request that was refused.
+    /// Uncounts the cost of a refused request, in the window that started at `start`.
     pub(super) fn uncount(&self, charge: &Charge<'_>, start: Micros) {
         self.table.with_known(charge, Due::Turn, |entry| {
             entry.tally.uncount(charge.cost, start);
         });
     }
 
-    /// What Redis was told until now belongs to another gateway; this one goes on under the ID of `gateway`.
+    /// Goes on under the ID of `gateway`: the counts that Redis has until now belong to another gateway.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         self.table.leave_told(gateway);
     }
 
-    /// Redis has lost its data: it is told again what it was told of each key, also if nobody asks for that key.
+    /// Sends all counts of each key again, also of unused keys, since Redis has lost its data.
     pub(super) fn tell_again(&self) {
         self.table.tell_again();
     }
@@ -140,10 +140,9 @@ impl Synced {
         self.error.lock().clone().unwrap_or(StoreError::NotAsked)
     }
 
-    /// Counts a charge, if what is known of all gateways leaves room for it. In which window it was counted is told as
-    /// well.
+    /// Counts a charge, if the last counts of all gateways leave room for it. Returns the start of its window as well.
     pub(super) fn reserve(&self, charge: &Charge<'_>) -> Result<(Reply, Micros), StoreError> {
-        // Until it is agreed, keys may not be what they will be.
+        // Until the secret is agreed, keys may still change.
         self.access.secret.check()?;
         let tag = &charge.key.tag;
         let shards = &self.access.caller.shards;
@@ -163,7 +162,7 @@ impl Synced {
         }
     }
 
-    /// Counts a charge by what is known, or by its limit's `on_failure`; nothing if that stays closed.
+    /// Counts a charge by the last counts of all gateways, or by its limit's `on_failure`. None if that is `closed`.
     fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Reply> {
         let (quota, cost) = (charge.limit.quota(), charge.cost);
         if !entry.is_silent {
@@ -194,7 +193,7 @@ impl Synced {
             .map(|(_, verdict)| verdict)
     }
 
-    /// What a charge would meet by this gateway's share, and the capacity of that; none if nothing is known of its key.
+    /// Returns the capacity of this gateway's share, and the outlook of a charge by it. None without counts of its key.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<(u64, Outlook)> {
         let gateways = self.gateways.count();
         let (now, verdict) = self.on_copy(charge, |tally, quota, cost, now| {
@@ -204,7 +203,7 @@ impl Synced {
         Some((capacity, Outlook { now, verdict, here }))
     }
 
-    /// Charges a copy of what is known of a key. Returns the time by Redis's clock, and the verdict as if nothing was charged.
+    /// Charges a copy of a key's counts. Returns the time by Redis's clock, and the verdict as it is without a charge.
     fn on_copy(
         &self,
         charge: &Charge<'_>,
@@ -228,7 +227,7 @@ impl Synced {
         }
     }
 
-    /// What synced limits cost and what they let through.
+    /// Returns the cost of synced limits, and their overshoot.
     pub(super) fn usage(&self) -> SyncedUse {
         SyncedUse {
             no_place: self.no_place.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! What is kept of one key: its tally, when its exchange is due, and how the last one went.
+//! The entry of one key: its tally, the time of its next exchange, and the result of the last one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use super::limits::Watched;
 use crate::charge::LimitKey;
 use crate::{Charge, Key};
 
-/// A key that refuses is heard of again so soon if it is asked for, however seldom counts are exchanged.
+/// The time after which a request has a key that refuses exchanged, also if `sync_every` is longer.
 const REFUSES_FOR: Duration = Duration::from_secs(1);
 
-/// When a key's exchange is due.
+/// The time of a key's next exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// When those that failed are tried again.
+    /// With the next attempt after a failure.
     Retry,
     /// In its turn.
     Turn,
@@ -23,37 +23,37 @@ pub(super) enum Due {
     Now,
 }
 
-/// What is kept of one key.
+/// The entry of one key.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tally: Tally,
-    /// The numbers that it was asked for with last.
+    /// The numbers of the last request.
     pub(super) quota: Quota,
-    // The largest numbers since the last call was sent, and those before that call: a reload changes them.
+    // The largest numbers since the last call was sent, and before that call: a reload changes them.
     widest: Quota,
     told_by: Quota,
-    /// The last exchange failed.
+    /// Whether the last exchange failed.
     pub(super) is_silent: bool,
-    /// A call is under way.
+    /// Whether a call is under way.
     pub(super) is_under_way: bool,
-    /// When it is to be exchanged (again).
+    /// The time of its next exchange.
     pub(super) due: Option<Due>,
-    /// Since when it has been due, or under way.
+    /// The time since which it has been due, or under way.
     pub(super) waiting: Option<Instant>,
     limit: Arc<Watched>,
-    // When the last call that was answered was sent.
+    // The time when the last answered call was sent.
     heard: Option<Instant>,
 }
 
-/// What is to be told of one key.
+/// The counts of one key that a call sends.
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
     pub(super) key: LimitKey,
     pub(super) quota: Quota,
-    /// When the window started that these are the counts of.
+    /// The start of the window of these counts.
     pub(super) start: Micros,
     pub(super) own: TallyCounts,
-    /// The ID under which they are noted.
+    /// The ID under which Redis keeps them.
     pub(super) gateway: Arc<String>,
     limit: Arc<Watched>,
 }
@@ -74,7 +74,7 @@ impl Entry {
         }
     }
 
-    /// Notes the numbers of a request.
+    /// Records the numbers of a request.
     pub(super) fn asked_with(&mut self, quota: &Quota) {
         self.quota = *quota;
         if quota.capacity() > self.widest.capacity() {
@@ -82,13 +82,13 @@ impl Entry {
         }
     }
 
-    /// Whether what is known of the others is older than it should be, and nothing is being done about it.
+    /// Whether the counts of the others are older than they should be, and no exchange is due or under way.
     pub(super) fn is_old(&self, every: Duration, now: Instant) -> bool {
         let is_old = self.age(now).is_none_or(|age| age > every);
         is_old && self.due.is_none() && !self.is_under_way
     }
 
-    /// When it should be exchanged after it was asked for, if it is not old: one that refuses is not left alone.
+    /// Returns when to exchange after a request, if the counts are not old. A key that refuses is exchanged once a second at least.
     pub(super) fn due_after(&self, refused: bool, now: Instant) -> Due {
         let is_old = || self.age(now).is_some_and(|age| age >= REFUSES_FOR);
         if self.is_silent {
@@ -100,7 +100,7 @@ impl Entry {
         }
     }
 
-    /// What is to be told of it now, under the ID of this `gateway`.
+    /// Begins a call: returns the counts to send now, under the ID of this `gateway`.
     pub(super) fn tell(&mut self, key: LimitKey, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
@@ -115,20 +115,20 @@ impl Entry {
         }
     }
 
-    /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. When it is due again, if it is.
+    /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. Returns when it is due again, if it is.
     pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
         let (beyond, more) = self.tally.learn(&self.told_by, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);
         (self.is_silent, self.is_under_way) = (false, false);
         self.waiting = None;
-        // It was asked for meanwhile; or what was told is of a window that has not begun for Redis.
+        // A request came meanwhile, or the sent counts are of a window that has not begun for Redis.
         let asked = self.due.take().map(|due| due.max(Due::Turn));
         let untold = (!self.tally.is_told(&self.quota)).then_some(Due::Turn);
         asked.max(untold)
     }
 
-    /// Takes it that the call failed.
+    /// Records that the call failed.
     pub(super) fn failed(&mut self) -> Due {
         (self.is_silent, self.is_under_way) = (true, false);
         self.due = None;

@@ -1,7 +1,7 @@
-//! The calls that tell Redis what was counted here, and take the totals back.
+//! The calls that send Redis the counts of this gateway, and return the totals.
 //!
-//! Every call has a number, greater than all before it, and tells what was counted in all, not since the last one. So a
-//! call that was lost, came twice or came late adds nothing twice, and what one did not add the next one does.
+//! Every call has a number, greater than all before it, and sends whole counts, not the units since the last call. So a lost, repeated or
+//! late call adds no unit twice, and the next call adds units that a lost call did not.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ const KEYS: usize = 32;
 /// The most calls under way at once.
 const CALLS: usize = 256;
 
-/// How often what failed is tried again.
+/// The time between two attempts after a failure.
 const RETRY: Duration = Duration::from_millis(100);
-/// How often it is looked whether a slot has moved on.
+/// The time between two checks whether a slot has moved on.
 const MOVING: Duration = Duration::from_millis(2);
 
-/// Keys that are told in one call.
+/// The counts that one call sends.
 type Batch = Vec<Telling>;
 
 /// A call that is over.
@@ -39,14 +39,14 @@ struct Ended {
     answer: Result<Answer<Exchanged>, StoreError>,
 }
 
-/// What Redis says of the keys of a call, and when by its clock.
+/// The totals of the keys of a call, and the time by Redis's clock.
 struct Exchanged {
     now: Micros,
-    // Of each key, or why it could not be read.
+    // The totals of each key, or the error if the key could not be read.
     totals: Vec<Result<TallyTotals, StoreError>>,
 }
 
-/// Calls under way, and what waits to be sent.
+/// Calls under way, and batches that wait to be sent.
 #[derive(Default)]
 struct Calls {
     under_way: JoinSet<Ended>,
@@ -54,7 +54,7 @@ struct Calls {
 }
 
 impl Synced {
-    /// As [`RedisStore::keep_synced`](crate::RedisStore::keep_synced).
+    /// Runs [`RedisStore::keep_synced`](crate::RedisStore::keep_synced).
     pub(in crate::redis) async fn keep(&self) {
         let every = |period| {
             let mut every = tokio::time::interval(period);
@@ -82,7 +82,7 @@ impl Synced {
         }
     }
 
-    /// Tells Redis all that it does not know yet, again and again until it has it.
+    /// Sends Redis all counts that it does not have yet, until it has them.
     pub(in crate::redis) async fn tell_all_counts(&self) {
         loop {
             let untold = self.table.take_untold();
@@ -107,7 +107,7 @@ impl Synced {
         }
     }
 
-    /// What may stand in one call: counts that are noted under one ID, and in a cluster keys of one slot.
+    /// Divides counts into batches for one call each: counts under one ID, and in a cluster of keys in one slot.
     fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
         let slot = |telling: &Telling| match self.access.caller.shards.are_many() {
             true => slot_of_tag(&telling.key().tag),
@@ -121,7 +121,7 @@ impl Synced {
         batches.map(<[Telling]>::to_vec).collect()
     }
 
-    /// Sends what may be sent now; whether some of it failed at once.
+    /// Sends waiting batches, as far as the bound of calls allows. Returns whether any failed at once.
     fn send(&self, calls: &mut Calls) -> bool {
         let mut failed = false;
         while calls.under_way.len() < CALLS
@@ -148,7 +148,7 @@ impl Synced {
         failed
     }
 
-    /// Takes what came of a call; whether it failed.
+    /// Takes the result of a call. Returns whether it failed.
     fn ended(&self, ended: Result<Ended, tokio::task::JoinError>) -> bool {
         // A task of ours ends in no other way.
         let Ok(Ended { batch, answer }) = ended else {
@@ -215,7 +215,7 @@ impl Synced {
     }
 }
 
-/// One call that tells some keys' counts.
+/// One call with the counts of some keys.
 struct Call<'a> {
     caller: &'a Caller,
     batch: &'a Batch,
@@ -232,7 +232,7 @@ impl Call<'_> {
                 .call(until, |on_clock| self.tell(on_clock))
                 .await
             {
-                // It has added nothing, and told the time, by which another one may be in time.
+                // The late call had no effect. Its answer has the time, by which another call may be in time.
                 Err(StoreError::Late) if Instant::now() < until => {}
                 // One part of a key has moved to another node, and the other has not yet.
                 Err(error) if error.is_moving() && Instant::now() + MOVING < until => {
@@ -243,7 +243,7 @@ impl Call<'_> {
         }
     }
 
-    /// The time, and what a script that did not find itself too late has told.
+    /// Makes the call. Returns the time, and the totals unless the script ran too late.
     async fn tell(
         &self,
         on_clock: Option<Micros>,
@@ -282,7 +282,7 @@ impl Call<'_> {
     }
 }
 
-/// A gateway's own count, which is never less than nothing.
+/// Returns a gateway's own count, and 0 for a negative one.
 fn count(count: i64) -> u64 {
     count.max(0).unsigned_abs()
 }

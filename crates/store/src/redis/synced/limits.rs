@@ -1,4 +1,4 @@
-//! The limits whose keys are counted here, and how far they were exceeded.
+//! The limits whose keys are counted here, and their overshoot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::Overshoot;
 use crate::Limit;
 
-/// All of them by the hashes of their IDs; as many as configurations have named since start.
+/// All limits that configurations have named since start, by the hashes of their IDs.
 #[derive(Debug, Default)]
 pub(super) struct Limits(Mutex<HashMap<u64, Arc<Watched>>>);
 
@@ -23,15 +23,15 @@ pub(super) struct Watched {
 }
 
 impl Limits {
-    /// The one whose ID has this hash.
+    /// Returns the limit whose ID has this hash.
     pub(super) fn get(&self, hash: u64, limit: &Limit) -> Arc<Watched> {
         let make = || Arc::new(Watched::new(limit));
         self.0.lock().entry(hash).or_insert_with(make).clone()
     }
 
-    /// How far each was exceeded, in the order of their names.
+    /// Returns the overshoot of each limit, sorted by name.
     pub(super) fn overshoots(&self) -> Vec<Overshoot> {
-        // One whose window was changed has several IDs.
+        // A limit whose window was changed has several IDs.
         let mut by_name = BTreeMap::<String, Overshoot>::new();
         for limit in self.0.lock().values() {
             let overshoot = by_name.entry(limit.name.clone()).or_default();
@@ -54,12 +54,12 @@ impl Watched {
         }
     }
 
-    /// What identifies its keys.
+    /// Returns the part of its keys that identifies it.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Notes how far a key is beyond the limit, if `more` units were counted there since the previous answer.
+    /// Records the excess of a key over the limit, if `more` units were counted there since the previous answer.
     pub(super) fn exceeded(&self, beyond: u64, more: u64) {
         if more > 0 {
             self.max.fetch_max(beyond, Ordering::Relaxed);

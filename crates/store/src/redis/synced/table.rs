@@ -1,6 +1,6 @@
-//! All keys that are counted here, and whose exchange is due.
+//! All keys that are counted here, and the keys whose exchange is due.
 //!
-//! The table is bounded: a key leaves it when nothing counts any more that was counted here. Nothing here asks Redis.
+//! The table is bounded: a key leaves it when the counts made here no longer matter. This module makes no calls.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -25,26 +25,26 @@ const ROWS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Sharded<Row>,
-    // Keys in each.
+    // The most keys in each row.
     capacity: usize,
     every: Duration,
     limits: Limits,
-    // There is a key whose exchange is due at once.
+    // Notified if the exchange of a key is due at once.
     urgent: Notify,
     next_sweep: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Row {
-    // The ID under which the counts of these keys are noted. It changes when their tallies do.
+    // The ID under which Redis keeps the counts of these keys. It changes when their tallies do.
     gateway: Arc<String>,
     entries: HashMap<LimitKey, Entry, RandomState>,
-    // By when they are due. A key may stand here more than once, or for nothing: its entry says what holds.
+    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or without need: its entry decides.
     due: [Vec<LimitKey>; 3],
 }
 
 impl Table {
-    /// Counts are noted under the ID of this `gateway`.
+    /// Creates a table whose counts are sent under the ID of this `gateway`.
     pub(super) fn new(max_keys: usize, every: Duration, gateway: &Arc<String>) -> Self {
         let row = || Row {
             gateway: gateway.clone(),
@@ -61,9 +61,9 @@ impl Table {
         }
     }
 
-    /// Does something with the entry of a key that is asked for, says whether that was refused, and sees to its exchange.
-    /// None if there is no place for it, or its limit has no windows. `fails` says whether its server failed to answer
-    /// last, and is asked if what is known of the key is old.
+    /// Runs `act` on the entry of a requested key, and makes its exchange due. `act` also returns whether it refused. None if there is no
+    /// place for the key, or its limit has no windows. `fails` returns whether its server failed to answer last, and runs if the counts of
+    /// the key are old.
     pub(super) fn with<T>(
         &self,
         charge: &Charge<'_>,
@@ -97,7 +97,7 @@ impl Table {
         Some(done)
     }
 
-    /// Does something with the entry of a key, if there is one, and makes its exchange due.
+    /// Runs `act` on the entry of a key, if there is one, and makes its exchange due.
     pub(super) fn with_known(&self, charge: &Charge<'_>, due: Due, act: impl FnOnce(&mut Entry)) {
         let key = charge.limit_key();
         let row = &mut *self.rows.lock(&key);
@@ -108,31 +108,31 @@ impl Table {
         }
     }
 
-    /// A copy of what is known of a key.
+    /// Returns a copy of the tally of a key.
     pub(super) fn tally(&self, charge: &Charge<'_>) -> Option<Tally> {
         let key = charge.limit_key();
         let row = self.rows.lock(&key);
         row.entries.get(&key).map(|entry| entry.tally.clone())
     }
 
-    /// Makes the exchange due of all keys of which Redis was told something that may still count.
+    /// Makes the exchange due of all keys with sent counts that may still matter.
     pub(super) fn tell_again(&self) {
         for mut row in self.rows.all() {
             self.list_all(&mut row, |entry| entry.tally.has_told());
         }
     }
 
-    /// Notes counts under the ID of another `gateway` from now on: what Redis was told under the old ID is not this gateway's any more.
+    /// Sends counts under the ID of another `gateway` from now on: the counts under the old ID are no longer this gateway's.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         for mut row in self.rows.all() {
             let row = &mut *row;
             row.gateway = gateway.clone();
-            // The end of a call that is under way says what was told.
+            // If a call is under way, its end shows the counts that it has sent.
             self.list_all(row, |entry| !entry.is_under_way && entry.tally.leave_told());
         }
     }
 
-    /// Makes the exchange due of the keys of a row for which `change` says so.
+    /// Makes the exchange due of the keys of a row for which `change` returns true.
     fn list_all(&self, row: &mut Row, change: impl Fn(&mut Entry) -> bool) {
         let now = Instant::now();
         for (key, entry) in &mut row.entries {
@@ -153,13 +153,13 @@ impl Table {
         self.urgent.notified().await;
     }
 
-    /// What is to be told of all keys whose exchange is due.
+    /// Begins the exchange of all keys that are due, and returns their counts.
     pub(super) fn take(&self, due: Due) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
             let row = &mut *row;
             for key in row.due[due as usize].drain(..) {
-                // What is under way comes again when that is over.
+                // A key with a call under way is due again when the call is over.
                 if let Some(entry) = row.entries.get_mut(&key)
                     && entry.due == Some(due)
                     && !entry.is_under_way
@@ -171,8 +171,8 @@ impl Table {
         tellings
     }
 
-    /// What is to be told of all keys of which Redis does not have everything that was counted here. This includes keys with a call
-    /// under way, for whose answer nobody waits any more.
+    /// Begins the exchange of all keys whose counts Redis does not have completely, and returns their counts. This includes keys with a
+    /// call under way, for whose answer no task waits any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
@@ -191,12 +191,12 @@ impl Table {
         self.over(telling, |entry| entry.learn(totals, sent, now));
     }
 
-    /// Takes it that a call failed.
+    /// Records that a call failed.
     pub(super) fn failed(&self, telling: &Telling) {
         self.over(telling, |entry| Some(entry.failed()));
     }
 
-    /// Drops the keys of the next row in turn of which nothing matters any more, at the time by the clock of their server.
+    /// Drops the keys of the next row in turn that no longer matter, at the time by the clock of their server.
     pub(super) fn sweep(&self, now: impl Fn(&Key) -> Micros) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.count();
         let row = &mut *self.rows.at(next);
@@ -208,7 +208,7 @@ impl Table {
         }
     }
 
-    /// How full it is, how long keys wait, and how far limits were exceeded.
+    /// Returns the number of keys, their longest wait, and the overshoot of limits.
     pub(super) fn usage(&self) -> SyncedUse {
         let mut usage = SyncedUse {
             overshoots: self.limits.overshoots(),
@@ -224,7 +224,7 @@ impl Table {
         usage
     }
 
-    /// A call is over; it says when the key is due again.
+    /// Ends a call about a key. `end` returns when the key is due again.
     fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
         let row = &mut *self.rows.lock(&telling.key);
         if let Some(entry) = row.entries.get_mut(&telling.key) {
