@@ -1,9 +1,8 @@
-//! Requests with limits that are kept in this process, as their modes have it.
+//! Decisions on requests whose limits have different modes.
 //!
-//! Those limits are reserved first, without a question to Redis if possible; then what is left is decided as ever. If the request is
-//! refused after all, or is not waited for any more, slices have the units again, counts forget them, and holds end with cost 0. A
-//! charge that Redis made to lend a slice stays. How slices and differences work is the business of [`super::leased`] and
-//! [`super::synced`].
+//! Limits with state in this process are reserved first, without a call to Redis if possible. Then the other limits are decided as ever. If
+//! the request is refused after all, or dropped, slices get their units back, counts are undone, and holds end with cost 0. A charge that
+//! Redis made to lend a slice stays. [`super::leased`] and [`super::synced`] describe slices and differences.
 //!
 //! After a limit has refused, the others are checked, and none stays charged. So a refusal names each limit that refuses, as far as this
 //! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
@@ -33,10 +32,10 @@ use super::synced::{Reply, Synced};
 use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
-/// The longest that a gateway that ends or reloads sends Redis its own counts.
+/// The longest time for which a gateway that ends or reloads sends Redis its own counts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How the limits of a store are shared: each mode, and what decides without Redis.
+/// The modes of a store's limits, and the decisions without Redis.
 #[derive(Debug)]
 pub(super) struct Modes {
     pub(super) exact: Exact,
@@ -72,7 +71,7 @@ impl Modes {
         }
     }
 
-    /// As [`RedisStore::close`](super::RedisStore::close).
+    /// Runs [`RedisStore::close`](super::RedisStore::close).
     pub(super) async fn close(&self) {
         let telling = async {
             tokio::join!(self.leased.close(), self.synced.tell_all_counts());
@@ -80,13 +79,13 @@ impl Modes {
         let _ = tokio::time::timeout(LAST_WORDS, telling).await;
     }
 
-    /// As [`RedisStore::keep_leased`](super::RedisStore::keep_leased).
+    /// Runs [`RedisStore::keep_leased`](super::RedisStore::keep_leased).
     pub(super) async fn keep_leased(&self, limits: HashSet<u64>) -> bool {
         let returning = self.leased.keep_only(limits);
         tokio::time::timeout(LAST_WORDS, returning).await.is_ok()
     }
 
-    /// Decides a request of which not every limit is exact.
+    /// Decides a request whose limits are not all exact.
     async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         let now = crate::now();
         let mut decision = Decision {
@@ -130,7 +129,7 @@ impl Modes {
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
-            // Boxed: a request that is only charged to limits of this process need not make room for it.
+            // Boxed: a request that is only charged to limits of this process then needs no room for it.
             match decision.outcome {
                 Outcome::Admitted => {
                     let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
@@ -166,7 +165,7 @@ impl Modes {
         }
     }
 
-    /// Reserves what is kept here, and says what is left to be decided.
+    /// Reserves the charges that this process decides, and returns the others.
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
@@ -256,7 +255,7 @@ impl Modes {
         undecided
     }
 
-    /// Ends what was reserved for a request that is decided now.
+    /// Ends the reservation of a charge, whose request is decided now.
     fn end(&self, charge: &Charge<'_>, how: How, is_admitted: bool) {
         match how {
             How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
@@ -273,7 +272,7 @@ impl Modes {
         }
     }
 
-    /// Notes what is held here to go on with, instead of in Redis.
+    /// Adds to `reserved` the charges that this process holds in place of Redis.
     fn reserve_shares<'a>(
         &self,
         charges: &[Charge<'a>],
@@ -286,7 +285,7 @@ impl Modes {
         }
         let said = part.verdicts.iter().zip(&part.sources);
         for (index, (verdict, source)) in left.0.iter().zip(said) {
-            // A limit that only observes holds nothing that it would have refused.
+            // An observed limit holds no units of a request that it would have refused.
             if verdict.is_some_and(|verdict| verdict.allowed) {
                 let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
@@ -305,12 +304,12 @@ fn failed(asked: Instant, error: StoreError) -> StoreCall {
     }
 }
 
-/// The charges that are not decided by what is kept here.
+/// The charges that this process does not decide by its own state.
 #[derive(Default)]
 struct Undecided {
-    /// By Redis.
+    /// Redis decides these.
     exactly: Part,
-    /// By their limits' `on_failure`, because of an error.
+    /// The `on_failure` of each limit decides these, because of an error.
     unanswered: Part,
     error: Option<StoreError>,
 }
@@ -330,7 +329,7 @@ impl Part {
         self.0.iter().map(|index| charges[*index]).collect()
     }
 
-    /// Adds the verdicts on these to the refusal of all.
+    /// Adds the verdicts on these to the refusal of all charges.
     fn add(&self, part: Decision, decision: &mut Decision) {
         let said = part.verdicts.into_iter().zip(part.sources);
         for (index, (verdict, source)) in self.0.iter().zip(said) {
@@ -342,7 +341,7 @@ impl Part {
         decision.call = decision.call.take().or(part.call);
     }
 
-    /// Puts what was decided of these into the decision on all.
+    /// Puts the decision on these into the decision on all charges.
     fn tell(&self, part: Decision, decision: &mut Decision) {
         let said = part.verdicts.into_iter().zip(part.sources);
         for (index, (verdict, source)) in self.0.iter().zip(said) {
@@ -351,7 +350,7 @@ impl Part {
         }
         decision.outcome = part.outcome;
         decision.now = part.now;
-        // One that had to go on without the store is what is to be said of the whole.
+        // If a part was decided without the store, the whole was.
         if decision.via != Via::Fallback {
             decision.via = part.via;
         }
@@ -362,24 +361,24 @@ impl Part {
     }
 }
 
-/// What was reserved so far. When it is dropped, the request is not admitted.
+/// The reserved charges. When this is dropped, the request is not admitted.
 struct Reserved<'a> {
     modes: &'a Modes,
     kept: PerCharge<(usize, Charge<'a>, How)>,
 }
 
-/// Where a charge was reserved.
+/// The place of a reservation.
 enum How {
     /// In a slice.
     Leased(Spent),
-    /// Among the counts of the window that started then.
+    /// In the counts of the window that started then.
     Synced(Micros),
     /// In the memory store, by this quota, as this hold, at this time.
     Here(Quota, HoldId, Micros),
 }
 
 impl Reserved<'_> {
-    /// All of it is charged if the request is admitted; else the verdicts say that it is there again.
+    /// Charges all of them if the request is admitted. Otherwise adds their units to the verdicts again.
     fn end(mut self, decision: &mut Decision) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         for (index, charge, how) in std::mem::take(&mut self.kept) {

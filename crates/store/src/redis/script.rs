@@ -1,6 +1,6 @@
-//! Scripts: which text a request's limits need, what is passed to it, and the calls that run it.
+//! Scripts: the text for a request's limits, its arguments, and the calls that run it.
 //!
-//! - [`arguments`]: what is passed to a script; [`caller`]: the calls
+//! - [`arguments`]: the words for a script; [`caller`]: the calls
 
 pub(super) mod arguments;
 pub(super) mod caller;
@@ -24,7 +24,7 @@ macro_rules! parts {
 }
 tidegate_core::algorithms!(parts);
 
-/// The parts for limits that block, and for those whose requests hold units, whatever their algorithm.
+/// The parts for limits that block, and for limits whose requests hold units, with any algorithm.
 const OTHERS: [&str; 2] = [
     include_str!("../../../../lua/block.lua"),
     include_str!("../../../../lua/holds.lua"),
@@ -43,22 +43,22 @@ const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const RENEW_OR_END: &str = include_str!("../../../../lua/hold.lua");
 const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
-/// What a script is for.
+/// The task of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// Checks all, and charges all or none.
     Decide,
     /// The same for several requests, each on its own.
     DecideMany,
-    /// Checks all, and charges none. What refuses begins to block.
+    /// Checks all, and charges none. Starts the blocks of limits that refuse.
     Check,
-    /// The same, and leaves no trace.
+    /// Checks all, and changes no state.
     Look,
     /// Renews holds, or ends them.
     Hold,
     /// Lends a slice of one limit's budget.
     Lease,
-    /// Adds what a gateway has counted by itself.
+    /// Adds the counts of a gateway that counts by itself.
     Exchange,
 }
 
@@ -73,7 +73,7 @@ impl Task {
         Self::Exchange,
     ];
 
-    /// What stands behind the parts.
+    /// Returns the texts that follow the parts.
     const fn text(self) -> &'static [&'static str] {
         match self {
             Self::Decide => &[CHARGES, DECIDE, DECIDE_ONE],
@@ -87,15 +87,15 @@ impl Task {
     }
 }
 
-/// How many combinations of parts there are.
+/// The number of combinations of parts.
 const COMBINATIONS: usize = 1 << PARTS;
 
-/// All scripts: one per task and combination of parts.
+/// Returns all scripts: one per task and combination of parts.
 pub(super) fn all() -> Arc<Scripts> {
     Arc::new(Scripts::new(Task::ALL.len() * COMBINATIONS, text))
 }
 
-/// The number of the script that does this for these charges' algorithms.
+/// Returns the number of the script for this task and these charges' algorithms.
 pub(super) fn number(task: Task, charges: &[Charge<'_>], holding: Holding) -> usize {
     let combination = charges.iter().fold(0, |set, charge| {
         let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
@@ -106,7 +106,7 @@ pub(super) fn number(task: Task, charges: &[Charge<'_>], holding: Holding) -> us
     task as usize * COMBINATIONS + combination
 }
 
-/// The number of the script that does this for these algorithms, of limits that neither block nor hold.
+/// Returns the number of the script for this task and these algorithms, of limits without blocks and holds.
 pub(super) fn number_of_quotas<'a>(
     task: Task,
     quotas: impl IntoIterator<Item = &'a Quota>,
@@ -116,20 +116,20 @@ pub(super) fn number_of_quotas<'a>(
     task as usize * COMBINATIONS + combination
 }
 
-/// The number of the script that decides several requests, of which the one with this number decides one.
+/// Returns the number of the script that decides several requests, by the number of the script that decides one.
 pub(super) const fn number_of_many(one: usize) -> usize {
     Task::DecideMany as usize * COMBINATIONS + one % COMBINATIONS
 }
 
-/// The text of the script with this number.
+/// Returns the text of the script with this number.
 fn text(number: usize) -> String {
     joined(Task::ALL[number / COMBINATIONS], number % COMBINATIONS)
 }
 
-/// The text of a script: the parts that it needs, then what it is for.
+/// Returns the text of a script: the parts that it needs, then its task.
 fn joined(task: Task, combination: usize) -> String {
-    // With this first line Redis refuses up front what it could not finish: when it is out of memory, a replica,
-    // or asked for keys of several slots.
+    // With this first line Redis refuses a script at once if it could not finish it. Redis may be out of memory or a replica, or the keys
+    // may be in several slots.
     let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
     let mut joined: Vec<&str> = Vec::new();
     let others = OTHERS.iter().map(std::slice::from_ref);

@@ -1,7 +1,7 @@
-//! One client's budgets in Redis: looking at them without charging, and forgetting what was used of them.
+//! One client's budgets in Redis: read without a charge, and reset.
 //!
-//! Neither is any request's business: nothing here is remembered for decisions. Without an answer of Redis, [`Modes::peek_here`] says
-//! what this process knows, and says nothing in Redis's place.
+//! These calls keep no answers for decisions. Without an answer of Redis, [`Modes::peek_here`] returns the state of this process, and no
+//! verdict in Redis's place.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, LocalView, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl Modes {
-    /// As [`RedisStore::peek`](crate::RedisStore::peek).
+    /// Runs [`RedisStore::peek`](crate::RedisStore::peek).
     pub(in crate::redis) async fn peek(
         &self,
         charges: &[Charge<'_>],
@@ -50,7 +50,7 @@ impl Modes {
         Ok(outlooks)
     }
 
-    /// What this process knows of a charge by itself.
+    /// Returns the state of a charge in this process.
     pub(in crate::redis) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
         let mode = charge.limit.mode();
         let known = match mode {
@@ -70,7 +70,7 @@ impl Modes {
         }
     }
 
-    /// As [`RedisStore::reset`](crate::RedisStore::reset).
+    /// Runs [`RedisStore::reset`](crate::RedisStore::reset).
     pub(in crate::redis) async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let is_shared = |charge: &&Charge<'_>| charge.limit.mode() != Mode::Local;
         let shared: Vec<Charge<'_>> = charges.iter().filter(is_shared).copied().collect();
@@ -88,7 +88,7 @@ impl Modes {
     async fn reset_redis(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.exact.access.secret.check()?;
         match self.settle_leased(charges).await {
-            // What cannot be read is forgotten too.
+            // Unreadable data is reset, too.
             Err(error) if !error.is_about_keys() => return Err(error),
             _ => {}
         }
@@ -100,7 +100,7 @@ impl Modes {
         Ok(())
     }
 
-    /// Brings into Redis's state what is known of leased limits here, and returns what this gateway has borrowed.
+    /// Settles the leased limits of these charges, and returns the slices of this gateway.
     async fn settle_leased(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let leased = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Leased;
         for charge in charges.iter().filter(leased) {
@@ -111,7 +111,7 @@ impl Modes {
     }
 }
 
-/// As many charges as fit into one call, whose keys share a slot of a Redis Cluster.
+/// Divides charges into parts for one call each: at most [`MAX_CHARGES`], with keys in one slot of a Redis Cluster.
 fn parts<'a>(charges: &'a [Charge<'a>]) -> impl Iterator<Item = &'a [Charge<'a>]> {
     let of_one_tag = charges.chunk_by(|a, b| a.key.tag == b.key.tag);
     of_one_tag.flat_map(|charges| charges.chunks(MAX_CHARGES))

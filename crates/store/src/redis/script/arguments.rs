@@ -28,12 +28,12 @@ pub(in crate::redis) enum Holding {
 #[derive(Debug)]
 pub(in crate::redis) struct Arguments {
     words: Arc<[Word]>,
-    // The numbers of a calendar are known when the time of the call is; each with its place among the words.
+    // The calendars, each with the index of its numbers. These depend on the time of the call.
     calendars: Vec<(usize, Quota)>,
 }
 
 impl Arguments {
-    /// What is needed to decide.
+    /// Makes the words of a decision.
     pub(in crate::redis) fn of(charges: &[Charge<'_>], holding: Holding) -> Self {
         let count = charges.iter().map(|charge| charge.limit.words().len());
         let mut words = Vec::with_capacity(count.sum());
@@ -46,7 +46,7 @@ impl Arguments {
             match holding {
                 _ if charge.limit.lease().is_some() => {}
                 Holding::None => {}
-                // Below 0: holds count, and the request takes none.
+                // Negative: holds count, and the request takes none.
                 Holding::Beside => words[at + LEASE] = BESIDE.clone(),
                 Holding::Taken => words[at + LEASE] = TAKEN.clone(),
             }
@@ -61,7 +61,7 @@ impl Arguments {
         }
     }
 
-    /// The words at `now` on Redis's clock of a call about one charge that has been decided, and these behind them.
+    /// Returns the words of a call about one decided charge, at `now` on Redis's clock, followed by `words`.
     pub(in crate::redis) fn followed_by(&self, words: &[Word], now: Micros) -> Vec<Word> {
         let own = self.at(now);
         let mut all = Vec::with_capacity(own.len() + words.len());
@@ -75,7 +75,7 @@ impl Arguments {
         !self.calendars.is_empty()
     }
 
-    /// The words of a decision at `now` on Redis's clock.
+    /// Returns the words of a decision at `now` on Redis's clock.
     pub(in crate::redis) fn at(&self, now: Micros) -> Arc<[Word]> {
         if self.calendars.is_empty() {
             return self.words.clone();

@@ -1,4 +1,4 @@
-//! The calls of decisions: which script runs, with which keys and words, on which server, and until when.
+//! The calls of decisions: each runs a script with keys and words on a server, by a deadline.
 //!
 //! - [`cross_slot`]: requests that no script can decide at once
 //! - [`compensation`]: calls after a decision: a hold is renewed or ended
@@ -23,7 +23,7 @@ use crate::{Charge, Decision, Mode, Outcome, StoreError, Verdicts, Via};
 /// Script that resets limits.
 const FORGET: &str = include_str!("../../../../../lua/forget.lua");
 
-/// What every call needs.
+/// The parts that every call needs.
 #[derive(Clone, Debug)]
 pub(in crate::redis) struct Caller {
     pub(in crate::redis) shards: Arc<Shards>,
@@ -32,7 +32,7 @@ pub(in crate::redis) struct Caller {
     pub(in crate::redis) key_prefix: Arc<str>,
 }
 
-/// A script call that knows all it needs, so that it can go on by itself.
+/// A script call with all its data, so that it can go on by itself.
 #[derive(Debug)]
 struct Call {
     task: Task,
@@ -41,12 +41,12 @@ struct Call {
     keys: Arc<[Word]>,
     arguments: Arguments,
     charges: usize,
-    /// The ID of what it holds; 0: nothing.
+    /// The ID of its holds; 0: none.
     hold: HoldId,
 }
 
 impl Caller {
-    /// Calls to these servers, about keys that begin with `key_prefix`.
+    /// Creates a caller of these servers, for keys that begin with `key_prefix`.
     pub(in crate::redis) fn new(shards: Shards, key_prefix: &str) -> Self {
         Self {
             shards: Arc::new(shards),
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// The server of a client's keys. If no server has them, the first decision that fails is logged.
+    /// Returns the server of a client's keys. If no server has them, the first decision that fails is logged.
     pub(in crate::redis) fn server(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
         self.shards.of(tag).inspect_err(|error| {
             if matches!(error, StoreError::Refused(_)) && self.complaints.is_due(error) {
@@ -71,7 +71,7 @@ impl Caller {
         !self.shards.are_many() || charges.windows(2).all(same)
     }
 
-    /// Decides a request in one script call, whose times are told as well; `None` if no script can.
+    /// Decides a request in one script call, and returns the times of the call; `None` if no script can.
     pub(in crate::redis) async fn decide_at_once(
         &self,
         charges: &[Charge<'_>],
@@ -86,7 +86,7 @@ impl Caller {
         }
     }
 
-    /// What would be decided, charging nothing; the keys share a slot.
+    /// Returns the decision on charges without charging them. The keys share a slot.
     pub(in crate::redis) async fn look(
         &self,
         charges: &[Charge<'_>],
@@ -171,7 +171,7 @@ impl Caller {
             .collect()
     }
 
-    /// Has the script decide by `until`, if its server may be asked.
+    /// Has the script decide by `until`, if its server may be called.
     async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
         let shard = self.server(&call.tag)?;
         let ask = |deadline| {
@@ -180,13 +180,13 @@ impl Caller {
             self.decided(&call, words, deadline)
         };
         match shard.in_flight.call(until, ask).await {
-            // It has charged nothing, and told the time, by which another one may be in time.
+            // The late call charged no unit. Its answer has the time, by which another call may be in time.
             Err(StoreError::Late) => shard.in_flight.call(until, ask).await,
             answer => answer,
         }
     }
 
-    /// The time, and the decision of a script that did not find itself too late.
+    /// Makes the call. Returns the time, and the decision unless the script ran too late.
     async fn decided(
         &self,
         call: &Call,
@@ -207,7 +207,7 @@ impl Caller {
                 };
                 self.batcher.decide(shard, scripts, question).await
             }
-            // Of several slots no script can be asked at once.
+            // No batch: a script cannot serve keys of several slots.
             _ => {
                 let arguments = with_deadline(deadline, call.hold.0, &words);
                 let asked = self
@@ -220,7 +220,7 @@ impl Caller {
     }
 }
 
-/// When a decision was asked for and came, and its time.
+/// Returns the times when a call was sent and answered, and the time of its decision.
 pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cache::Call {
     decision_cache::Call {
         sent: answer.sent,
@@ -229,8 +229,8 @@ pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cac
     }
 }
 
-/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md). If the call was too
-/// late, the reply has only the time. What the charges hold has this ID.
+/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md). If the call was too late, the
+/// reply has only the time. The holds of the charges have this ID.
 fn read(reply: &[i64], charges: usize, hold: HoldId) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let number = |value: i64| u64::try_from(value).ok();

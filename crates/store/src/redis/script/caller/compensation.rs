@@ -1,7 +1,7 @@
 //! Calls after a decision: a hold is renewed or ended.
 //!
 //! Such calls do not count as calls in flight, which are decisions. No request waits for them. The end of a hold is sent until it is
-//! answered ([`crate::Store`]). It changes something once, however often it comes.
+//! answered ([`crate::Store`]). It takes effect once, however often it comes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::{Charge, StoreError};
 /// The longest that such a call may take.
 pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
-/// A call that knows all it needs.
+/// A call with all its data.
 #[derive(Debug)]
 pub(in crate::redis) struct Compensation {
     tag: [u8; 16],
@@ -82,7 +82,7 @@ impl Caller {
         keys.collect()
     }
 
-    /// Ends what a decision may have taken whose answer is not known: no request holds it.
+    /// Ends the holds that a decision without an answer may have taken: no request has them.
     pub(in crate::redis) fn abandon(
         &self,
         charges: &[Charge<'_>],
@@ -107,7 +107,7 @@ impl Caller {
         }
     }
 
-    /// Renews a hold, by a deadline. An answer within `quick` shows that decisions can be had.
+    /// Renews a hold, by a deadline. An answer within `quick` shows that Redis can decide.
     pub(in crate::redis) async fn renew(
         &self,
         charge: &Charge<'_>,
@@ -115,7 +115,7 @@ impl Caller {
         quick: Duration,
     ) -> Result<(), StoreError> {
         let begun = Instant::now();
-        // A late call shows the clock.
+        // The answer of a late call has the time.
         for _ in 0..2 {
             let shard = self.shards.of(&charge.key.tag)?;
             // The caller gives up when the first call is that old. The second one must not run after that.
@@ -138,7 +138,7 @@ impl Caller {
         Err(StoreError::Late)
     }
 
-    /// Sends it; the reply begins with the time. An error of Redis is logged, since no decision has it.
+    /// Sends a call; the reply begins with the time. An error of Redis is logged, since no decision has it.
     pub(in crate::redis) async fn send(&self, call: &Compensation) -> Result<Vec<i64>, StoreError> {
         let answer = self.sent(call).await;
         match &answer {
@@ -164,7 +164,7 @@ impl Caller {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {
-            // The windows of a calendar were others, and the script did no work.
+            // The calendar's windows had changed, and the script did no work.
             [now, -1] if call.charges.is_timed() => {
                 let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
                 self.send_at(call, now).await

@@ -1,8 +1,8 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
 //! One round takes holds in all slots. If all admit the request, it goes on, and the charges follow behind it: each hold ends with the
-//! cost. If one refuses or fails, or the caller has left, each hold ends with cost 0. So there is never more than any limit. An
-//! end that is lost lapses, and is charged.
+//! cost. If one refuses or fails, or the caller has left, each hold ends with cost 0. So no limit is exceeded. If an end is lost, its hold
+//! lapses, and is charged.
 //!
 //! - [`group`]: the charges by slot
 
@@ -19,19 +19,19 @@ use crate::redis::decision_cache;
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
 
-/// What may stand in one script call.
+/// The keys of one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Grouping {
     /// All keys.
     Whole,
     /// Keys of one slot.
     BySlot,
-    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last one has moved.
-    /// Each key alone is found where it is.
+    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last one has moved. A
+    /// single key is found on its node.
     ByKey,
 }
 
-/// The decision on a request, and for each charge which call its verdict is of.
+/// The decision on a request, and the call of each charge's verdict.
 #[derive(Debug)]
 pub(in crate::redis) struct Decided {
     pub(in crate::redis) decision: Decision,
@@ -86,7 +86,7 @@ impl Caller {
         Ok(decided)
     }
 
-    /// Checks charges of a request that another limit refuses: none is charged, and what refuses begins to block.
+    /// Checks charges of a request that another limit refuses. Charges none, and starts the blocks of limits that refuse.
     pub(in crate::redis) async fn check(
         &self,
         charges: &[Charge<'_>],
@@ -109,7 +109,7 @@ impl Caller {
         Ok(checked?.0)
     }
 
-    /// Takes holds in one round, and lets their ends follow.
+    /// Takes holds in one round, and sends their ends afterwards.
     async fn take(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decided, StoreError> {
         let groups = grouped(charges, Grouping::BySlot);
         let hold = next_hold();
@@ -135,7 +135,7 @@ impl Caller {
         Ok(decided)
     }
 
-    /// Asks all groups at once. Returns for each charge whether its own group admits the request, too.
+    /// Makes the calls of all groups at once. Returns for each charge whether its own group admits the request, too.
     async fn ask(
         &self,
         task: Task,
@@ -163,7 +163,7 @@ impl Caller {
         };
         let mut admitting = vec![true; count];
         while let Some(answered) = asking.join_next().await {
-            // A task of ours that is gone was not answered.
+            // A task that is gone has no answer.
             let (index, answer) = answered.map_err(|_| StoreError::Disconnected)?;
             let answer = answer?;
             groups[index].tell(&answer, &mut all);
@@ -202,7 +202,7 @@ impl<'a> Taken<'a> {
         self.held.fill(HoldId(0));
     }
 
-    /// Ends holds of these charges, each with this cost. No request waits for that.
+    /// Ends holds of these charges, each with this cost, in the background.
     fn end(&self, ends: impl Fn(usize) -> bool, used: impl Fn(usize) -> u64) {
         // Without a runtime, which is ending, no task can send it: the holds lapse.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {

@@ -1,4 +1,4 @@
-//! The charges of one request, by slot, and where their verdicts belong.
+//! The charges of one request, by slot, and the indices of their verdicts.
 
 use tidegate_redis::Answer;
 
@@ -32,7 +32,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The charges as they can be decided together.
+/// Groups the charges that can be decided together.
 pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (at, charge) in charges.iter().enumerate() {
