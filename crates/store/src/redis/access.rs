@@ -1,4 +1,4 @@
-//! What every mode needs to ask Redis.
+//! The parts that every mode needs to call Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_redis::Secret;
 use super::decision_cache::DecisionCache;
 use super::script::caller::Caller;
 
-/// The calls, whether they may be made, what was answered, and how long an answer is waited for.
+/// The caller, the permission to call, the last answers, and the longest time that a call waits for its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) caller: Caller,

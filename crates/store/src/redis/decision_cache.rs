@@ -1,8 +1,7 @@
-//! The cache of Redis's last decisions, per key: refusals that are given again without asking, and what was used when Redis
-//! fell silent.
+//! The cache of Redis's last decisions, per key: refusals that are repeated without a call, and the used units when Redis fell silent.
 //!
-//! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
-//! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
+//! The table has a fixed size. A key that finds its row full replaces the key with the oldest decision. A dropped entry costs a call to
+//! Redis, or a budget that starts unused, and never a wrong answer.
 //!
 //! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
 //! - [`larger`]: the waits of larger costs than the refused one
@@ -30,7 +29,7 @@ use single_flight::Waiters;
 const ROWS: usize = 1 << 14;
 const KEYS: usize = 4;
 
-/// The longest that a refusal is given again: so soon every reset, refund and changed limit is seen.
+/// The longest time for which a refusal is repeated: every reset, refund and changed limit applies within it.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The last decisions of Redis.
@@ -45,7 +44,7 @@ pub(super) struct DecisionCache {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     key: LimitKey,
-    // The numbers of the decision. It holds for no others, as after a reload.
+    // The numbers of the decision. It does not apply to other numbers, as after a reload.
     capacity: u64,
     period: Micros,
     cost: u64,
@@ -56,26 +55,26 @@ struct Seen {
     at: Micros,
     sent: Instant,
     received: Instant,
-    // Whether a refusal may be given again: Redis was not asked in vain since.
+    // Whether a refusal may be repeated: no call has failed since.
     holds: bool,
-    // While nothing is left: until when whoever asks Redis again is waited for.
+    // While no units are left: the time until which requests wait for the one request that calls Redis again.
     asking: Option<Instant>,
 }
 
-/// What is known of a charge without asking Redis.
+/// The cached answer about a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is refused; and the time by Redis's clock.
+    /// It is refused, at this time by Redis's clock.
     Refused(Verdict, Micros),
-    /// The same, by an old answer: one request should ask Redis.
+    /// The same, by an old answer: one request should call Redis.
     Stale(Verdict, Micros),
-    /// Nothing was left for it when Redis was asked last, and some may be by now.
+    /// No units were left for it in the last answer, and some may be left by now.
     Exhausted,
-    /// Nothing.
+    /// No answer is of use.
     Nothing,
 }
 
-/// When a call was sent and answered, and the time of its decision by Redis's clock.
+/// The times when a call was sent and answered, and the time of its decision by Redis's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) sent: Instant,
@@ -94,7 +93,7 @@ impl Default for DecisionCache {
 }
 
 impl DecisionCache {
-    /// Keeps what Redis said of a charge.
+    /// Keeps the answer of Redis about a charge.
     pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
         let mut seen = Seen {
             key: charge.limit_key(),
@@ -160,8 +159,8 @@ impl DecisionCache {
         known.unwrap_or(Known::Nothing)
     }
 
-    /// Notes that Redis did not answer about a charge. A refusal is not given again until Redis answers, since now each limit's
-    /// `on_failure` is to decide.
+    /// Records that Redis did not answer about a charge. A refusal is not repeated until Redis answers, since now each limit's `on_failure`
+    /// is to decide.
     pub(super) fn unanswered(&self, charge: &Charge<'_>) {
         self.with(charge, |seen| {
             seen.holds = false;
@@ -169,7 +168,7 @@ impl DecisionCache {
         });
     }
 
-    /// What a key that Redis decided on last has used of `quota`, its share of the limit's own quota. The result is a state at
+    /// Returns the use of a key by Redis's last decision, in units of `quota`, its share of the limit's own quota. The result is a state at
     /// `now` by this machine's clock.
     pub(super) fn state(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Option<State> {
         self.with(charge, |seen| {
@@ -184,8 +183,8 @@ impl DecisionCache {
         })
     }
 
-    /// The units of `quota`, its share of the limit's own quota, that running requests held when Redis decided on a key last, and for
-    /// how long they may be held unless they are renewed, in us.
+    /// Returns the units of `quota`, its share of the limit's own quota, that running requests held in Redis's last decision. They may be
+    /// held for the returned time, in us, unless they are renewed.
     pub(super) fn held(&self, charge: &Charge<'_>, quota: &Quota) -> Option<(u64, Micros)> {
         self.with(charge, |seen| {
             let lease = charge.limit.lease()?;
@@ -194,8 +193,8 @@ impl DecisionCache {
         })
     }
 
-    /// Returns until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. A block outlasts other
-    /// numbers.
+    /// Returns the end of a key's block by the last answer of Redis, by this machine's clock; 0 if it is not blocked. A block outlasts
+    /// other numbers.
     pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
         let Some(block) = charge.limit.block() else {
             return 0;
@@ -211,7 +210,7 @@ impl DecisionCache {
         left.map_or(0, |left| now + left)
     }
 
-    /// What Redis said last of this charge's key, however long ago.
+    /// Returns the last decision of Redis on this charge's key, of any age.
     pub(super) fn last(&self, charge: &Charge<'_>) -> Option<LastDecision> {
         self.with(charge, |seen| {
             let age = seen.received.elapsed();
@@ -223,7 +222,7 @@ impl DecisionCache {
         })
     }
 
-    /// Forgets what Redis said of a key.
+    /// Drops the last decision on a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         let key = charge.limit_key();
         let mut row = self.rows.lock(&key);
@@ -232,7 +231,7 @@ impl DecisionCache {
             .find_map(|place| place.take_if(|known| known.key == key));
     }
 
-    /// Lets no refusal of these clients be given again.
+    /// Stops the repetition of refusals of these clients.
     pub(super) fn forget_refusals(&self, recall: &Recall) {
         for mut row in self.rows.all() {
             let seen = row.iter_mut().flatten();
@@ -277,7 +276,7 @@ impl Seen {
         self.asking.is_some_and(|until| now < until)
     }
 
-    /// A refusal as it is now, and the time by Redis's clock; none if the time to come back has come.
+    /// Returns the refusal as it is now, and the time by Redis's clock; none if the time to come back has come.
     fn refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
         let since = micros(now.saturating_duration_since(self.received));
         let retry_after = self.verdict.retry_after.saturating_sub(since);
@@ -289,8 +288,8 @@ impl Seen {
         (retry_after > 0).then_some((verdict, self.at + since))
     }
 
-    /// What a key owes of `quota`, a share of its limit's own, where it owes more than the capacity; else 0. A share is
-    /// paid off more slowly, as its capacity is smaller.
+    /// Returns the debt of a key, in units of `quota`, a share of its limit's own, if it exceeds the capacity; else 0. A share is paid off
+    /// more slowly, as its capacity is smaller.
     fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
         // A block makes the reset later.
         let owes = self.verdict.reset > charge.limit.quota().period();

@@ -1,5 +1,5 @@
-//! Limits of mode `exact`: Redis decides each request, or what it said a moment ago. Where nothing was left, one request asks and
-//! others wait.
+//! Limits of mode `exact`: Redis decides each request, by a call or by an answer of a moment ago. If no units were left, one request calls
+//! Redis and others wait.
 //!
 //! - [`remembered`]: decisions by new answers of Redis, and the calls that these need all the same
 //! - [`holds`]: calls after a decision
@@ -18,20 +18,20 @@ use crate::registry::Registry;
 use crate::{Charge, Decision, MemoryStore, StoreCall, StoreError};
 pub(super) use remembered::Remembered;
 
-/// How often a request waits for the answer to another one before it asks as well.
+/// The most waits of a request for the answer to another request, before it calls Redis as well.
 const WAITS: usize = 2;
 
 /// Limits whose requests Redis decides, one by one.
 #[derive(Debug)]
 pub(crate) struct Exact {
     pub(super) access: Access,
-    // It has the list of what requests hold.
+    // It has the registry of holds.
     memory: Arc<MemoryStore>,
     remember_refusals: bool,
 }
 
 impl Exact {
-    /// Asks with this access. Without `remember_refusals` each request asks.
+    /// Creates it with this access. Without `remember_refusals` each request calls Redis.
     pub(super) const fn new(
         access: Access,
         memory: Arc<MemoryStore>,
@@ -48,11 +48,11 @@ impl Exact {
         self.memory.registry()
     }
 
-    /// Decides a request, by what Redis said a moment ago or by asking it.
+    /// Decides a request, by Redis's answer of a moment ago or by a call.
     ///
     /// # Errors
     ///
-    /// Redis does not decide: each limit's `on_failure` is to.
+    /// Redis does not decide: each limit's `on_failure` has to.
     pub(super) async fn decide(
         &self,
         charges: &[Charge<'_>],
@@ -68,7 +68,7 @@ impl Exact {
         }
     }
 
-    /// Asks about charges of which one has nothing left, as far as is known: one request does, and the others wait.
+    /// Calls Redis about charges of which one has no units left by the last answer. One request calls, and the others wait.
     async fn ask_single_flight(
         &self,
         charges: &[Charge<'_>],
@@ -91,8 +91,8 @@ impl Exact {
         self.ask_redis(charges, asked).await
     }
 
-    /// Asks about charges of which one is refused, and others are in doubt. While one request asks, the others get the refusal. A refusal
-    /// that `is_new` holds also without an answer.
+    /// Calls Redis about charges of which one is refused, and others are in doubt. While one request calls, the others get the refusal. A
+    /// refusal that `is_new` holds also without an answer.
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
@@ -168,7 +168,7 @@ impl Exact {
         charges: &[Charge<'_>],
         asked: Instant,
     ) -> Result<Decision, StoreError> {
-        // Boxed: whoever is decided without Redis need not make room for asking it.
+        // Boxed: a decision without Redis then needs no room for the call.
         let answer = Box::pin(self.ask(charges, asked + self.access.timeout)).await;
         match answer {
             Ok(mut decision) => {
@@ -177,7 +177,7 @@ impl Exact {
                 Ok(decision)
             }
             Err(error) => {
-                // A key that cannot be read says nothing of those that others are refused by.
+                // A key that cannot be read does not end refusals of shared limits: they apply to other clients as well.
                 let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
                     if !(error.is_about_keys() && is_theirs(&charge)) {
@@ -189,7 +189,7 @@ impl Exact {
         }
     }
 
-    /// Has Redis decide, and notes the answer.
+    /// Has Redis decide, and caches the answer.
     pub(super) async fn ask(
         &self,
         charges: &[Charge<'_>],

@@ -1,4 +1,4 @@
-//! What decides when Redis does not: each limit's [`OnFailure`].
+//! Decisions without Redis, by each limit's [`OnFailure`].
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub(crate) struct Fallback {
 }
 
 impl Fallback {
-    /// What this gateway gives away of a limit in an outage.
+    /// Returns this gateway's share of a limit in an outage.
     pub(crate) fn share(&self, limit: &Limit) -> Quota {
         limit.quota().divided(self.gateways.count())
     }
 
-    /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones
-    /// decide together, the open ones say nothing. If it `is_undecided` whether the request goes on, what is charged here is held.
+    /// Decides by each limit's `on_failure`. One `closed` limit makes the request unavailable, `local` limits decide together, and `open`
+    /// limits have no verdict. If it `is_undecided` whether the request goes on, its charges are held.
     pub(super) fn decide(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let policy =
             |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
@@ -66,7 +66,7 @@ impl Fallback {
         decision
     }
 
-    /// What a charge would meet here if it came alone, and the capacity of this gateway's share; charges nothing.
+    /// Returns the capacity of this gateway's share, and the outlook of a charge alone. Charges no unit.
     pub(super) fn look(&self, charge: &Charge<'_>) -> (u64, Outlook) {
         let now = crate::now();
         self.count_running(std::slice::from_ref(charge), now);
@@ -97,7 +97,7 @@ impl Fallback {
         }
     }
 
-    /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
+    /// Decides here, by this gateway's share of each quota, and from the last answer of Redis about each key.
     fn decide_alone(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
@@ -118,7 +118,7 @@ impl Fallback {
         }
     }
 
-    /// By what a charge is decided here: a share of the quota, and what Redis last said of the key.
+    /// Returns the terms of a charge: a share of the quota, and the last answer of Redis about the key.
     fn terms(&self, charge: &Charge<'_>, gateways: u64, now: Micros) -> Terms {
         let quota = charge.limit.quota().divided(gateways);
         let blocked_until = self.cache.blocked_until(charge, now);

@@ -1,16 +1,15 @@
-//! The Redis store: one script call per request, a deadline on every call, and what decides when none answers.
+//! The Redis store: one script call per request, a deadline on every call, and a fallback if no call is answered.
 //!
-//! A decision asks once. A call that timed out may still have run, so it is not sent a second time. A call is sent again only after
-//! an answer that says that nothing ran. Then the server did not know the script, the script found itself too late, or the slot is
-//! another node's.
+//! A decision makes one call. A call that timed out may still have run, so it is not sent again. A call is sent again only if its answer
+//! proves that it changed no state. Then the server did not have the script, the script ran too late, or another node has the slot.
 //!
 //! - [`script`]: the texts of scripts, and the calls that run them
-//! - [`modes`]: which of them decides what: [`exact`] asks Redis; [`leased`] and [`synced`] keep limits in this process, by
-//!   slices and by differences; [`fallback`] decides without Redis
-//! - [`decision_cache`]: what Redis last said, given again or gone on from in an outage; [`access`]: what every mode needs
-//! - [`probe`]: whether Redis decides, without a request
+//! - [`modes`]: which mode decides what: [`exact`] calls Redis; [`leased`] and [`synced`] keep limits in this process, by slices and by
+//!   differences; [`fallback`] decides without Redis
+//! - [`decision_cache`]: the last answers of Redis, for repeated refusals and for outages; [`access`]: the parts that every mode needs
+//! - [`probe`]: checks whether Redis decides, without a request
 //!
-//! Servers and connections are those of `tidegate-redis`.
+//! Servers and connections are in `tidegate-redis`.
 
 mod access;
 mod decision_cache;
@@ -48,27 +47,26 @@ use script::caller::Caller;
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
 
-/// How to reach Redis, and how long to wait for it.
+/// Settings of the Redis store.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// `redis://[user:password@]host:port[/database]`, or one of the other forms of docs/sharing.md.
+    /// `redis://[user:password@]host:port[/database]`, or another form of docs/sharing.md.
     pub url: String,
-    /// Whom to trust if the URL asks for TLS. Without it: the authorities of the system.
+    /// The trusted authorities if the URL asks for TLS. None: the authorities of the system.
     pub tls: Option<Tls>,
-    /// The longest that a decision waits.
+    /// The longest time that a decision waits for Redis.
     pub timeout: Duration,
-    /// What all keys start with.
+    /// The prefix of all keys.
     pub key_prefix: String,
-    /// How many gateways share this Redis, if they are not to be counted.
+    /// The number of gateways that share this Redis. None: gateways count each other.
     pub gateways: Option<u64>,
-    /// How often counts of [`Mode::Synced`](crate::Mode::Synced) are exchanged: a millisecond at least.
+    /// The time between two exchanges of counts of [`Mode::Synced`](crate::Mode::Synced): a millisecond at least.
     pub sync_every: Duration,
-    /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
-    /// else wants to do without.
+    /// Whether a refusal is repeated for a second without a call. Only a comparison of every answer with another result needs this off.
     pub remember_refusals: bool,
 }
 
-/// Limiter state in Redis: what all modes share, and each mode with its own.
+/// Limiter state in Redis: the parts that all modes share, and the modes.
 #[derive(Debug)]
 pub struct RedisStore {
     access: Access,
@@ -78,16 +76,16 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Starts connecting in the background, and gives that as long as one connection may take. A Redis that is down does not keep a
-    /// gateway from starting. Must be called inside a tokio runtime.
+    /// Starts connecting in the background, and waits for it at most the time that one connection may take. A Redis that is down does not
+    /// keep a gateway from starting. Must be called inside a tokio runtime.
     ///
     /// # Errors
     ///
-    /// The URL, or a certificate or key.
+    /// The URL, a certificate or a key is invalid.
     pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
         let timeout = options.timeout;
         let shards = Shards::start(&options.url, options.tls, timeout, script::all())?;
-        // Whether it came up is seen by the first decision.
+        // The first decision detects whether Redis is up.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
         let access = Access {
@@ -126,41 +124,41 @@ impl RedisStore {
         })
     }
 
-    /// Decides one request within the timeout: by what this process keeps, by a refusal that still holds, by Redis, or by
-    /// each limit's [`OnFailure`].
+    /// Decides one request within the timeout: by the state in this process, by a refusal that still holds, by Redis, or by each limit's
+    /// [`OnFailure`].
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         self.modes.decide(charges).await
     }
 
-    /// What would be said to each of these charges, if it came alone. Redis says it. For limits of
-    /// [`Mode::Local`](crate::Mode::Local) this process says it, which knows what it has counted itself.
+    /// Returns the outlook of each charge alone, as Redis answers it. Limits of [`Mode::Local`](crate::Mode::Local) are answered by this
+    /// process, which counts them itself.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.modes.peek(charges).await
     }
 
-    /// What this process knows of a charge by itself.
+    /// Returns the state of a charge in this process.
     pub(crate) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
         self.modes.peek_here(charge)
     }
 
-    /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
-    /// may have forgotten a part of it, and doing it again is safe.
+    /// Clears the use of these keys: in Redis, and then in this process. After an error a part of it may be cleared in Redis, and a
+    /// repetition is safe.
     ///
-    /// Other gateways may go on giving a refusal that they remember, for a second at most. If an outage begins before they have
-    /// asked Redis again, they go on from what they saw last. What they have borrowed stays lent, and what they spend of it counts,
-    /// so that a reset never makes room for more than the limit. What they have counted of limits of
-    /// [`Mode::Local`](crate::Mode::Local) is theirs, and stays: such a limit is reset in this process alone.
+    /// Other gateways may repeat a remembered refusal, for a second at most. If an outage begins before they have called Redis again, they
+    /// go on from the last state that they received. Their slices stay lent, and the units spent of them count, so a reset never makes room
+    /// for more than the limit. Their counts of limits of [`Mode::Local`](crate::Mode::Local) stay: such a limit is reset in this process
+    /// alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
     }
 
-    /// Gives no remembered refusal to these clients again, and returns what was borrowed for them, in the background.
+    /// Drops the remembered refusals of these clients, and returns their slices in the background.
     pub fn recall(&self, recall: Recall) {
         self.modes.fallback.cache.forget_refusals(&recall);
         self.modes.leased.recall(recall);
     }
 
-    /// Lends slices of the leased limits among these only from now on, and returns the slices of all others. So Redis counts all that is
+    /// Borrows slices of the leased limits among these only from now on, and returns the slices of all others. So Redis counts all units
     /// spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
     ///
     /// Returns whether all slices were returned within a second. The rest is returned later or lapses within 5 s. The other modes do not
@@ -172,40 +170,40 @@ impl RedisStore {
             .await
     }
 
-    /// The servers, and what all keys start with.
+    /// Returns the servers, and the prefix of all keys.
     pub fn servers(&self) -> (Arc<Shards>, &str) {
         let caller = &self.access.caller;
         (caller.shards.clone(), &caller.key_prefix)
     }
 
-    /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
-    /// running, once; without it they are as good as local.
+    /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits needs it running, once. Without it
+    /// these limits work like local ones.
     pub async fn keep_synced(&self) {
         self.modes.synced.keep().await;
     }
 
-    /// What synced limits cost and what they let through.
+    /// Returns the cost of synced limits, and their overshoot.
     pub fn synced_usage(&self) -> SyncedUse {
         self.modes.synced.usage()
     }
 
-    /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost, or lapses. To be
-    /// called when nothing is decided any more, and nothing else of this store runs.
+    /// Sends Redis the state that only this gateway has, for a second at most; the rest is lost, or lapses. Call it when decisions have
+    /// ended, and no other task of this store runs.
     pub async fn close(&self) {
         self.modes.close().await;
     }
 
-    /// The refusal of these charges that a request would be given without asking Redis, if there is one. Looks only.
+    /// Returns the refusal of these charges that needs no call, if there is one. Changes no state.
     pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         self.modes.exact.known_refusal(charges)
     }
 
-    /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Asks nobody.
+    /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Makes no call.
     pub fn connected(&self) -> Result<(), StoreError> {
         self.access.caller.shards.connected()
     }
 
-    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
+    /// Reads the state of every server: of the one server, or of each primary of a Redis Cluster that answers.
     ///
     /// # Errors
     ///
@@ -214,7 +212,7 @@ impl RedisStore {
         self.access.caller.shards.info(self.access.timeout).await
     }
 
-    /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
+    /// Returns the secret that all gateways share, from Redis under `<key_prefix>:secret`. Stores `own` if there is none. It expires 64
     /// days after the last call.
     pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
         let Caller {
@@ -226,21 +224,21 @@ impl RedisStore {
             .await
     }
 
-    /// Lets Redis decide, or not. A store begins [agreed](Agreement::Agreed).
+    /// Sets whether Redis may decide. A store begins [agreed](Agreement::Agreed).
     pub fn set_agreement(&self, agreement: Agreement) {
         self.access.secret.set(agreement);
     }
 
-    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
+    /// Whether other gateways may share this Redis: a gateway that has just started is not counted yet.
     pub(crate) fn has_others(&self) -> bool {
         self.gateways.has_others()
     }
 
-    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force. A higher
-    /// count applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
+    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force. A higher count
+    /// applies at once. A lower count applies when Redis has answered it for longer than a gateway may be silent.
     ///
-    /// A Redis that has lost its data is told again what was counted of synced limits.
-    /// A gateway that finds another process under its own ID, both resumed from one snapshot, goes on under another ID.
+    /// A Redis that has lost its data gets the counts of synced limits again. A gateway that finds another process under its own ID, both
+    /// resumed from one snapshot, goes on under another ID.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
         let Caller {
             shards, key_prefix, ..
@@ -256,7 +254,7 @@ impl RedisStore {
         Ok(self.gateways.count())
     }
 
-    /// Goes on under another ID: what stands in Redis under the old one belongs to the other process.
+    /// Goes on under another ID, since the data in Redis under the old ID belongs to the other process.
     fn leave_twin(&self, at: Micros) {
         tracing::warn!(
             "another process sends heartbeats under this gateway's ID, as two clones of one running machine do; this gateway \
@@ -270,22 +268,22 @@ impl RedisStore {
         self.modes.leased.recall(Recall::All);
     }
 
-    /// What requests hold that are under way.
+    /// Returns the holds of running requests.
     pub(crate) fn registry(&self) -> &Registry {
         self.fallback().registry()
     }
 
-    /// What Redis decides on, and what becomes of its charges.
+    /// Returns the part that has Redis decide, and that ends and renews holds there.
     pub(crate) const fn exact(&self) -> &Exact {
         &self.modes.exact
     }
 
-    /// What decides without Redis.
+    /// Returns the part that decides without Redis.
     pub(crate) const fn outage(&self) -> &Fallback {
         &self.modes.fallback
     }
 
-    /// The state of limits that this process alone counts, and what outages left here.
+    /// Returns the state of limits that this process alone counts, and the state that outages left here.
     pub fn fallback(&self) -> &MemoryStore {
         &self.modes.fallback.memory
     }

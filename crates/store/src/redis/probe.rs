@@ -32,7 +32,7 @@ const KEPT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct LastProbe(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
-/// Why a Redis cannot be used.
+/// The reason why a Redis cannot be used.
 #[derive(Debug)]
 pub struct Unfit {
     /// The address of the server in a Redis Cluster.
@@ -78,7 +78,7 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// Why the last probe failed, or why there is no connection.
+    /// The last probe failed, or there is no connection.
     pub async fn ready<'a>(
         &self,
         limits: impl Iterator<Item = &'a Limit>,
@@ -107,11 +107,11 @@ impl RedisStore {
         result
     }
 
-    /// Checks all that a gateway needs of this Redis: its version, a decision by each server, and what gateways share.
+    /// Checks that a gateway can use this Redis: its version, a decision by each server, and the data that gateways share.
     ///
     /// # Errors
     ///
-    /// The first fault that was found.
+    /// The first fault.
     pub async fn check<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> Result<(), Unfit> {
         let (shards, prefix) = self.servers();
         // Without a limit on time, since each attempt to connect has one.
@@ -125,7 +125,7 @@ impl RedisStore {
             }
         }
         let (own, bound) = (format!("{prefix}:probe"), self.access.timeout);
-        // The second time finds what the first has written.
+        // The second call finds the text that the first has written.
         for _ in 0..2 {
             let shared = timeout(bound, shards.set_once(&own, "probe", KEPT)).await;
             shared.unwrap_or(Err(StoreError::Timeout))?;

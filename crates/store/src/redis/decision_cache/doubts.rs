@@ -55,7 +55,7 @@ impl DecisionCache {
             let is_new = seen.is_new(charge, now);
             let is_refused = !seen.verdict.allowed && seen.cost <= charge.cost;
             if is_refused && is_new {
-                // Slots are free at any moment.
+                // Held units may be free at any moment.
                 let counts = !limit.counts_running() && !limit.is_observed();
                 if !counts {
                     return Some(Doubt::None);

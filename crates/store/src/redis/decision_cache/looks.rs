@@ -16,7 +16,7 @@ use crate::charge::LimitKey;
 /// Keys with the time of their last call, a power of two. A key may take the place of another one, which then gets a call early.
 const PLACES: usize = 1 << 12;
 
-/// Calls in a second, for all keys.
+/// The most calls in a second, for all keys.
 const PER_SECOND: u32 = 400;
 
 /// The low bits of an entry: a part of its key's hash. The other bits are the time of the last call, in ms.

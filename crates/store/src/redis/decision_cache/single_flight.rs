@@ -1,8 +1,8 @@
-//! Single flight: of requests for a key that has nothing left, one asks Redis, and the others wait for its answer.
+//! Single flight: of requests for a key without units left, one calls Redis, and the others wait for its answer.
 //!
-//! A key that many share may be refused to a hundred requests a millisecond. Each refusal ends when something may be left
-//! again, and all requests that come before the next answer would ask. Waiting refuses no request: one that has waited is
-//! refused by what Redis said, or asks as well.
+//! A key that many clients share may be refused to a hundred requests a millisecond. Each refusal ends when units may be left again, and
+//! all requests that come before the next answer would call Redis. Waiting refuses no request: after it, Redis's answer refuses the
+//! request, or the request calls Redis as well.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 use super::DecisionCache;
 use crate::Charge;
 
-/// Keys share these, so a request that is woken looks again.
+/// The number of notifiers. Keys share them, so a request that is woken checks again.
 const SHARED: usize = 64;
 
-/// Requests that wait for the answer to another one.
+/// Requests that wait for the answer to another request.
 #[derive(Debug)]
 pub(super) struct Waiters([Notify; SHARED]);
 
-/// The request that asks about these charges, until this is dropped.
+/// Guard of the request that calls Redis about these charges.
 #[derive(Debug)]
 pub(in super::super) struct Flight<'a> {
     cache: &'a DecisionCache,
@@ -32,14 +32,14 @@ impl Default for Waiters {
 }
 
 impl DecisionCache {
-    /// Waits until the request that asks about one of these charges has an answer, or for `patience`; whether there was one.
+    /// Waits until a call about any of these charges is answered, or for `patience`; returns whether there was a call.
     pub(in super::super) async fn wait(&self, charges: &[Charge<'_>], patience: Duration) -> bool {
         let now = Instant::now();
         let Some(asked) = charges.iter().find(|charge| self.is_asked(charge, now)) else {
             return false;
         };
         let mut answered = std::pin::pin!(self.waiters(asked).notified());
-        // An answer between this look and the waiting counts as well.
+        // An answer between the check and the wait counts as well.
         answered.as_mut().enable();
         if self.is_asked(asked, now) {
             let _ = tokio::time::timeout(patience, answered).await;
@@ -47,7 +47,7 @@ impl DecisionCache {
         true
     }
 
-    /// Lets others wait while this request asks about these charges, for `patience` at most.
+    /// Makes others wait while this request calls Redis about these charges, for `patience` at most.
     pub(in super::super) fn fly<'a>(
         &'a self,
         charges: &'a [Charge<'a>],

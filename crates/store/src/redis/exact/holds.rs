@@ -1,7 +1,7 @@
-//! Calls about what a running request holds in Redis.
+//! Calls about the holds of a running request in Redis.
 //!
-//! While a hold of `concurrency` may be missing, its server is not asked for decisions on such limits: the answer would count
-//! too few. So a gateway never takes the room of its own running request.
+//! While a hold of `concurrency` may be missing, its server gets no calls for decisions on such limits: the answer would count too few
+//! requests. So a gateway never takes the room of its own running request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ impl Exact {
     ///
     /// # Errors
     ///
-    /// It is not known to be ended, and may be.
+    /// It is unknown whether the hold has ended.
     pub(crate) async fn end(
         &self,
         charge: &Charge<'_>,
@@ -28,17 +28,17 @@ impl Exact {
         let call = self.access.caller.ended(charge, hold, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout))?.as_slice() {
-            // The windows of a calendar were others twice.
+            // The calendar's windows were different twice.
             [_, -1] => Err(StoreError::Late),
             _ => Ok(()),
         }
     }
 
-    /// Renews a hold. It is taken again if it is missing. When this ends, it is done or will not be done any more.
+    /// Renews a hold, or takes it again if it is missing. When this returns, the renewal has run, or will not run any more.
     ///
     /// # Errors
     ///
-    /// It is not known to be done. An answer that the units cannot be held is none of these errors.
+    /// It is unknown whether the renewal ran. An answer that the units cannot be held is none of these errors.
     pub(crate) async fn renew(&self, charge: &Charge<'_>, hold: HoldId) -> Result<(), StoreError> {
         let renewing = self.access.caller.renew(charge, hold, self.access.timeout);
         let answer = tokio::time::timeout(LONGEST, renewing).await;

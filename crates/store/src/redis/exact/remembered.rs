@@ -1,4 +1,4 @@
-//! Decisions by new answers of Redis, and the calls that these need all the same.
+//! Decisions by new answers of Redis, and the calls that are needed all the same.
 //!
 //! A remembered refusal needs no call. It names each limit that refused in a new answer. A call follows if the last answer
 //! about another limit took the last units, or if that limit has a block to start. A limit with a block has one such call a second.
