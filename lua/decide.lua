@@ -1,15 +1,14 @@
--- Several limits as one decision: all are checked, then all are charged, or none. The other writing of
--- crates/core/src/decide.rs; README.md beside it has the calling contract. `charging` is false if this is only a check, and
--- `blocking` if it leaves no trace either.
+-- Decides a request over all its limits: checks every limit, then charges all of them or none. Computes the same as
+-- crates/core/src/decide.rs. README.md beside this file describes KEYS, ARGV and the answer. The text before this defines `charging` and
+-- `blocking`: whether an admitted request is charged, and whether a refusal starts its limit's block.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- What is answered, and how many numbers that is.
+-- The answer, a flat row of integers, and its length so far.
 local reply, said = {}, 0
 
--- What the words from `word` on say. Decisions that are made together share most of their words, and a word costs
--- more to be read than to be found again.
+-- Parsed arguments by their index in ARGV: decisions of one call share most of them, and a lookup is cheaper than parsing.
 local terms = {}
 
 local function terms_at(word)
@@ -36,7 +35,7 @@ local function commit(charge, id)
   own.algorithm.commit(charge.key, now, own.cost, own.quota, verdict)
 end
 
--- Nothing is charged to it now.
+-- Sets the expiry of the keys of a limit that this decision does not charge.
 local function keep(charge)
   local own = charge.terms
   local keeps = own.algorithm.keep or bound
@@ -55,15 +54,15 @@ local function too_late()
   said = said + 2
 end
 
--- Decides by the keys from `key` to `last_key`, and the words from `word` on, if the deadline has not passed: "deadline", or
--- "deadline ID" of a request that takes holds.
+-- Decides one request. KEYS[key] to KEYS[last_key] are its keys, and its limits' arguments begin at ARGV[word]. `told` is its deadline, and
+-- behind a space the ID of its holds, if it takes holds.
 local function decide(key, last_key, told, word)
   local deadline, id = tonumber(told), nil
   if not deadline then
     deadline, id = string.match(told, '^(%d+) (%x+)$')
     deadline = deadline + 0
   end
-  -- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
+  -- The caller has timed out and decided by itself: charge no units.
   if now > deadline then return too_late() end
 
   local charges, count, admitted = {}, 0, true
@@ -71,7 +70,7 @@ local function decide(key, last_key, told, word)
     local own, limit_key = terms_at(word), KEYS[key]
     word, key = own.behind, key + 1
     local held_key, verdict
-    -- Nobody holds units under this key.
+    -- No request holds units under this key.
     if own.lease == 0 then
       verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     else
@@ -79,9 +78,9 @@ local function decide(key, last_key, told, word)
       if not own.algorithm.frees then held_key, key = KEYS[key], key + 1 end
       verdict = holds.check(held_key, limit_key, now, own)
     end
-    -- The windows that were sent are over: the time that is told here says which ones to send.
+    -- The calendar windows in the call do not contain `now`. The answer has `now`, so that the caller can send the right ones.
     if not verdict then return too_late() end
-    -- `matters` is how long the key itself matters, without holds.
+    -- `matters`: us until the limit's own key may expire, without regard to holds.
     local matters = verdict.matters or verdict.reset
     local charge = { key = limit_key, held_key = held_key, terms = own, verdict = verdict, matters = matters }
     if own.span ~= 0 then

@@ -1,7 +1,7 @@
--- Decisions that were asked for at the same moment, each by decide.lua, which stands in front of this, as if it had come
--- alone. Together they cost Redis one command. README.md beside it has the calling contract.
+-- Decides several requests of the same moment in one call, each as if it had come alone. decide.lua is in front of this.
+-- README.md beside this file describes KEYS, ARGV and the answer.
 
--- What many charge is written once.
+-- Defers writes: each key is written once, after all decisions.
 unwritten = {}
 
 local key, word = 1, 2
@@ -14,7 +14,7 @@ for _ = 1, tonumber(ARGV[1]) do
     if sound then
       reply[length] = said - length
     else
-      -- It concerns no other.
+      -- The failure affects no other request of the call.
       for at = #reply, length + 1, -1 do reply[at] = nil end
       said = length
       reply[length] = failure(why)

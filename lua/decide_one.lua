@@ -1,4 +1,4 @@
--- One decision, by decide.lua, which stands in front of this.
+-- Decides one request by decide.lua, which is in front of this.
 
 decide(1, #KEYS, ARGV[1], 2)
 return reply

@@ -1,15 +1,15 @@
--- Exchanges the counts of limits that gateways keep by themselves: notes what one gateway has counted, adds what is new of
--- it to the state, and answers with the totals. README.md beside it has the calling contract.
+-- Exchanges counts in mode `synced`: adds the new counts of one gateway to the state, and returns the counts of all gateways. A hash beside
+-- the state has a note for each gateway: the counts that were added for it. README.md describes KEYS, ARGV and the answer.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- Whoever told this has taken it for lost by then, and tells it again.
+-- The gateway has timed out, and sends the counts again.
 if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local gateway, call = ARGV[2], tonumber(ARGV[3])
 
--- Nothing if it is no note.
+-- Returns the fields of a note, or nil for other content. `heard` is 0 from a reset until the gateway's next call.
 local function read(note)
   local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
   return number and {
@@ -21,7 +21,7 @@ local function read(note)
   }
 end
 
--- What these counts say of the window that starts at `start` and of the one before it; nil where they say nothing.
+-- Returns the counts of the window that starts at `start` and of the one before it; nil where `counts` has none.
 local function of(counts, start, window)
   if counts.start == start then return counts.current, counts.previous end
   if counts.start + window == start then return nil, counts.current end
@@ -29,16 +29,16 @@ local function of(counts, start, window)
   return nil, nil
 end
 
--- How much to add to a count: less than nothing if something was taken back, but the count stays between 0 and 2^53 - 1.
--- What is taken back may have been forgotten by a reset.
+-- Returns the units to add to a count, so that it stays between 0 and 2^53 - 1. Below 0 if the gateway took units back. A reset may have
+-- removed these units from the count.
 local function difference(count, told, noted)
   return math.max(-count, math.min(9007199254740991 - count, told - noted))
 end
 
--- The most notes that are looked at in one call: more than there are gateways.
+-- The most notes that one call reads: more than there are gateways.
 local MOST_NOTES = 1000
 
--- Drops the notes of gateways that have counted nothing which could still matter.
+-- Drops the notes of gateways without counts in the current window or the one before.
 local function forget(counted, start, window)
   local notes = redis.call('HRANDFIELD', counted, MOST_NOTES, 'WITHVALUES')
   for i = 1, #notes, 2 do
@@ -47,23 +47,23 @@ local function forget(counted, start, window)
   end
 end
 
--- Exchanges the counts of one limit: adds what `told` has beyond the last note, and says the totals.
+-- Exchanges the counts of one limit: adds the difference between `told` and the last note. Returns all counts and the gateway's own.
 local function exchange(key, counted, algorithm, quota, told)
   local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
   local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous
   local note = redis.call('HGET', counted, gateway)
   local noted = note and read(note) or { call = 0, start = 0, current = 0, previous = 0, heard = true }
-  -- The clock stepped back by more than a window: what was noted counts where the state's counts have gone.
+  -- The clock stepped back by more than a window: the noted counts move to the current one, as the state's counts did.
   if noted.start > now + window then noted.start = start end
   local noted_current, noted_previous = of(noted, start, window)
   noted_current, noted_previous = noted_current or 0, noted_previous or 0
 
-  -- A call that another has overtaken says nothing new. Notes ahead of the state wait until its window has come.
+  -- No effect if a later call has overtaken this one. A note ahead of the state waits until its window begins.
   if call > noted.call and noted.start <= start then
     local told_current, told_previous = of(told, start, window)
     told_current = told_current or noted_current
     told_previous = previous and told_previous or noted_previous
-    -- There was a reset since the last call: what was counted until now is forgotten, wherever it was counted.
+    -- A reset since the last call drops all counts until now, also counts that the gateway had not sent yet.
     if not noted.heard then noted_current, noted_previous = told_current, told_previous end
     local more = difference(current, told_current, noted_current)
     local more_before = difference(previous or 0, told_previous, noted_previous)
@@ -78,13 +78,13 @@ local function exchange(key, counted, algorithm, quota, told)
       if noted.start < start then forget(counted, start, window) end
       local text = string.format('%d %d %d %d 1', call, start, noted_current, noted_previous)
       redis.call('HSET', counted, gateway, text)
-      -- A second longer than the state: what is noted must not be forgotten before what was added, and Redis may have stood still
-      -- between its answer to TIME and the write of the state, which then lives longer by as much.
+      -- A second longer than the state: a note must not expire before the counts that it describes. Redis may pause between its answer to
+      -- TIME and the write of the state, and the state then lives longer by this pause.
       local windows = previous and 2 or 1
       redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 1000)
     end
   end
-  -- What was written just now has a shorter time to live.
+  -- No effect on keys that were written above: they have a shorter time to live.
   bound(key, verdict.reset)
   bound(counted, 2 * window)
   return start, current, previous or 0, noted_current, noted_previous
@@ -102,7 +102,7 @@ for i = 1, #KEYS, 2 do
   position = position + 4 + algorithm.numbers
   -- Start, current, previous, own current, own previous.
   local row = { pcall(exchange, KEYS[i], KEYS[i + 1], algorithm, quota, told) }
-  -- One that fails concerns no other.
+  -- The failure affects no other limit of the call.
   if not row[1] then row = { false, failure(row[2]), 0, 0, 0, 0 } end
   for n = 2, 6 do reply[#reply + 1] = row[n] end
 end

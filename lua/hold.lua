@@ -1,5 +1,5 @@
--- Renews what a running request holds, or ends it, for limits whose keys share a slot. An end has an empty deadline, and one real cost
--- for each limit. README.md beside it has the calling contract.
+-- Renews the holds of a running request, or ends them, for limits whose keys share a slot. For an end the deadline is empty, and the used
+-- units of each limit follow. README.md beside this file describes KEYS, ARGV and the answer.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -8,9 +8,9 @@ local limits, word, key = {}, 1, 1
 while key <= #KEYS do
   local algorithm, quota = algorithms[ARGV[word]], {}
   for i = 1, algorithm.numbers do quota[i] = tonumber(ARGV[word + 4 + i]) end
-  -- The windows that were sent do not contain this time.
+  -- The calendar windows in the call do not contain `now`.
   if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
-  -- What has no charges has holds alone, under its own key.
+  -- A limit whose holds are freed, not charged (`concurrency`), has only the key of its holds.
   local held_key = algorithm.frees and key or key + 1
   limits[#limits + 1] = {
     key = KEYS[key],
@@ -23,7 +23,7 @@ while key <= #KEYS do
   word, key = word + 5 + algorithm.numbers, held_key + 1
 end
 local id, deadline = ARGV[word], tonumber(ARGV[word + 1])
--- The gateway does not wait for it any more, and the hold may have ended since.
+-- The gateway has timed out, and may have ended the hold since.
 if deadline and now > deadline then return { now, -1 } end
 
 local done = 1

@@ -1,12 +1,12 @@
--- Holds: units that requests set aside until they end. The other writing of crates/core/src/holds.rs.
--- Kept as a sorted set, with one member per hold by when it lapses: "ID/lease*units". The score of the member "held" is the sum of
--- their units, below 0. So the first two members have the sum and the first lapse. A request's member stays the same, so
--- renewals and ends may be repeated.
--- `own.lease` is how long a hold lasts, in us. Below 0 the request is charged at once, but held units count.
+-- Holds: units that requests set aside until they end. Computes the same as crates/core/src/holds.rs. A sorted set: each hold is a member
+-- "ID/lease*units", scored by the time of its lapse. The score of the member "held" is the sum of all units, below 0. So "held" is first,
+-- and the first two members give the sum and the first lapse. A hold's member never changes, so renewals and ends may be repeated.
+-- `own`: the parsed arguments of a limit. `own.lease`: us after which a hold lapses. Below 0 the request is charged at once and takes no
+-- hold, but held units count as used.
 
 local holds = {}
 
--- The most members that one call drops. The rest counts as held until the next call.
+-- The most members that one call drops or cuts. The rest counts as held until the next call.
 local MOST = 1000
 
 local function text(number) return string.format('%d', number) end
@@ -22,13 +22,13 @@ local function charge(key, now, units, algorithm, quota)
   algorithm.commit(key, now, units, quota, algorithm.check(key, now, 1, quota))
 end
 
--- When the last hold lapses; 0 if there is none.
+-- Returns the time at which the last hold lapses; 0 without holds.
 local function last_of(held_key)
   local last = redis.call('ZRANGE', held_key, -1, -1, 'WITHSCORES')
   return math.max(0, tonumber(last[2] or 0))
 end
 
--- Keeps the holds until a charge at the last lapse would count no longer.
+-- Keeps the holds until the last one lapses and a charge at that time would no longer count.
 local function expire(held_key, last, now, algorithm, quota)
   local period = math.max(last - now, algorithm.counts(last, now, quota))
   redis.call('PEXPIRE', held_key, math.max(1, math.ceil(period / 1000) + 1))
@@ -42,14 +42,14 @@ local function sweep(held_key, key, now, algorithm, quota)
     members[#members + 1] = lapsed[n]
     units = units + tonumber(string.match(lapsed[n], '%*(%d+)$'))
   end
-  -- If a command fails, the holds are charged again later.
+  -- The charge comes first: if a command after it fails, the holds stay, and are charged again later.
   if algorithm.counts(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
   redis.call('ZREM', held_key, unpack(members))
   add(held_key, -units)
   return units
 end
 
--- Cuts holds that would last for longer than this lease and their own: the clock stepped back. Returns when the last one lapses then.
+-- Cuts holds that would last for longer than this lease and their own: the clock stepped back. Returns the new time of the last lapse.
 local function cut(held_key, now, lease, algorithm, quota)
   local ahead = redis.call('ZRANGEBYSCORE', held_key, '(' .. text(now + lease), '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
   for n = 1, #ahead, 2 do
@@ -61,7 +61,7 @@ local function cut(held_key, now, lease, algorithm, quota)
   return last
 end
 
--- The units that are held, and when the last hold lapses.
+-- Returns the held units, and the time at which the last hold lapses; drops lapsed holds first.
 local function held_units(held_key, key, now, lease, algorithm, quota)
   local first = redis.call('ZRANGE', held_key, 0, 1, 'WITHSCORES')
   if not first[1] then return 0, 0 end
@@ -73,13 +73,13 @@ local function held_units(held_key, key, now, lease, algorithm, quota)
   return held, last
 end
 
--- Returns the reset or the retry-after, given its value `wait` without these units.
+-- Returns `reset` or `retry_after` in us, given its value `wait` without these units. At most the capacity counts.
 local function later(wait, units, now, algorithm, quota)
   if algorithm.time then return wait + algorithm.time(math.min(units, quota[1]), quota) end
   return math.max(wait, algorithm.counts(now, now, quota))
 end
 
--- Checks as the algorithm does. Held units count as used. The verdict has two more fields: `held` and `last`.
+-- Returns the algorithm's verdict with held units counted as used. Adds `held` and `last`, and `settling` if only held units refuse.
 function holds.check(held_key, key, now, own)
   local algorithm, cost, quota = own.algorithm, own.cost, own.quota
   if algorithm.covers and not algorithm.covers(now, quota) then return nil end
@@ -92,7 +92,7 @@ function holds.check(held_key, key, now, own)
     verdict.allowed = cost <= left
     verdict.settling = not verdict.allowed and cost <= verdict.remaining and not algorithm.frees
     verdict.remaining = left
-    -- As if all that is held were charged now.
+    -- As if all held units were charged now.
     if units > capacity then
       verdict.retry_after = later(verdict.retry_after, units - capacity, now, algorithm, quota)
     end
@@ -103,7 +103,7 @@ function holds.check(held_key, key, now, own)
   return verdict
 end
 
--- Takes a hold of an ID that has none under this key, or charges at once, after a check that admitted.
+-- Takes a hold, or charges at once if the lease is below 0, after a check that admitted. The ID has no hold under this key yet.
 function holds.commit(held_key, key, now, own, verdict, id)
   local algorithm, cost, lease, quota = own.algorithm, own.cost, own.lease, own.quota
   if lease > 0 then
@@ -118,14 +118,14 @@ function holds.commit(held_key, key, now, own, verdict, id)
   if verdict.held > 0 then verdict.reset = later(verdict.reset, verdict.held, now, algorithm, quota) end
 end
 
--- Gives the holds a time to live if that was taken away, or is longer than it needs.
+-- Sets the expiry of holds that do not change, if it is missing or too late.
 function holds.bound(held_key, now, own, verdict)
   if verdict.held == 0 then return end
   local last = verdict.last
   bound(held_key, math.max(last - now, own.algorithm.counts(last, now, own.quota)))
 end
 
--- Lets a hold last for a lease from now. It is taken again if it is gone, also beyond the limit: its request is running.
+-- Renews a hold: it lapses a lease from now. If it is missing, it is taken again, also beyond the limit: its request is running.
 function holds.renew(held_key, id, now, own)
   if redis.call('ZADD', held_key, text(now + own.lease), member_of(id, own.cost, own.lease)) == 1 then
     add(held_key, own.cost)
@@ -133,11 +133,11 @@ function holds.renew(held_key, id, now, own)
   expire(held_key, last_of(held_key), now, own.algorithm, own.quota)
 end
 
--- Drops a hold, and charges the real cost, whether or not it fits. Returns whether there was a hold. If a command fails, for example for lack
--- of a permission, Redis keeps the effects of the commands before it. So the hold is put back: its end is sent again.
+-- Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if it is missing. If a command fails, for
+-- example without permission, Redis keeps the effects of earlier commands. So the hold is put back: its end is sent again.
 function holds.finish(held_key, key, id, used, now, own)
   local member = member_of(id, own.cost, own.lease)
-  -- Adds 0: reads when the hold lapses, and fails here if it could not be put back.
+  -- Adds 0 to the score: returns the lapse, and fails here already if the hold could not be put back.
   local lapse = redis.call('ZADD', held_key, 'XX', 'INCR', '0', member)
   if not lapse then return false end
   redis.call('ZREM', held_key, member)

@@ -1,11 +1,11 @@
--- Lends a gateway a slice of one limit's budget, settles what it has spent of it, and decides one request on the way.
--- README.md beside it has the calling contract. Beside the limit's own state stands a hash with one field per gateway that
--- holds a slice: "session call settled out lapse".
+-- Lends a gateway a slice of one limit's budget, settles the units that it has spent, and decides one request in the same call. README.md
+-- beside this file describes KEYS, ARGV and the answer. KEYS[2] is a hash with one field per gateway that has a slice: "session call
+-- settled out lapse". `settled`: the session's units charged so far; `out`: the units lent.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
+-- The caller has timed out and decided by itself: charge no units.
 if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local state, slices = KEYS[1], KEYS[2]
@@ -16,7 +16,7 @@ local id, told = ARGV[position + 1], {}
 for n = 1, 9 do told[n] = tonumber(ARGV[position + 1 + n]) end
 local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(told)
 
--- Charges what was spent at `at`, whether or not it still fits: it did when it was lent.
+-- Charges units at the time `at`, whether or not they still fit: they did when they were lent.
 local function charge(units, at)
   algorithm.commit(state, at, units, quota, algorithm.check(state, at, 1, quota))
 end
@@ -27,7 +27,7 @@ local function save(holder, slice)
   redis.call('HSET', slices, holder, text)
 end
 
--- More than there are gateways: no script wrote that, and what is out cannot be known.
+-- More fields than gateways: no script wrote this, and the lent units are unknown.
 if redis.call('HLEN', slices) > 1000 then
   bound(slices, term)
   error('too many slices')
@@ -45,16 +45,16 @@ for i = 1, #fields, 2 do
   }
 end
 
--- A call that was overtaken by a later one changes nothing.
+-- A slice of another session is not the caller's any more. A call that a later call has overtaken has no effect.
 local own = held[id]
 if own and own.session ~= session then own = nil end
 if own and call <= own.call then return { now, -1 } end
 
--- What others hold, how many they are and the caller, and for how long what stands here matters.
+-- The units lent to others, the number of these gateways plus the caller, and the us until the hash may expire.
 local lent, holders, matters = 0, 1, 0
 local function matter(slice)
   matters = math.max(matters, slice.lapse - now)
-  -- What is out is charged should it lapse, whenever that is noticed.
+  -- If the slice lapses, some later call charges it. It matters until a charge at its last moment no longer counts.
   if slice.out > 0 then matters = math.max(matters, algorithm.counts(slice.lapse - 1, now, quota)) end
 end
 
@@ -65,7 +65,7 @@ for holder, slice in pairs(held) do
     save(holder, slice)
   end
   if slice.lapse <= now or holder == id and not own then
-    -- Its gateway is gone, or has forgotten it: nobody knows what was spent, so all of it was, at the last moment.
+    -- Its gateway is gone, or has begun another session. The spent units are unknown: charge all, at the slice's last moment.
     local at = math.min(slice.lapse - 1, now)
     if slice.out > 0 and algorithm.counts(at, now, quota) > 0 then charge(slice.out, at) end
     redis.call('HDEL', slices, holder)
@@ -76,8 +76,8 @@ for holder, slice in pairs(held) do
   end
 end
 
--- What was spent of the own slice since it was settled last. If nothing is known of that slice it either lapsed, and was
--- charged whole, or was forgotten together with the state, and then its gateway alone knows.
+-- `newly`: units spent of the caller's slice since the last settlement. Without a record, the slice has lapsed and was charged whole, or
+-- Redis has lost its data. If the slice has not lapsed by `known_lapse`, the data were lost: charge the unsettled units.
 local out, newly = 0, 0
 if own then
   newly = math.max(0, spent - own.settled)
@@ -87,29 +87,28 @@ elseif known_lapse > now then
 end
 if newly > 0 then charge(newly, now) end
 
--- What is lent counts as spent.
+-- Checks units. All lent units count as used.
 local function check(units)
   return algorithm.check(state, now, math.min(units + lent + out, quota[1]), quota)
 end
 
--- A gateway without requests settles and returns its slice within two rounds of half a lapse each. The tenth of a term is for their
--- way.
+-- A gateway without requests settles and returns its slice within two rounds of half a lapse each. A tenth of a term is for these calls.
 local lasts = math.min(term, algorithm.counts(now, now, quota))
 local settles = lasts + term / 10
 
--- Returns the time until `units` fit if no other request comes. All slices of others may be spent already.
+-- Returns the time until `units` fit if no other request comes. All slices of others count as spent.
 local function fits_after(units)
   local beyond = units + lent + out - quota[1]
   if beyond <= 0 then return check(units).retry_after end
-  -- First the state must be empty, then units of slices must count no longer.
+  -- First the state must be empty, then lent units must no longer count.
   local empty = check(units).retry_after
   if algorithm.time then return math.max(empty, settles) + algorithm.time(beyond, quota) end
-  -- A slice of a window that turns at once lapses with it.
+  -- If all units leave when the window turns, a slice lapses with its window.
   local last = math.min(settles, algorithm.counts(now, now, quota) - 1)
   return math.max(empty, algorithm.counts(now + last, now, quota))
 end
 
--- A window has turned, or the gateway was silent. Only a request gets a new slice.
+-- The caller's slice has lapsed: its window has turned, or the gateway was silent. Only a request gets a new slice.
 if cost == 0 and known_lapse > 0 and known_lapse <= now then wanted = 0 end
 
 local verdict = check(cost)
@@ -120,7 +119,7 @@ if admitted then
     algorithm.commit(state, now, cost, quota, verdict)
     left = left - cost
   end
-  -- A share, so that others find something, but not less than is worth a call.
+  -- Lends a share of the units left, so that others get units, too. Less than half of `wanted` is not worth a call.
   local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 2))
   local more = math.max(0, math.min(wanted - out, share, left))
   out, left, retry_after = out + more, left - more, 0
@@ -138,7 +137,7 @@ local slice
 if out > 0 or wanted > 0 then
   slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }
 elseif unsettled > 0 and (own or newly > 0) then
-  -- All is returned. Should this answer be lost, the caller tells the same again, and nothing of it is charged again.
+  -- All units are returned. If this answer is lost, the caller sends its units again, and the record keeps them from a second charge.
   slice = { session = session, call = call, settled = spent, out = 0, lapse = own and own.lapse or known_lapse }
 elseif own then
   redis.call('HDEL', slices, id)
