@@ -1,5 +1,5 @@
--- block: once a limit is exceeded, its key is refused for a while. The other writing of crates/core/src/block.rs.
--- A record of the time until which it lasts, under a key of its own. `span` is below 0 if refused requests prolong it.
+-- block: refuses a key for a while once its limit was exceeded. Computes the same as crates/core/src/block.rs. A record of the time at
+-- which the block ends, under a key of its own. `span`: its length in us, below 0 if refused requests prolong it.
 
 local block = {}
 
@@ -9,7 +9,7 @@ local function tell(left, verdict)
   verdict.retry_after = math.max(verdict.retry_after, left)
 end
 
--- Until when it lasts; 0 if there is none. One that lasts for longer than its span is cut: the clock stepped back.
+-- Applies a block to the verdict, and returns its end (0: no block). A block longer than its span is cut: the clock stepped back.
 function block.check(key, now, span, verdict)
   local blocked, most = recall(key, '^(%d+)$'), now + math.abs(span)
   if not blocked then return 0 end
@@ -28,7 +28,7 @@ function block.check(key, now, span, verdict)
   return blocked
 end
 
--- Starts it, or prolongs it, after a check that refused.
+-- Starts a block, or prolongs it, after a check that refused.
 function block.start(key, now, span, blocked, verdict)
   if blocked > now and span > 0 then return end
   span = math.abs(span)

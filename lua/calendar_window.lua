@@ -1,10 +1,10 @@
--- calendar_window: so many per day or month. The other writing of crates/core/src/calendar_window.rs.
--- Numbers of a quota: limit, the start of a window, and the ends of that and the next two (window.lua);
--- `check` answers nothing if the clock is in neither of the first two.
+-- calendar_window: at most the limit per day or month of a time zone. Computes the same as crates/core/src/calendar_window.rs. Numbers of a
+-- quota: limit, the start of a window, the ends of that and of the next two (window.lua). If `now` is in neither of the first two, `check`
+-- returns nil.
 
 local calendar_window = { numbers = 5, commit = window.commit }
 
--- Whether the clock is in one of the first two windows.
+-- Whether `now` is in either of the first two windows.
 function calendar_window.covers(now, quota)
   return now >= quota[2] and now < quota[4]
 end

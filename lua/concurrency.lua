@@ -1,5 +1,5 @@
--- concurrency: a number of requests under way at a time. The other writing of crates/core/src/concurrency.rs.
--- It counts holds alone (holds.lua). Their ends and lapses charge no unit. Number of a quota: limit.
+-- concurrency: a number of requests under way at a time. Computes the same as crates/core/src/concurrency.rs. Counts holds alone
+-- (holds.lua). Their ends and lapses charge no unit. Number of a quota: limit.
 
 local concurrency = { numbers = 1, frees = true }
 
@@ -16,7 +16,7 @@ end
 
 function concurrency.commit() end
 
--- The end of the next request is not known.
+-- The end of the next request is unknown: retry after a second.
 function concurrency.time() return 1000000 end
 
 function concurrency.counts(at, now) return at - now end

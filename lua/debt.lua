@@ -1,21 +1,21 @@
--- A debt that is paid off continuously: what both buckets share. The other writing of crates/core/src/debt.rs.
--- A record "owed at weight": the parts that are owed, since when, and the parts of a unit. Numbers of a quota: capacity, weight, pay,
--- full. If the quota changes, the debt stands for the same units, and is paid off at the new rate.
+-- A debt that is paid off continuously, for both buckets. Computes the same as crates/core/src/debt.rs. A record "owed at weight": the owed
+-- parts, since when, and the parts of a unit. Numbers of a quota: capacity, weight, pay (parts per us), full (us in which a full debt is
+-- paid off). If the quota changes, the debt keeps its units, and is paid off at the new rate.
 
 local debt = {}
 
 -- Records of earlier versions have one number more, or five, which are dropped.
 local PATTERN = '^(%d+) (%d+) (%d+) ?[%d ]*$'
 
--- The largest debt that stays exact: also with one payment more, and no longer than 2^52 us.
+-- Returns the largest exact debt, in parts: one payment more stays exact, and it is paid off within 2^52 us.
 local function most_owed(full_debt, pay)
   local most = 9007199254740991 - pay
-  -- Twice 2^52 is more than that already.
+  -- A pay of 2 or more pays off at least 2^53 parts in that time.
   if pay == 1 then most = 4503599627370496 end
   return most > full_debt and most or full_debt
 end
 
--- A debt whose units had `from` parts, with `to` parts to a unit: rounded up, and `most` at most.
+-- Converts a debt from `from` parts per unit to `to` parts per unit: rounded up, and `most` at most.
 local function weighed(owed, from, to, most)
   if owed == 0 or from == to then return owed < most and owed or most end
   local units = math.floor(owed / from)
@@ -40,7 +40,7 @@ function debt.counts(at, now, quota)
   return at + quota[4] - now
 end
 
--- Returns the numbers of every check, the debt, and the time from which it is paid off.
+-- Returns a verdict with two more fields: `owed`, the debt in parts, and `at`, the time from which it is paid off.
 function debt.check(key, now, cost, quota)
   local capacity, weight, pay, full = quota[1], quota[2], quota[3], quota[4]
   local full_debt = capacity * weight
@@ -77,10 +77,10 @@ function debt.check(key, now, cost, quota)
   }
 end
 
--- The periods for which keys are kept by this call.
+-- The us for which this call keeps each key.
 local kept = {}
 
--- Bounds a key that is not written, and lets it last for as long as the debt needs at this rate: a faster rate may have written it.
+-- Bounds a key that is not written, and keeps it until its debt is paid off at this rate. A faster rate may have written it.
 function debt.keep(key, period)
   bound(key, period)
   if period <= (kept[key] or 0) or unwritten and unwritten[key] then return end
@@ -88,15 +88,15 @@ function debt.keep(key, period)
   redis.call('PEXPIRE', key, math.ceil(period / 1000) + 1, 'GT')
 end
 
--- How long so many units take to be paid off.
+-- Returns the time in which these units are paid off, in us.
 function debt.time(cost, quota)
   return math.ceil(cost * quota[2] / quota[3])
 end
 
--- A cost from an answer may exceed the room.
+-- Charges a cost. A cost from an answer may exceed the room.
 function debt.commit(key, now, cost, quota, verdict)
   local weight, pay = quota[2], quota[3]
-  -- A sum that is not exact is beyond the most as well.
+  -- A sum too large to be exact is above `most`, too.
   local owed, most = verdict.owed + cost * weight, most_owed(quota[1] * weight, pay)
   if owed > most then owed = most end
   local reset = time_to_pay(owed, verdict.at, now, pay)

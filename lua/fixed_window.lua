@@ -1,4 +1,4 @@
--- fixed_window: so many per window. The other writing of crates/core/src/fixed_window.rs.
+-- fixed_window: at most the limit per window. Computes the same as crates/core/src/fixed_window.rs.
 -- Numbers of a quota: limit, window (window.lua).
 
 local fixed_window = { numbers = 2, commit = window.commit }

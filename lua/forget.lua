@@ -1,7 +1,7 @@
--- Resets limits whose keys share a slot. Limits that gateways count by themselves go on from the next exchange of each gateway.
--- Returns the time and 1. If the deadline has passed, it returns the time and -1, and changes no key.
--- KEYS: the state and the notes of each limit that gateways count, then all keys of other limits. ARGV: the deadline, then for each
--- of the former for how many ms its notes may matter.
+-- Resets limits whose keys share a slot. Limits that gateways count by themselves go on from the next exchange of each gateway. Returns the
+-- time and 1. If the deadline has passed, it returns the time and -1, and changes no key.
+-- KEYS: the state and the notes of each limit that gateways count, then all keys of other limits. ARGV: the deadline, then for each limit
+-- that gateways count the ms until its notes may expire.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

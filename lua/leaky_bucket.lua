@@ -1,4 +1,4 @@
--- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/bucket.rs.
+-- leaky_bucket: a queue that drains at a constant rate. Computes the same as crates/core/src/bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
 local leaky_bucket = {
@@ -12,7 +12,7 @@ local leaky_bucket = {
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)
-  -- Before its own cost is added, the time until all is drained is this request's turn.
+  -- `reset` does not include this request's cost yet, so it is the time until its turn.
   if verdict.allowed then verdict.delay = verdict.reset end
   return verdict
 end

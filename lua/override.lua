@@ -76,7 +76,7 @@ for i = 7, #ARGV, 4 do
       write(new, entry)
       taken = taken + 1
     elseif redis.call('ZADD', KEYS[2], text(old), name) == 1 then
-      -- Its name was lost alone.
+      -- Only its name was missing.
       taken = taken + 1
     end
   else
@@ -92,7 +92,7 @@ for i = 7, #ARGV, 4 do
     elseif not clears(content) and ends ~= 0 and ends <= now then
       answer(-3, 0, before)
     else
-      -- A version is also a time. It is above all that this Redis has and the caller has seen, also if this Redis has lost data.
+      -- A version is also a time. It is above all versions that this Redis has or the caller has seen, also if this Redis has lost data.
       local number = math.max(version + 1, now)
       if clears(content) then ends = now end
       room = room + (is_in_force and 1 or 0) - (clears(content) and 0 or 1)
@@ -101,7 +101,7 @@ for i = 7, #ARGV, 4 do
     end
   end
 end
--- Gateways that have passed the version of an entry see by the generation that they must compare all.
+-- A new generation makes gateways compare all entries: they may have read past the versions of these entries.
 reply[2] = text(taken)
 if taken > 0 then generation = math.max(generation + 1, now) end
 redis.call('HSET', KEYS[1], '=', table.concat({ text(generation), text(version), text(floor), text(cursor) }, ' '))

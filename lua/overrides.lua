@@ -1,6 +1,6 @@
--- Reads the entries that are newer than a version. Answers texts: the time, the generation (0: there are no entries), the highest version,
--- the highest version of an entry that was dropped, the number of names in one of the keys alone, and the last version of this answer.
--- The name and the text of each entry follow, the oldest first: `most` entries, and all others of the last version.
+-- Reads the entries that are newer than a version. Returns texts: the time, the generation (0: there are no entries), the highest version,
+-- the highest version of a dropped entry, the number of names that only one key has, the last version of this answer. The name and the text
+-- of each entry follow, the oldest first: `most` entries, and all others of the last version.
 -- KEYS: the hash of entries by name, the set of names by version. ARGV: since, most, the ms for which the keys are kept.
 
 local time = redis.call('TIME')
@@ -26,7 +26,7 @@ if tonumber(version) > tonumber(ARGV[1]) then
     end
   end
 end
--- Once an hour, because each gateway asks twice a second.
+-- Once an hour only, because each gateway calls twice a second.
 if time[1] % 3600 < 3 then
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('PEXPIRE', KEYS[2], ARGV[3])

@@ -1,11 +1,11 @@
--- State that is a string of up to three whole numbers. A call reads the string of a key once.
+-- State in a string of up to three integers. A call reads the string of a key once.
 
--- So long is any such text at most. What is longer is none, and is not read whole. The end is text: Redis writes numbers slowly.
+-- Bounds these strings, in bytes. A longer string is an error, and is not read whole. END is text: Redis formats numbers slowly.
 local LONGEST, END = 140, '140'
 
--- What is known of each key; false if there is nothing under it.
+-- The numbers of each key that this call has read or written; false if the key is missing.
 local known = {}
--- For how long the keys are to be kept that are written at the end of the call; nil if each is written at once.
+-- The us until expiry of each key to write at the end of the call (decide_many.lua); nil if each key is written at once.
 local unwritten
 
 local function write(key, numbers, period)
@@ -18,7 +18,7 @@ local function write(key, numbers, period)
   else
     text = string.format('%d', first)
   end
-  -- Redis counts from the start of its own millisecond, and drops at once what would end before its clock ticks again.
+  -- Redis counts from the start of its own millisecond, and drops at once a key that would end before its clock ticks again.
   redis.call('SET', key, text, 'PX', string.format('%d', math.ceil(period / 1000) + 1))
 end
 
@@ -39,7 +39,7 @@ local function recall(key, pattern)
   if numbers then return numbers[1], numbers[2], numbers[3] end
 end
 
--- `period` is how long it matters, in us.
+-- Stores numbers under a key. `period`: us until the key may expire.
 local function record(key, period, first, second, third)
   local numbers = { first, second, third }
   known[key] = numbers
@@ -50,19 +50,19 @@ local function record(key, period, first, second, third)
   end
 end
 
--- The keys that were bounded in this call.
+-- The keys that this call has bounded.
 local bounded = {}
 
--- Sees to it that a key which is not written has a time to live, since that may have been taken away or be that of another
--- clock: twice the period for which it matters, in us, or a minute.
+-- Bounds the time to live of a key that is not written, by twice its `period` in us, and a minute at least. The time to live may have been
+-- removed, or set by another clock.
 local function bound(key, period)
   if bounded[key] or unwritten and unwritten[key] then return end
   bounded[key] = true
   redis.call('PEXPIRE', key, math.max(60000, math.ceil(2 * period / 1000) + 2), 'LT')
 end
 
--- Returns a number for a key whose value no script wrote: -1 for another type, -2 for other content. An error of the server, such as
--- a command that the user may not run, ends the whole call with Redis's own text. crates/redis/src/error_reply.rs has the same words.
+-- Returns a number for a key whose value no script wrote: -1 for another type, -2 for other content. An error of the server, such as a
+-- command that the user may not run, ends the call with Redis's own text. The same texts are in crates/redis/src/error_reply.rs.
 local function failure(why)
   local text = tostring(type(why) == 'table' and why.err or why)
   local of_server = {

@@ -1,13 +1,13 @@
--- sliding_window_counter: two counts that stand for a sliding window. The other writing of
--- crates/core/src/sliding_window_counter.rs.
--- A record "start current previous". Numbers of a quota: limit, window, unit.
+-- sliding_window_counter: two counts that approximate a sliding window. Computes the same as crates/core/src/sliding_window_counter.rs. A
+-- record "start current previous": the start of a window, and the counts of that window and of the window before. Numbers of a quota:
+-- limit, window, unit (the step in which elapsed time counts).
 
 local sliding_window_counter = { numbers = 3 }
 
--- The most that is counted in a window, 2^52: quotients of it are exact.
+-- Bounds the count of a window: quotients of 2^52 are exact.
 local largest_count = 4503599627370496
 
--- How long until neither window counts any more.
+-- Returns the time until neither window counts, in us.
 local function reset(start, current, previous, window, now)
   if current > 0 then return start + 2 * window - now end
   if previous > 0 then return start + window - now end
@@ -19,7 +19,7 @@ local function save(key, start, current, previous, window, now)
   record(key, start + windows * window - now, start, current, previous)
 end
 
--- How long after `start` a refused cost fits: the smallest whole unit that solves the formula.
+-- Returns the time after `start` at which a refused cost fits, in us: the smallest whole unit that solves the formula.
 local function fits_after(current, previous, cost, limit, window, unit)
   local steps = window / unit
   local free = limit - current - cost
@@ -27,7 +27,7 @@ local function fits_after(current, previous, cost, limit, window, unit)
     local share = math.floor(free * steps / previous)
     if share > 0 then return math.max(0, steps - share) * unit end
   end
-  -- In the next window the current count is the previous one, and nothing else is counted.
+  -- In the next window the current count becomes the previous one, and the new count is 0.
   local share = steps
   if current > 0 then share = math.floor((limit - cost) * steps / current) end
   return window + math.max(0, steps - share) * unit
@@ -77,7 +77,7 @@ end
 
 function sliding_window_counter.commit(key, now, cost, quota, verdict)
   local window, start, previous = quota[2], verdict.start, verdict.previous
-  -- A cost that is known afterwards may be of any size.
+  -- A cost from an answer may be of any size.
   local current = math.min(verdict.current + cost, largest_count)
   verdict.remaining = verdict.remaining - cost
   verdict.reset = reset(start, current, previous, window, now)

@@ -1,26 +1,26 @@
--- sliding_window_log: the exact sliding window. The other writing of crates/core/src/sliding_window_log.rs.
--- Kept as a list, oldest first, with one entry per admitted request: "stamp", or "stamp units extra" once a request has
--- cost more than 1. `extra` counts the units beyond one per entry, in this entry and all before it. So the units between
--- two entries are known from these two, and nothing has to be added up. Numbers of a quota: limit, window.
+-- sliding_window_log: the exact sliding window. Computes the same as crates/core/src/sliding_window_log.rs.
+-- A list, oldest first, with one entry per admitted request: "stamp", or "stamp units extra" once a request has cost more than 1. `extra`
+-- counts the units beyond one per entry, in this entry and all before it. So two entries give the units between them, without a sum.
+-- Numbers of a quota: limit, window.
 
 local sliding_window_log = { numbers = 2 }
 
--- The largest integer that is exact.
+-- The largest exact integer, 2^53 - 1.
 local MOST = 9007199254740991
--- The largest limit that a log can have.
+-- The largest limit of a log.
 local LARGEST = 1000000
 
--- The stamp, the units and the extra that an entry's text says.
+-- Returns the stamp, the units and the extra of an entry.
 local function read(text)
   local stamp = tonumber(text)
   if stamp then return stamp, 1, 0 end
   local units, extra
   stamp, units, extra = string.match(text, '^(%d+) (%d+) (%d+)$')
-  -- Whatever else stands there is an error.
+  -- Any other content is an error.
   return stamp + 0, units + 0, extra + 0
 end
 
--- The same of the entry with this index; nothing if there is none.
+-- Returns the same for the entry with this index, or no value if it is missing.
 local function entry_at(key, index)
   local text = redis.call('LINDEX', key, index)
   if text then return read(text) end
@@ -31,8 +31,7 @@ local function text_of(stamp, units, extra)
   return string.format('%d %d %d', stamp, units, extra)
 end
 
--- The index of the first entry from `first` on whose stamp is greater than `stamp`; `count` if there is none. Entries
--- from `last` on are known to be greater.
+-- Returns the index of the first entry from `first` on whose stamp is greater than `stamp`. All entries from `last` on have greater stamps.
 local function first_after(key, stamp, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)
@@ -41,7 +40,7 @@ local function first_after(key, stamp, first, last)
   return first
 end
 
--- How many of the oldest entries have left the window: gallops from the head, where LINDEX is cheapest, then halves.
+-- Returns the number of entries that have left the window: gallops from the head, where LINDEX is cheapest, then halves.
 local function dead_count(key, count, edge)
   local dead, probe = 0, 1
   while probe <= count and entry_at(key, probe - 1) <= edge do
@@ -50,7 +49,7 @@ local function dead_count(key, count, edge)
   return first_after(key, edge, dead, math.min(probe - 1, count))
 end
 
--- The extra of all entries before this one.
+-- Returns the extra of all entries before this one.
 local function extra_before(key, index)
   local _, units, extra = entry_at(key, index)
   return extra - units + 1
@@ -60,8 +59,8 @@ local function keep(key, stamp, window, now)
   redis.call('PEXPIRE', key, math.max(1, math.ceil((stamp + window - now) / 1000) + 1))
 end
 
--- Moves entries ahead of the clock to `now`, as one: it stepped back by more than a window. How many entries there are
--- then, and the extra of all.
+-- Moves entries ahead of `now` to `now`, as one entry: the clock stepped back by more than a window. Returns the new number of entries, and
+-- the extra of all.
 local function heal(key, count, extra, now, window)
   local first = first_after(key, now, 0, count)
   local before = extra_before(key, first)
@@ -70,7 +69,7 @@ local function heal(key, count, extra, now, window)
     redis.call('LTRIM', key, 0, first - 1)
     extra = before + units - 1
   else
-    -- The extra is counted anew.
+    -- No entry is left before it: the extra starts at 0 again.
     redis.call('DEL', key)
     extra = units - 1
   end
@@ -79,11 +78,11 @@ local function heal(key, count, extra, now, window)
   return first + 1, extra
 end
 
--- How long until `missing` units have left the window, of the entries from `dead` on.
+-- Returns the time until `missing` units of the entries from `dead` on have left the window, in us.
 local function leaves_after(key, count, dead, before, extra, missing, window, now)
   local index = dead + missing - 1
   if extra > before then
-    -- The first entry up to which there are as many.
+    -- The first entry at which the units from `dead` on reach `missing`.
     local first, last = dead, math.min(index, count - 1)
     while first < last do
       local middle = math.floor((first + last) / 2)
@@ -111,7 +110,7 @@ function sliding_window_log.check(key, now, cost, quota)
     end
     dead = dead_count(key, count, now - window)
     if dead == count then
-      -- The extra is counted anew.
+      -- No entry counts: the extra starts at 0 again.
       last, extra = nil, 0
     else
       if extra > 0 then before = extra_before(key, dead) end
@@ -122,7 +121,7 @@ function sliding_window_log.check(key, now, cost, quota)
   local allowed = cost <= remaining
   local retry_after = 0
   if not allowed then
-    -- As many of the oldest units must leave as do not fit.
+    -- The units that do not fit must leave, the oldest first.
     retry_after = leaves_after(key, count, dead, before, extra, live + cost - limit, window, now)
   end
   return {
@@ -141,7 +140,7 @@ end
 function sliding_window_log.commit(key, now, cost, quota, verdict)
   -- Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
   local stamp = math.max(now, verdict.last or now)
-  -- One that is as large as any limit keeps everything else out until it leaves.
+  -- An entry as large as the largest limit keeps all others out until it leaves.
   local units = math.min(cost, LARGEST)
   if verdict.dead > 0 then redis.call('LTRIM', key, verdict.dead, -1) end
   redis.call('RPUSH', key, text_of(stamp, units, math.min(verdict.extra + units - 1, MOST)))

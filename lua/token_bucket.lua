@@ -1,4 +1,4 @@
--- token_bucket: bursts up to the capacity, and a sustained rate. The other writing of crates/core/src/bucket.rs.
+-- token_bucket: bursts up to the capacity, and a sustained rate. Computes the same as crates/core/src/bucket.rs.
 -- Numbers of a quota: capacity, weight, pay, full (debt.lua).
 
 algorithms.token_bucket = {

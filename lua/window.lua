@@ -1,4 +1,4 @@
--- One count for each window: what fixed windows and windows of a calendar share. The other writing of crates/core/src/window.rs.
+-- One count per window, for fixed windows and windows of a calendar. Computes the same as crates/core/src/window.rs.
 -- A record "start count".
 
 local window = {}
@@ -33,6 +33,6 @@ end
 
 function window.commit(key, now, cost, quota, verdict)
   verdict.remaining = verdict.remaining - cost
-  -- A cost that is known afterwards may be of any size.
+  -- A cost from an answer may be of any size.
   record(key, verdict.reset, verdict.start, math.min(verdict.count + cost, 9007199254740991))
 end
