@@ -1,15 +1,15 @@
-//! What every algorithm can do, and what is to be known of it.
+//! The trait of all algorithms.
 
 use crate::{Calendar, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
-/// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
+/// An algorithm: a check that decides, and a commit that writes, on a state of its own.
 ///
-/// A fresh state (its `Default`) means that nothing is used. `cost` is at least 1 and at most [`Algorithm::capacity`].
+/// In a fresh state (its `Default`) no unit is used. `cost` is at least 1 and at most [`Algorithm::capacity`].
 pub trait Algorithm {
-    /// What was used, per key.
+    /// The record of used units, per key.
     type State: Default;
 
-    /// How gateways can share a limit.
+    /// The modes in which gateways can share a limit.
     const MODES: &'static [Mode];
 
     /// Whether an admitted request waits for its turn.
@@ -21,25 +21,24 @@ pub trait Algorithm {
     /// Whether capacity comes back bit by bit, and not all of it at the end of a window.
     const IS_GRADUAL: bool = false;
 
-    /// The most that can be admitted at once: what a client sees as the limit.
+    /// Returns the most units that can be admitted at once: the limit that a client sees.
     fn capacity(&self) -> u64;
 
-    /// Decides. Changes nothing that a later decision can see, with one exception. If a stamp is further ahead of `now` than the
-    /// key's period, the clock stepped back. The stamp is then moved to `now`, so that nobody is locked out until the clock catches
-    /// up.
+    /// Decides. No later decision can see a change, with one exception. If a stamp is further ahead of `now` than the key's period,
+    /// the clock stepped back. The stamp is then moved to `now`, so that no client is locked out until the clock catches up.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
-    /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
+    /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict) {
         self.charge(state, cost, now);
         verdict.remaining -= cost;
     }
 
-    /// Charges a cost that is known afterwards, whether or not it fits: what is beyond the capacity counts too. Numbers
-    /// that would not stay exact are cut to the largest that do.
+    /// Charges a cost, whether or not it fits: units beyond the capacity count, too. Numbers too large to be exact are cut to the
+    /// largest exact number.
     fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
 
-    /// By how much more than the capacity is used; 0 if it is not.
+    /// Returns the used units beyond the capacity; 0 if there are none.
     fn excess(&self, state: &Self::State, now: Micros) -> u64;
 
     /// Returns the time in which these units leave, in us, if units leave one after the other. None if they leave together, at
@@ -48,50 +47,50 @@ pub trait Algorithm {
         None
     }
 
-    /// The time from which the state is as good as a fresh one.
+    /// Returns the time from which the state equals a fresh one.
     fn expires(&self, state: &Self::State) -> Micros;
 
-    /// What the scripts take, at `now` on their clock (lua/README.md).
+    /// Returns the arguments of the scripts, at `now` on their clock (lua/README.md).
     fn numbers(&self, now: Micros) -> Numbers;
 
-    /// The window, or the time in which a full bucket is paid off, in us. A client that uses the limit evenly uses the whole
+    /// Returns the window, or the time in which a full bucket is paid off, in us. A client that uses the limit evenly uses the whole
     /// capacity in this time.
     fn period(&self) -> Micros;
 
-    /// The time from which a charge that was made at `at` counts no longer, however full the key was.
+    /// Returns the time from which a charge that was made at `at` counts no longer, however full the key was.
     fn counts_until(&self, at: Micros) -> Micros {
         at + self.period()
     }
 
-    /// The numbers as users write them, such as `capacity 20, refill 10/s`.
+    /// Returns the numbers as users write them, such as `capacity 20, refill 10/s`.
     fn written(&self) -> String;
 
-    /// The window, as a part of keys, where there is one.
+    /// Returns the window as a part of keys, if the algorithm has a window.
     fn window_name(&self) -> Option<String> {
         None
     }
 
-    /// The time after which a running request's hold lapses unless it is renewed, in us. None if a request is charged.
+    /// Returns the us after which a running request's hold lapses unless it is renewed. None if a request is charged.
     fn lease(&self) -> Option<Micros> {
         None
     }
 
-    /// Its windows, if they are those of a calendar. Then its [numbers](Self::numbers) depend on the time.
+    /// Returns the calendar of its windows, if it has one. Then its [numbers](Self::numbers) depend on the time.
     fn calendar(&self) -> Option<&'static Calendar> {
         None
     }
 
-    /// Its windows, if it counts by windows of one length, so that counts of several gateways can be added up.
+    /// Returns its windows, if they all have one length, so that counts of several gateways can be added up.
     fn counter(&self) -> Option<Counter> {
         None
     }
 
-    /// The state of a key with these counts, of an algorithm that has a [`counter`](Self::counter).
+    /// Returns the state of a key with these counts, for an algorithm that has a [`counter`](Self::counter).
     fn counted(&self, _counts: WindowPair) -> Self::State {
         Self::State::default()
     }
 
-    /// The time until nothing counts any more, in us, if it is `reset` now and so many units are charged later.
+    /// Returns the us until no unit counts any longer, if `units` are charged later. `reset` is this time without them.
     fn reset_with(&self, reset: Micros, _units: u64) -> Micros {
         reset
     }
@@ -103,13 +102,13 @@ pub trait Algorithm {
         (!is_open).then_some(smaller.reset)
     }
 
-    /// How much is used of a key whose verdict has this `reset`, where that tells of a debt beyond the capacity; else 0.
+    /// Returns the used units of a key whose verdict has this `reset`, if it shows a debt beyond the capacity; else 0.
     fn debt_of(&self, _reset: Micros) -> u64 {
         0
     }
 
-    /// The same with another capacity; a pace changes in proportion. Where a configuration cannot say it, it is rounded down by less
-    /// than one part in a thousand.
+    /// Returns the same algorithm with another capacity. A pace changes in proportion. If no configuration can contain the new pace,
+    /// it is rounded down by less than one part in a thousand.
     ///
     /// # Errors
     ///
@@ -123,15 +122,15 @@ pub trait Algorithm {
         true
     }
 
-    /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
-    /// at least 1. `parts` is at least 1.
+    /// Returns the share that each of `parts` may admit, so that together they admit no more than the whole. A share is at least 1,
+    /// and so is `parts`.
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where
         Self: Copy,
     {
         let share = (self.capacity() / parts.max(1)).max(1);
-        // Whatever fits, less fits too.
+        // A smaller capacity always fits.
         self.with_capacity(share).unwrap_or(*self)
     }
 }

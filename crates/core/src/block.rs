@@ -1,23 +1,23 @@
-//! `block`: once a limit is exceeded, its key is refused for a while, whatever else is free by then.
+//! `block`: refuses a key for a while once its limit was exceeded, even if its units are free again by then.
 //!
-//! A refusal by the limit itself starts it; a refusal by another limit of the same request does not. While it lasts every
-//! request is refused, and prolongs it where that is wanted. The other writing of this file is `lua/block.lua`.
+//! A refusal by the limit itself starts a block; a refusal by another limit of the same request does not. During a block every
+//! request is refused, and prolongs the block if `extend` is set. `lua/block.lua` computes the same.
 
 use crate::{Micros, Verdict};
 
-/// For how long a key is refused once its limit was exceeded.
+/// The block of a limit: the time for which a key is refused once its limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// How long, in us, from 1 to [`crate::MAX_WINDOW`].
+    /// The length in us, from 1 to [`crate::MAX_WINDOW`].
     pub span: Micros,
-    /// Whether requests that are refused meanwhile start it anew.
+    /// Whether requests that are refused meanwhile start the block anew.
     pub extend: bool,
 }
 
 impl Block {
-    /// Brings a limit's verdict in line with a block that lasts until `until` (0: there is none).
+    /// Applies a block that ends at `until` (0: no block) to the verdict.
     ///
-    /// One that lasts for longer than its span was started before the clock stepped back, or by a longer span; it is cut.
+    /// A block longer than its span is cut: the clock stepped back, or the span has become shorter.
     pub(crate) fn check(&self, until: &mut Micros, now: Micros, verdict: &mut Verdict) {
         *until = (*until).min(now + self.span);
         let left = until.saturating_sub(now);
@@ -37,7 +37,7 @@ impl Block {
         }
     }
 
-    /// Nothing is left for that long.
+    /// Sets the verdict's numbers: no units are left for `left` us.
     fn tell(&self, left: Micros, verdict: &mut Verdict) {
         verdict.remaining = 0;
         verdict.reset = verdict.reset.max(left);

@@ -1,21 +1,21 @@
-//! Several limits as one decision: all are checked, then all are charged, or none.
+//! Decides a request over all its limits: checks every limit, then charges all of them or none.
 
 use crate::{Block, Hold, HoldId, KeyHolds, Micros, Quota, State, Verdict};
 
-/// One limit of a request: its quota, the state of its key, and what the request costs there.
+/// One limit of a request: its quota, the state of its key, and the request's cost.
 #[derive(Debug)]
 pub struct Slot<'a> {
-    /// The numbers to decide by.
+    /// The numbers of the limit.
     pub quota: &'a Quota,
-    /// What was used under the key.
+    /// The record of used units under the key.
     pub state: State,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
-    /// Whether it only counts, and refuses nobody.
+    /// Whether the limit is only observed: it counts, and refuses no request.
     pub observed: bool,
-    /// What becomes of a key whose limit was exceeded.
+    /// The block of a key whose limit was exceeded.
     pub block: Option<Block>,
-    /// Until when the key is refused; 0 or any time that has passed if it is not.
+    /// The time until which the key is refused; 0, or a time in the past, without a block.
     pub blocked_until: Micros,
     /// The time after which the request's hold lapses unless it is renewed, in us. None: the request is charged at once.
     pub lease: Option<Micros>,
@@ -26,7 +26,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// A limit that is enforced and does not block. Its requests hold units if the quota has a lease, as only `concurrency` does.
+    /// Returns a limit that is enforced and does not block. Its requests hold units if the quota has a lease (`concurrency`).
     pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
@@ -63,10 +63,10 @@ impl<'a> Slot<'a> {
         }
         let left = verdict.remaining.saturating_sub(held);
         verdict.allowed = cost <= left;
-        // Only held units refuse it. Holds of `concurrency` do not settle: their request runs for an unknown time.
+        // Only held units refuse it. Holds of `concurrency` do not settle: their requests run for an unknown time.
         verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
         verdict.remaining = left;
-        // As if all that is held were charged now.
+        // As if all held units were charged now.
         if units > capacity {
             verdict.retry_after = quota.later(verdict.retry_after, units - capacity, now);
         }
@@ -107,8 +107,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Charges holds that have lapsed as they were reserved, if a charge at their lapse still counts. The charge has
-    /// the time `now`, because stamps never decrease.
+    /// Charges the reserved units of lapsed holds, if a charge at the last of these lapses still counts. The charge has the time
+    /// `now`, because stamps never decrease.
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
@@ -122,13 +122,13 @@ impl<'a> Slot<'a> {
         if units == 0 {
             return;
         }
-        // A clock that stepped back is noticed by a check.
+        // The check moves stamps if the clock stepped back.
         self.quota.check(&mut self.state, 1, now);
         self.quota.charge(&mut self.state, units, now);
     }
 
-    /// Ends the hold with this ID: it is dropped, and `used` is charged, whether or not it fits. Returns false
-    /// if there is no such hold: it ended before, was lost, or has lapsed and was charged by a check.
+    /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if it is missing: it ended before,
+    /// was lost, or has lapsed and was charged by a check.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
         if is_held {
@@ -138,10 +138,10 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Decides one request: writes a verdict per slot, charges all slots if every one that is enforced allows it, and says
-/// whether it did. One that is only observed is charged with the others, if it allows the request itself.
+/// Decides one request: writes a verdict per slot, and charges all slots if every enforced slot allows it. Returns whether it is
+/// admitted. An observed slot is charged with the others, if it allows the request itself.
 ///
-/// `verdicts` has the length of `slots`. `lua/decide.lua` is this function's other writing.
+/// `verdicts` has the length of `slots`. `lua/decide.lua` computes the same.
 ///
 /// ```
 /// use tidegate_core::{Quota, Rate, Slot, TokenBucket, Verdict, decide};

@@ -1,30 +1,30 @@
 //! Holds: units that requests set aside under a key until they end.
 //!
 //! A decision takes a hold in place of a charge, under an ID that no request had before. The gateway renews the hold while the
-//! request runs, and takes it again if it is gone. A hold ends once, by its ID: it is dropped, and the real cost is charged. The end
-//! of a hold that is gone changes nothing. Renewals and ends may be repeated.
+//! request runs, and takes it again if it is missing. A hold ends once, by its ID: it is dropped, and the used units are charged. The
+//! end of a missing hold has no effect. Renewals and ends may be repeated.
 //!
-//! A hold that lapses is dropped by the next check of its key, and charged as it was reserved. If its request runs nevertheless, the hold
-//! is taken again, and its end charges, too: a request costs more then, and never less. A limit of `concurrency` has no charges.
+//! The next check of a key drops lapsed holds, and charges their reserved units. If such a request still runs, its hold is taken
+//! again, and its end charges, too. The request then costs more, and never less. A limit of `concurrency` has no charges.
 //!
-//! The other writing of this file is `lua/holds.lua`.
+//! `lua/holds.lua` computes the same.
 
 use std::fmt;
 
 use crate::Micros;
 
-/// Names what one request holds, under every key. No two requests of any gateways have the same. A request has none with 0.
+/// The ID of one request's holds, under every key. No two requests of any gateways have the same ID. 0: no hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId(pub u64);
 
 impl fmt::Display for HoldId {
-    /// As it stands in Redis, in hexadecimal digits.
+    /// Writes it as in Redis, in hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}", self.0)
     }
 }
 
-/// A hold of one request under one key. None of it changes while the request runs.
+/// A hold of one request under one key. It does not change while the request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The ID of the request's holds.
@@ -41,13 +41,13 @@ pub struct KeyHolds(Option<Box<Held>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Held {
-    /// The holds by ID, ascending: a process counts its requests, so a new hold is the last as a rule.
+    /// The holds by ID, ascending: a process counts its requests, so a new hold is usually the last.
     entries: Vec<Entry>,
     /// The units of all entries.
     units: u64,
-    /// No entry lapses before.
+    /// A lower bound of all lapses.
     first: Micros,
-    /// When the last entry lapses.
+    /// The time at which the last entry lapses.
     last: Micros,
 }
 
@@ -63,12 +63,12 @@ impl KeyHolds {
         self.0.is_none()
     }
 
-    /// The units that are held.
+    /// Returns the held units.
     pub fn units(&self) -> u64 {
         self.0.as_ref().map_or(0, |held| held.units)
     }
 
-    /// When the last hold lapses; 0 if there is none.
+    /// Returns the time at which the last hold lapses; 0 without holds.
     pub fn last(&self) -> Micros {
         self.0.as_ref().map_or(0, |held| held.last)
     }
@@ -79,8 +79,8 @@ impl KeyHolds {
         held.is_some_and(|held| held.find(id).is_ok())
     }
 
-    /// Drops holds that have lapsed at `now`. Returns their units, and the latest of their lapses. If a hold would last for longer
-    /// than `lease` and its own lease, the clock stepped back, and the hold is cut.
+    /// Drops holds that have lapsed at `now`. Returns their units, and the latest of their lapses. Cuts holds that would last for
+    /// longer than `lease` and their own: the clock stepped back.
     pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
         let Some(held) = &mut self.0 else {
             return (0, 0);
@@ -132,7 +132,7 @@ impl KeyHolds {
         held.last = held.last.max(lapse);
     }
 
-    /// Drops the hold with this ID; whether there was one.
+    /// Drops the hold with this ID. Returns false if it is missing.
     pub fn end(&mut self, id: HoldId) -> bool {
         let Some(held) = &mut self.0 else {
             return false;
@@ -149,7 +149,7 @@ impl KeyHolds {
         true
     }
 
-    /// Adds a hold for requests of other gateways, so that `all` units are held together, for `lease` us.
+    /// Adds a hold for requests of other gateways, so that `all` units are held in total, for `lease` us.
     pub fn count_others(&mut self, all: u64, lease: Micros, now: Micros) {
         let id = HoldId::default();
         self.end(id);
@@ -177,7 +177,7 @@ impl Held {
         }
     }
 
-    /// Counts anew.
+    /// Computes the sum and both times anew.
     fn count(&mut self) {
         let (mut units, mut first, mut last) = (0, Micros::MAX, 0);
         for Entry { hold, lapse } in &self.entries {

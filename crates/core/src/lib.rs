@@ -1,11 +1,10 @@
 //! Decides: the algorithms of a rate limiter as pure functions of a state, a cost and a time.
 //!
-//! This crate is the definition that `lua/*.lua` must agree with, number by number, and what the memory store runs.
-//! It knows no clock, no store, no request and no configuration. Time is an argument, a state is a value, and the answer is a
-//! [`Verdict`].
+//! This crate is the definition: the memory store runs it, and `lua/*.lua` must agree with it, number by number. It has no clock, no
+//! store, no request and no configuration. Time is an argument, a state is a value, and the answer is a [`Verdict`].
 //!
-//! All arithmetic is on integers below 2^53, because Lua's numbers are doubles and the two must never differ. Products
-//! that could leave that range are refused when a quota is made ([`QuotaError`]), never met at run time.
+//! All arithmetic is on integers below 2^53, because Lua's numbers are doubles and the two must never differ. A quota whose products
+//! could leave that range is refused when it is made ([`QuotaError`]).
 
 mod algorithm;
 mod block;

@@ -1,24 +1,24 @@
-//! How gateways share a limit.
+//! The modes of a limit.
 
-/// How the gateways on one Redis share a limit.
+/// The way in which the gateways on one Redis share a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Redis decides on every request.
+    /// Redis decides every request.
     #[default]
     Exact,
-    /// A gateway borrows a slice of a budget from Redis and spends it by itself; together they never spend more.
+    /// A gateway borrows a slice of a budget from Redis and spends it by itself. Together they never spend more than the budget.
     Leased,
-    /// Gateways count by themselves and tell Redis the differences now and then; only for window counters.
+    /// Gateways count by themselves, and exchange counts through Redis now and then. Only for window counters.
     Synced,
-    /// Each gateway counts for itself, and Redis is never asked.
+    /// Each gateway counts for itself, without Redis.
     Local,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Exact, Self::Leased, Self::Synced, Self::Local];
 
-    /// Its name in YAML.
+    /// Returns its name in YAML.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Exact => "exact",

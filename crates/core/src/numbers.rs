@@ -1,4 +1,4 @@
-//! The numbers of a limit, and why some of them are refused.
+//! The numbers of a limit, and the errors of numbers that do not fit.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Time since the Unix epoch, or a span of it, in whole microseconds.
 pub type Micros = u64;
 
-/// A duration in whole microseconds; the largest number if it does not fit.
+/// Returns a duration in whole microseconds; the largest number if it does not fit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,22 +20,22 @@ pub fn micros(duration: Duration) -> Micros {
 /// The largest integer that a double, and so a Lua script, holds without rounding: 2^53 - 1.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// The longest time until a key is as new, 2^52 us (142 years): added to today's time it still stays below [`MAX_EXACT`].
+/// The longest time until a key equals a new one, 2^52 us (142 years). Added to today's time it stays below [`MAX_EXACT`].
 pub const MAX_SPAN: Micros = 1 << 52;
 
 /// The longest window, 31 days.
 pub const MAX_WINDOW: Micros = 31 * 86_400 * 1_000_000;
 
-/// So many per so long: `10/s` is a count of 10 and 1,000,000 us.
+/// A number of units per span of time: `10/s` is a count of 10 and 1,000,000 us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many, at least 1.
+    /// The units, at least 1.
     pub count: u64,
-    /// Per how long, at least 1 us and at most [`MAX_WINDOW`].
+    /// The span, at least 1 us and at most [`MAX_WINDOW`].
     pub per: Micros,
 }
 
-/// A span of time as users write it, in the largest unit of which it is a whole number.
+/// Formats a span of time as users write it, in the largest unit of which it is a whole number.
 pub(crate) fn written_span(span: Micros) -> String {
     const UNITS: [(Micros, &str); 5] = [
         (86_400_000_000, "d"),
@@ -54,7 +54,7 @@ pub(crate) fn written_span(span: Micros) -> String {
 /// The highest count of a rate in a configuration.
 pub const HIGHEST_RATE: u64 = 1_000_000_000;
 
-/// So many `units` per `span` us, in lowest terms, as a configuration says it: with a span of whole milliseconds. None if it cannot.
+/// Returns the rate of `units` per `span` us, in lowest terms, with a span of whole milliseconds. None if users cannot write it.
 pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
     let factor = 1_000 / gcd(1_000, span);
     let rate = Rate {
@@ -64,12 +64,12 @@ pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
     (rate.count <= HIGHEST_RATE && rate.per <= MAX_WINDOW).then_some(rate)
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 pub(crate) const fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A rate as users write it: per second, minute, hour or day, if that is a whole number.
+/// Formats a rate as users write it: per second, minute, hour or day, if that is a whole number.
 pub(crate) fn written_rate(rate: Rate) -> String {
     const PER: [(Micros, &str); 5] = [
         (1_000_000, "s"),
@@ -91,16 +91,16 @@ pub(crate) fn written_rate(rate: Rate) -> String {
     })
 }
 
-/// Why a quota was refused.
+/// The reason for which a quota was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaError {
-    /// The named number is zero, and nothing could ever pass.
+    /// The named number is zero, and would refuse every request.
     Zero(&'static str),
     /// The window, or a rate's span, is longer than [`MAX_WINDOW`].
     LongWindow,
     /// The window is not a whole number of milliseconds, which the sliding counter needs from one hour up.
     UnevenWindow,
-    /// The named number does not fit beside the others; `largest` is the greatest that does (0: none).
+    /// The named number does not fit beside the others. `largest` is the greatest number that does (0: none).
     TooLarge {
         /// The number's name as users write it.
         what: &'static str,
@@ -130,7 +130,7 @@ impl fmt::Display for QuotaError {
 
 impl std::error::Error for QuotaError {}
 
-/// The number itself, or the error that names it when it is zero.
+/// Returns the number itself, or the error that names it if it is zero.
 pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError> {
     if number == 0 {
         return Err(QuotaError::Zero(what));
@@ -138,7 +138,7 @@ pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError
     Ok(number)
 }
 
-/// A limit and its window, checked: neither is zero and the window is not too long.
+/// Checks a limit and its window: neither is zero, and the window is not too long.
 pub(crate) fn window_quota(limit: u64, window: Micros) -> Result<(), QuotaError> {
     nonzero("limit", limit)?;
     nonzero("window", window)?;
@@ -148,7 +148,7 @@ pub(crate) fn window_quota(limit: u64, window: Micros) -> Result<(), QuotaError>
     Ok(())
 }
 
-/// A limit, checked: it is at most `largest`.
+/// Checks that a limit is at most `largest`.
 pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> {
     let what = "limit";
     if limit > largest {
@@ -157,7 +157,7 @@ pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> 
     Ok(())
 }
 
-/// What a script takes of a quota, in its order.
+/// The numbers of a quota, as arguments of a script, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     all: [u64; 5],

@@ -1,6 +1,6 @@
 //! All algorithms under one name.
 //!
-//! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
+//! [`algorithms!`] has one row for each. No other code matches on [`Quota`]: an algorithm has its differences in its own file.
 
 use crate::{
     Algorithm, Calendar, Counter, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps, Verdict,
@@ -17,7 +17,7 @@ macro_rules! quota {
             $(#[doc = concat!("`", stringify!($name), "`")] $algorithm($algorithm),)+
         }
 
-        /// What was used under one key, as its algorithm keeps it.
+        /// The record of used units under one key, in the form of its algorithm.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum State {
             $(#[doc = concat!("`", stringify!($name), "`")] $algorithm($state),)+
@@ -27,64 +27,64 @@ macro_rules! quota {
             /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
             pub const ALGORITHMS: &[&str] = &[$(stringify!($name)),+];
 
-            /// The algorithm's name.
+            /// Returns the algorithm's name.
             pub const fn algorithm(&self) -> &'static str {
                 match self { $(Self::$algorithm(_) => stringify!($name),)+ }
             }
 
-            /// The algorithm's place in [`Quota::ALGORITHMS`].
+            /// Returns the algorithm's place in [`Quota::ALGORITHMS`].
             pub const fn algorithm_index(&self) -> usize {
                 #[derive(Clone, Copy)]
                 enum Index { $($algorithm),+ }
                 match self { $(Self::$algorithm(_) => Index::$algorithm as usize,)+ }
             }
 
-            /// The most that can be admitted at once: what a client sees as the limit.
+            /// Returns the most units that can be admitted at once: the limit that a client sees.
             pub fn capacity(&self) -> u64 {
                 match self { $(Self::$algorithm(quota) => quota.capacity(),)+ }
             }
 
-            /// As [`Algorithm::MODES`].
+            /// See [`Algorithm::MODES`].
             pub const fn modes(&self) -> &'static [Mode] {
                 match self { $(Self::$algorithm(_) => $algorithm::MODES,)+ }
             }
 
-            /// As [`Algorithm::IS_QUEUE`].
+            /// See [`Algorithm::IS_QUEUE`].
             pub const fn is_queue(&self) -> bool {
                 match self { $(Self::$algorithm(_) => $algorithm::IS_QUEUE,)+ }
             }
 
-            /// As [`Algorithm::IS_PACED`].
+            /// See [`Algorithm::IS_PACED`].
             pub const fn is_paced(&self) -> bool {
                 match self { $(Self::$algorithm(_) => $algorithm::IS_PACED,)+ }
             }
 
-            /// As [`Algorithm::IS_GRADUAL`].
+            /// See [`Algorithm::IS_GRADUAL`].
             pub const fn is_gradual(&self) -> bool {
                 match self { $(Self::$algorithm(_) => $algorithm::IS_GRADUAL,)+ }
             }
 
-            /// As [`Algorithm::numbers`].
+            /// See [`Algorithm::numbers`].
             pub fn numbers(&self, now: Micros) -> Numbers {
                 match self { $(Self::$algorithm(quota) => quota.numbers(now),)+ }
             }
 
-            /// As [`Algorithm::period`].
+            /// See [`Algorithm::period`].
             pub fn period(&self) -> Micros {
                 match self { $(Self::$algorithm(quota) => Algorithm::period(quota),)+ }
             }
 
-            /// As [`Algorithm::time`].
+            /// See [`Algorithm::time`].
             fn time(&self, units: u64) -> Option<Micros> {
                 match self { $(Self::$algorithm(quota) => quota.time(units),)+ }
             }
 
-            /// As [`Algorithm::counts_until`].
+            /// See [`Algorithm::counts_until`].
             pub fn counts_until(&self, at: Micros) -> Micros {
                 match self { $(Self::$algorithm(quota) => quota.counts_until(at),)+ }
             }
 
-            /// As [`Algorithm::is_as_fast`]; no quota is as fast as one of another algorithm.
+            /// See [`Algorithm::is_as_fast`]. Quotas of different algorithms are not comparable: false.
             pub fn is_as_fast(&self, other: &Self) -> bool {
                 match (self, other) {
                     $((Self::$algorithm(quota), Self::$algorithm(other)) => quota.is_as_fast(other),)+
@@ -92,42 +92,42 @@ macro_rules! quota {
                 }
             }
 
-            /// As [`Algorithm::lease`].
+            /// See [`Algorithm::lease`].
             pub fn lease(&self) -> Option<Micros> {
                 match self { $(Self::$algorithm(quota) => Algorithm::lease(quota),)+ }
             }
 
-            /// As [`Algorithm::calendar`].
+            /// See [`Algorithm::calendar`].
             pub fn calendar(&self) -> Option<&'static Calendar> {
                 match self { $(Self::$algorithm(quota) => Algorithm::calendar(quota),)+ }
             }
 
-            /// As [`Algorithm::counter`].
+            /// See [`Algorithm::counter`].
             pub fn counter(&self) -> Option<Counter> {
                 match self { $(Self::$algorithm(quota) => quota.counter(),)+ }
             }
 
-            /// As [`Algorithm::counted`].
+            /// See [`Algorithm::counted`].
             pub fn counted(&self, counts: WindowPair) -> State {
                 match self { $(Self::$algorithm(quota) => State::$algorithm(quota.counted(counts)),)+ }
             }
 
-            /// As [`Algorithm::reset_with`].
+            /// See [`Algorithm::reset_with`].
             pub fn reset_with(&self, reset: Micros, units: u64) -> Micros {
                 match self { $(Self::$algorithm(quota) => quota.reset_with(reset, units),)+ }
             }
 
-            /// As [`Algorithm::wait_of`].
+            /// See [`Algorithm::wait_of`].
             pub fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
                 match self { $(Self::$algorithm(quota) => quota.wait_of(cost, smaller),)+ }
             }
 
-            /// As [`Algorithm::debt_of`].
+            /// See [`Algorithm::debt_of`].
             pub fn debt_of(&self, reset: Micros) -> u64 {
                 match self { $(Self::$algorithm(quota) => quota.debt_of(reset),)+ }
             }
 
-            /// As [`Algorithm::written`].
+            /// See [`Algorithm::written`].
             pub fn written(&self) -> String {
                 match self { $(Self::$algorithm(quota) => quota.written(),)+ }
             }
@@ -136,12 +136,12 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => quota.window_name(),)+ }
             }
 
-            /// The state of a key that nothing was charged to.
+            /// Returns the state of a key without charges.
             pub fn fresh(&self) -> State {
                 match self { $(Self::$algorithm(_) => State::$algorithm(Default::default()),)+ }
             }
 
-            /// As [`Algorithm::check`].
+            /// See [`Algorithm::check`].
             pub fn check(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check(state, cost, now),)+
@@ -149,7 +149,7 @@ macro_rules! quota {
                 }
             }
 
-            /// As [`Algorithm::commit`].
+            /// See [`Algorithm::commit`].
             pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
@@ -157,7 +157,7 @@ macro_rules! quota {
                 }
             }
 
-            /// As [`Algorithm::charge`].
+            /// See [`Algorithm::charge`].
             pub fn charge(&self, state: &mut State, cost: u64, now: Micros) {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.charge(state, cost, now),)+
@@ -165,7 +165,7 @@ macro_rules! quota {
                 }
             }
 
-            /// As [`Algorithm::excess`]; nothing is used of a state of another algorithm.
+            /// See [`Algorithm::excess`]. 0 for a state of another algorithm.
             pub fn excess(&self, state: &State, now: Micros) -> u64 {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.excess(state, now),)+
@@ -173,13 +173,13 @@ macro_rules! quota {
                 }
             }
 
-            /// As [`Algorithm::divided`].
+            /// See [`Algorithm::divided`].
             #[must_use]
             pub fn divided(&self, parts: u64) -> Self {
                 match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.divided(parts)),)+ }
             }
 
-            /// As [`Algorithm::with_capacity`].
+            /// See [`Algorithm::with_capacity`].
             ///
             /// # Errors
             ///
@@ -188,7 +188,7 @@ macro_rules! quota {
                 Ok(match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.with_capacity(capacity)?),)+ })
             }
 
-            /// As [`Algorithm::expires`]; a state of another algorithm is worth nothing at any time.
+            /// See [`Algorithm::expires`]. 0 for a state of another algorithm.
             pub fn expires(&self, state: &State) -> Micros {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.expires(state),)+
@@ -203,7 +203,7 @@ macro_rules! quota {
     };
 }
 
-/// One row for each algorithm: its name, its type, the type of its state, and files of `lua/`. The name is that of its module. Its
+/// One row for each algorithm: its name, its type, the type of its state, and files of `lua/`. Its module has the same name. Its
 /// script needs these files beside `<name>.lua`. Hands all rows to the macro `$to`.
 #[macro_export]
 macro_rules! algorithms {
@@ -223,7 +223,7 @@ macro_rules! algorithms {
 algorithms!(quota);
 
 impl Quota {
-    /// What a key of this quota is called beside its limit's name: the algorithm, and the window where there is one. Another
+    /// Returns the part of a key that this quota adds to the limit's name: the algorithm, and the window if there is one. Another
     /// algorithm or window is another key; every other number may change under a key that has state.
     pub fn kind(&self) -> String {
         match self.window_name() {
@@ -241,13 +241,13 @@ impl Quota {
         }
     }
 
-    /// Whether a verdict's `reset` is a time to tell clients: not of what requests hold, which may be free at any moment.
+    /// Whether a verdict's `reset` is a time for clients. Units that requests hold may be free at any moment, and have none.
     pub fn has_reset(&self) -> bool {
         self.lease().is_none()
     }
 
-    /// Returns a quota of the same algorithm whose state is forgotten within a second. It serves calls that show whether a server
-    /// decides at all. The windows of a calendar are too long, and a fixed window stands in for them.
+    /// Returns a quota of the same algorithm whose state expires within a second. It serves calls that check whether a server decides
+    /// at all. The windows of a calendar are too long: a fixed window takes their place.
     ///
     /// # Errors
     ///

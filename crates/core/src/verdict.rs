@@ -1,23 +1,23 @@
-//! What one limit says of one request.
+//! The verdict of one limit on one request.
 
 use crate::Micros;
 
-/// One limit's answer: whether the request fits, and the numbers that clients are told.
+/// One limit's answer: whether the request fits, and the numbers for clients.
 ///
 /// When the whole request is admitted, `remaining` and `reset` already include its cost. When it is refused, by this limit or
 /// another, they describe the state as it stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether this limit lets the request through.
+    /// Whether this limit admits the request.
     pub allowed: bool,
     /// Whether it is refused only because of units that running requests hold: it may fit when they end.
     pub settling: bool,
-    /// How much more could be admitted now, in units of cost.
+    /// The units of cost that could still be admitted now.
     pub remaining: u64,
-    /// How long until nothing used is counted any more, in us.
+    /// The us until no used unit counts any more.
     pub reset: Micros,
-    /// How long until a request of this cost is admitted if nothing else comes, in us; 0 when allowed.
+    /// The us until a request of this cost is admitted if no other request comes; 0 if allowed.
     pub retry_after: Micros,
-    /// How long the request should wait before it goes on, in us; only a leaky bucket asks for it.
+    /// The us to wait before going on; only a leaky bucket sets it.
     pub delay: Micros,
 }
