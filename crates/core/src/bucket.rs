@@ -1,5 +1,5 @@
-//! Buckets: a debt that is paid off continuously, which a token bucket and a leaky bucket charge alike. The other writings of this
-//! file are `lua/token_bucket.lua` and `lua/leaky_bucket.lua`.
+//! Buckets: a debt that is paid off continuously, which a token bucket and a leaky bucket charge alike. `lua/token_bucket.lua` and
+//! `lua/leaky_bucket.lua` compute the same.
 
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
@@ -13,7 +13,7 @@ impl<const QUEUE: bool> Bucket<QUEUE> {
     /// The name of the capacity in YAML.
     const CAPACITY: &'static str = if QUEUE { "queue" } else { "capacity" };
 
-    /// A bucket of `capacity` units, which are paid off at `rate`.
+    /// Returns a bucket of `capacity` units, which are paid off at `rate`.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl<const QUEUE: bool> Bucket<QUEUE> {
         Ok(Self { meter })
     }
 
-    /// The numbers that the script takes.
+    /// Returns the capacity and the rate, as numbers of the script.
     pub const fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -48,7 +48,7 @@ impl<const QUEUE: bool> Algorithm for Bucket<QUEUE> {
     fn check(&self, state: &mut Debt, cost: u64, now: Micros) -> Verdict {
         let mut verdict = self.meter.check(state, cost, now);
         if QUEUE && verdict.allowed {
-            // Before its own cost is added, the time until all is drained is this request's turn.
+            // `reset` does not include this request's cost yet, so it is the time until its turn.
             verdict.delay = verdict.reset;
         }
         verdict

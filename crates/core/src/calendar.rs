@@ -1,6 +1,6 @@
-//! Windows that are not equally long: the days or months of a time zone.
+//! Windows of different lengths: the days or months of a time zone.
 //!
-//! Their starts are a list, which is made elsewhere: this crate has no time zones.
+//! Their starts are a list from another crate: this crate has no time zones.
 
 use crate::Micros;
 
@@ -12,20 +12,20 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// The windows that start at `starts`, which ascend strictly; `name` says which they are, as a part of keys. Windows
-    /// behind the last start are as long as the last one; before the first start is one window. None without two starts.
+    /// Returns the windows that start at `starts`, which ascend strictly. `name` names them in keys. Windows behind the last start
+    /// have the last window's length; before the first start is one window. None without two starts.
     pub fn new(name: impl Into<Box<str>>, starts: impl Into<Box<[Micros]>>) -> Option<Self> {
         let (name, starts) = (name.into(), starts.into());
         let ascends = starts.len() >= 2 && starts.windows(2).all(|pair| pair[0] < pair[1]);
         ascends.then_some(Self { name, starts })
     }
 
-    /// What its windows are called.
+    /// Returns the name of its windows.
     pub const fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long its windows are, in us: the last one that is known, as others may differ.
+    /// Returns the length of the last window in the list, in us. Others may have another length.
     pub fn nominal(&self) -> Micros {
         match *self.starts {
             [.., before, last] => last - before,
@@ -33,7 +33,7 @@ impl Calendar {
         }
     }
 
-    /// The start and end of the window at `now`, and the end of the next one.
+    /// Returns the start and end of the window at `now`, and the end of the next one.
     pub fn windows(&self, now: Micros) -> [Micros; 3] {
         let next = self.starts.partition_point(|start| *start <= now);
         if let [end, next_end, ..] = self.starts[next..] {

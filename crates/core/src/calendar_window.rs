@@ -1,17 +1,17 @@
-//! `fixed_window` by the calendar: so many per day or month of a time zone.
+//! `calendar_window`: at most the limit per day or month of a time zone.
 //!
-//! Its windows are those of a [`Calendar`]. Otherwise it is a fixed window, with the same promise: at most the limit per
-//! window. The other writing of this file is `lua/calendar_window.lua`, which is told the windows around now.
+//! A fixed window with the windows of a [`Calendar`]. Promise: at most the limit per window. `lua/calendar_window.lua` computes the
+//! same, and gets the windows around `now` with each call.
 
 use crate::numbers::{MAX_SPAN, at_most, nonzero};
 use crate::{Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount};
 
-/// How far the clocks of who asks and of who decides may differ, in us, where windows are long enough.
+/// Bounds the difference between the caller's and Redis's clock, in us, if windows are long enough.
 const LEEWAY: Micros = 1_000_000;
 
 /// The quota of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The limit comes first, as in every other quota. So a quota's capacity lies at one place, and asking for it needs no look at the kind.
+// The limit comes first, as in every other quota. So a quota's capacity is at one offset, and reading it needs no branch on the kind.
 #[repr(C)]
 pub struct CalendarWindow {
     limit: u64,
@@ -19,7 +19,7 @@ pub struct CalendarWindow {
 }
 
 impl CalendarWindow {
-    /// At most `limit` per window of `calendar`.
+    /// Returns a quota of at most `limit` per window of `calendar`.
     ///
     /// # Errors
     ///
@@ -58,8 +58,8 @@ impl Algorithm for CalendarWindow {
         self.counts_until(state.start)
     }
 
-    /// Limit, the start of a window, and the ends of that and the next two, in us. The time of the call is in one of the first two
-    /// windows. This holds if `now` is wrong by less than a second, and by less than half a window.
+    /// Returns the limit, the start of a window, the ends of that and of the next two, in us. The call's time is in either of the
+    /// first two windows. This holds if `now` is wrong by less than a second, and by less than half a window.
     fn numbers(&self, now: Micros) -> Numbers {
         let [start, end, _] = self.calendar.windows(now);
         let early = ((end - start) / 2).min(LEEWAY);

@@ -1,8 +1,7 @@
 //! `concurrency`: a number of requests under way at a time.
 //!
-//! Admits cost c when the held units + c <= the limit. It counts [holds](crate::KeyHolds) alone. Their ends and lapses charge
-//! no unit. Promise: at most the limit at any time. The other writing of this file is
-//! `lua/concurrency.lua`.
+//! Admits cost c when the held units + c <= the limit. Counts [holds](crate::KeyHolds) alone. Their ends and lapses charge no unit.
+//! Promise: at most the limit at any time. `lua/concurrency.lua` computes the same.
 
 use crate::numbers::{at_most, window_quota, written_span};
 use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
@@ -10,7 +9,7 @@ use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 /// The largest limit of one key, in holds that Redis keeps.
 const LARGEST: u64 = 1_000_000;
 
-/// When to ask again: the end of the next request is not known.
+/// The `retry_after` of a refusal, in us: the end of the next request is unknown.
 const RETRY_AFTER: Micros = 1_000_000;
 
 /// The quota of a concurrency limit.
@@ -21,11 +20,11 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// At most `limit` at a time. A hold lapses after `lease` us unless it is renewed.
+    /// Returns a quota of at most `limit` at a time. A hold lapses after `lease` us unless it is renewed.
     ///
     /// # Errors
     ///
-    /// The limit or the lease is 0, or one of them is too large.
+    /// The limit or the lease is 0, or either of them is too large.
     pub fn new(limit: u64, lease: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, lease)?;
         at_most(LARGEST, limit)?;

@@ -11,13 +11,13 @@ pub struct Counter {
     pub has_previous: bool,
 }
 
-/// What was admitted in a window and in the one before.
+/// The counts of a window and of the window before, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPair {
     /// When the current window started, in us.
     pub start: Micros,
-    /// How much was admitted in it.
+    /// The units admitted in it.
     pub current: u64,
-    /// How much was admitted in the one before.
+    /// The units admitted in the window before.
     pub previous: u64,
 }

@@ -1,16 +1,15 @@
-//! A debt that is paid off continuously: the arithmetic that both buckets share.
+//! A debt that is paid off continuously, for both buckets.
 //!
 //! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
 //! rate of n per P is exact in integers: `weight / pay = P / n`.
 //!
-//! A cost that is known afterwards may bring the debt above the capacity. Then no request is admitted until enough of it is
-//! paid off. A debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand
-//! times the capacity, where the rate allows that.
+//! A cost from an answer may bring the debt above the capacity. Then no request is admitted until enough of it is paid off. A debt is
+//! bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the capacity,
+//! where the rate allows that.
 //!
-//! A quota may change under a key that has a debt. The debt then stands for the same units. It is paid off at the new rate
-//! from the time when it was last written.
+//! If the quota changes, the debt keeps its units, and is paid off at the new rate from the time when it was last written.
 //!
-//! The other writing of this file is `lua/debt.lua`.
+//! `lua/debt.lua` computes the same.
 
 mod rate;
 mod weights;
@@ -41,7 +40,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for `capacity` units of cost, paid off at `rate`.
+    /// Returns a meter for `capacity` units of cost, paid off at `rate`.
     ///
     /// Where the exact fraction does not fit, the rate is rounded down, by less than one part in a million. So the limit gets
     /// stricter and never looser. `what` is the capacity's name in YAML, for errors.
@@ -68,17 +67,17 @@ impl Meter {
         })
     }
 
-    /// The largest debt after an admission, in units of cost.
+    /// Returns the largest debt after an admission, in units of cost.
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// What the script takes: capacity, weight, pay, and the time in which a full debt is paid off, in us.
+    /// Returns the script's numbers: capacity, weight, pay, and the us in which a full debt is paid off.
     pub const fn numbers(&self) -> [u64; 4] {
         [self.capacity, self.weight, self.pay, self.full]
     }
 
-    /// The time in which a full debt is paid off, in us.
+    /// Returns the time in which a full debt is paid off, in us.
     pub const fn period(&self) -> Micros {
         self.full
     }
@@ -88,7 +87,7 @@ impl Meter {
         (units * self.weight).div_ceil(self.pay)
     }
 
-    /// How many units are paid off in `span` us, rounded up.
+    /// Returns the units that are paid off in `span` us, rounded up.
     pub fn paid_in(&self, span: Micros) -> u64 {
         let paid = (u128::from(span) * u128::from(self.pay)).div_ceil(u128::from(self.weight));
         u64::try_from(paid).unwrap_or(MAX_EXACT)
@@ -137,7 +136,7 @@ impl Meter {
         };
     }
 
-    /// By how much the debt is above the capacity, in units rounded up, as [`crate::Algorithm::excess`].
+    /// Returns the units by which the debt is above the capacity, rounded up, as [`crate::Algorithm::excess`].
     pub(crate) fn excess(&self, debt: &Debt, now: Micros) -> u64 {
         let (owed, _) = self.owed(debt, now);
         let excess = owed.saturating_sub(self.capacity * self.weight);
@@ -149,8 +148,8 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// The largest debt that stays exact, in parts: also with one payment more, and no longer than [`MAX_SPAN`]. More is
-    /// not counted.
+    /// Returns the largest exact debt, in parts: one payment more stays exact, and it is paid off within [`MAX_SPAN`]. A larger debt
+    /// is cut to it.
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);

@@ -1,7 +1,7 @@
-//! `fixed_window`: so many per window, windows starting at multiples of their length since the epoch.
+//! `fixed_window`: at most the limit per window. Windows start at multiples of their length since the epoch.
 //!
-//! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
-//! span of one window. The other writing of this file is `lua/fixed_window.lua`.
+//! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any span of one
+//! window. `lua/fixed_window.lua` computes the same.
 
 use crate::numbers::{MAX_SPAN, at_most, window_quota, written_span};
 use crate::{
@@ -16,18 +16,18 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// At most `limit` per `window`.
+    /// Returns a quota of at most `limit` per `window`.
     ///
     /// # Errors
     ///
-    /// The limit or the window is 0, or one of them is too large.
+    /// The limit or the window is 0, or either of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         at_most(MAX_SPAN, limit)?;
         Ok(Self { limit, window })
     }
 
-    /// The start of the window at `now`.
+    /// Returns the start of the window at `now`.
     const fn start(&self, now: Micros) -> Micros {
         now - now % self.window
     }

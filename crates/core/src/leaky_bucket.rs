@@ -1,8 +1,8 @@
 //! `leaky_bucket`: a queue that drains at a constant rate.
 //!
-//! Admits cost c when waiting + c <= Q. What waits drains continuously at n per P, and an admitted request is released
-//! when what was before it has drained: [`Verdict::delay`](crate::Verdict::delay). A request that was released still waits, in this
-//! count, until it has drained itself. Promise: releases are at least P/n apart, to the microsecond, and at most Q wait.
+//! Admits cost c when waiting + c <= Q. Waiting units drain continuously at n per P. An admitted request is released when all units
+//! before it have drained: [`Verdict::delay`](crate::Verdict::delay). In this count it still waits until its own units have drained.
+//! Promise: releases are at least P/n apart, to the microsecond, and at most Q units wait.
 
 use crate::bucket::Bucket;
 

@@ -1,16 +1,16 @@
-//! `sliding_window_counter`: two counts that stand for a sliding window.
+//! `sliding_window_counter`: two counts that approximate a sliding window.
 //!
-//! Admits cost c when current + c + previous × (window − elapsed)/window <= limit, which assumes that the previous
-//! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
-//! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
+//! Admits cost c when current + c + previous × (window − elapsed)/window <= limit. This estimate assumes that the previous window's
+//! requests came evenly. Promise: the estimate never exceeds the limit; the true count of the worst window stays below twice the
+//! limit. `lua/sliding_window_counter.lua` computes the same.
 
 use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
-/// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
+/// From this window up, in us, elapsed time counts in whole milliseconds: products of longer windows would leave 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
 
-/// The most that is counted in a window: quotients of it are exact.
+/// Bounds the count of a window: quotients of 2^52 are exact.
 const LARGEST_COUNT: u64 = MAX_SPAN;
 
 /// The quota of a sliding window counter.
@@ -23,11 +23,11 @@ pub struct SlidingWindowCounter {
 }
 
 impl SlidingWindowCounter {
-    /// At most `limit` per sliding `window`, by estimate.
+    /// Returns a quota of at most `limit` per sliding `window`, by estimate.
     ///
     /// # Errors
     ///
-    /// The limit or the window is 0, or one of them is too large.
+    /// The limit or the window is 0, or either of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         let unit = if window < COARSE_FROM { 1 } else { 1_000 };
@@ -43,17 +43,17 @@ impl SlidingWindowCounter {
         Ok(quota)
     }
 
-    /// The window's length in units.
+    /// Returns the window's length in units.
     const fn steps(&self) -> u64 {
         self.window / self.unit
     }
 
-    /// The largest limit of this window whose two products still add up below 2^53.
+    /// Returns the largest limit of this window whose two products still add up below 2^53.
     const fn largest(&self) -> u64 {
         MAX_EXACT / (2 * self.steps())
     }
 
-    /// The pair that counts at `now`: a window that has passed becomes the previous one.
+    /// Returns the pair that counts at `now`: a window that has passed becomes the previous one.
     fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
         let start = now - now % self.window;
         let counted = WindowPair {
@@ -72,12 +72,12 @@ impl SlidingWindowCounter {
         }
     }
 
-    /// How many steps of the current window are left at `now`.
+    /// Returns the steps of the current window that are left at `now`.
     const fn left(&self, pair: &WindowPair, now: Micros) -> u64 {
         self.steps() - now.saturating_sub(pair.start) / self.unit
     }
 
-    /// How much is left at `now`.
+    /// Returns the units that are left at `now`.
     fn remaining(&self, pair: &WindowPair, now: Micros) -> u64 {
         let (steps, left) = (self.steps(), self.left(pair, now));
         let free = self.limit.saturating_sub(pair.current) * steps;
@@ -88,23 +88,23 @@ impl SlidingWindowCounter {
         (free - pair.previous * left) / steps
     }
 
-    /// How long after `pair.start` a refused cost fits, in us: the smallest whole unit that solves the formula.
+    /// Returns the time after `pair.start` at which a refused cost fits, in us: the smallest whole unit that solves the formula.
     fn fits_after(&self, pair: &WindowPair, cost: u64) -> Micros {
         let steps = self.steps();
-        // While the current window lasts, what is free beside it must hold the rest of the previous one.
+        // During the current window, its free units must hold the rest of the previous count.
         if let Some(free) = self.limit.checked_sub(pair.current + cost) {
             let share = (free * steps).checked_div(pair.previous).unwrap_or(steps);
             if share > 0 {
                 return steps.saturating_sub(share) * self.unit;
             }
         }
-        // In the next one the current count is the previous one, and nothing else is counted.
+        // In the next window the current count becomes the previous one, and the new count is 0.
         let free = self.limit - cost;
         let share = (free * steps).checked_div(pair.current).unwrap_or(steps);
         self.window + steps.saturating_sub(share) * self.unit
     }
 
-    /// How long until neither window counts any more, in us.
+    /// Returns the time until neither window counts, in us.
     const fn reset(&self, pair: &WindowPair, now: Micros) -> Micros {
         match (pair.current, pair.previous) {
             (0, 0) => 0,
@@ -169,7 +169,7 @@ impl Algorithm for SlidingWindowCounter {
         state.start + windows * self.window
     }
 
-    /// Limit, window, and the step in which elapsed time counts, both in us.
+    /// Returns the limit, the window, and the step in which elapsed time counts, both in us.
     fn numbers(&self, _now: Micros) -> Numbers {
         [self.limit, self.window, self.unit].into()
     }

@@ -1,8 +1,8 @@
 //! `sliding_window_log`: the exact sliding window, one entry per admitted request.
 //!
-//! Admits cost c when what was admitted in (now − window, now] plus c is at most the limit; two in one microsecond are
-//! two. Promise: at most the limit in any window. It keeps up to `limit` entries a key, so choose it for small limits.
-//! The other writing of this file is `lua/sliding_window_log.lua`.
+//! Admits cost c when the units admitted in (now − window, now] plus c are at most the limit. Two requests in one microsecond are two
+//! entries. Promise: at most the limit in any window. It keeps up to `limit` entries a key, so choose it for small limits.
+//! `lua/sliding_window_log.lua` computes the same.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 /// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
 
-/// From this capacity on, memory that a log does not need any more is given back.
+/// From this capacity on, in entries, a log gives back memory that it no longer needs.
 const LARGE: usize = 1_024;
 
-/// When how many units were admitted, oldest first.
+/// The admitted requests, oldest first.
 ///
-/// Each entry counts the units beyond one per entry, in itself and all entries before it. So the units between two entries
-/// are known from these two, and nothing has to be added up.
+/// Each entry has the extra: the units beyond one per entry, in this entry and all before it. So two entries give the units between
+/// them, without a sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     entries: VecDeque<Entry>,
@@ -34,17 +34,17 @@ struct Entry {
 }
 
 impl Stamps {
-    /// The newest stamp.
+    /// Returns the newest stamp.
     pub fn last(&self) -> Option<Micros> {
         self.entries.back().map(|last| last.stamp)
     }
 
-    /// The units of all entries, those that have left the window included.
+    /// Returns the units of all entries, also of entries that have left the window.
     pub fn all_units(&self) -> u64 {
         self.units(0, self.entries.len())
     }
 
-    /// The extra of all entries before this one.
+    /// Returns the extra of all entries before this one.
     fn extra_before(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
             Some(index) => self.entries[index].extra,
@@ -52,7 +52,7 @@ impl Stamps {
         }
     }
 
-    /// The units of the entries from `first` to before `end`.
+    /// Returns the units of the entries from `first` to before `end`.
     fn units(&self, first: usize, end: usize) -> u64 {
         (end - first) as u64 + self.extra_before(end) - self.extra_before(first)
     }
@@ -62,7 +62,7 @@ impl Stamps {
         self.entries.push_back(Entry { stamp, extra });
     }
 
-    /// Drops the first entries. Once there are none, the extra is counted anew.
+    /// Drops the first entries. If no entry is left, the extra starts at 0 again.
     fn drop_first(&mut self, count: usize) {
         self.before = match count == self.entries.len() {
             true => 0,
@@ -85,7 +85,7 @@ impl Stamps {
         self.push(now, units);
     }
 
-    /// The stamp of the entry, from `first` on, up to which there are so many units.
+    /// Returns the stamp of the first entry at which the units from `first` on reach `units`.
     fn stamp_after(&self, first: usize, units: u64) -> Micros {
         let (mut low, mut high) = (first, self.entries.len() - 1);
         while low < high {
@@ -101,7 +101,7 @@ impl Stamps {
 }
 
 impl FromIterator<(Micros, u64)> for Stamps {
-    /// From stamps, oldest first, each with its units.
+    /// Makes a log of stamps, oldest first, each with its units.
     fn from_iter<T: IntoIterator<Item = (Micros, u64)>>(entries: T) -> Self {
         let mut stamps = Self::default();
         for (stamp, units) in entries {
@@ -119,25 +119,25 @@ pub struct SlidingWindowLog {
 }
 
 impl SlidingWindowLog {
-    /// At most `limit` in any `window`.
+    /// Returns a quota of at most `limit` in any `window`.
     ///
     /// # Errors
     ///
-    /// The limit or the window is 0, or one of them is too large.
+    /// The limit or the window is 0, or either of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         at_most(LARGEST, limit)?;
         Ok(Self { limit, window })
     }
 
-    /// How many of the oldest entries have left the window. They are dropped when something is charged, and not before:
-    /// after a step back of the clock they count again.
+    /// Returns the number of entries that have left the window. The next charge drops them, and no earlier call: after a step back of
+    /// the clock they count again.
     fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
         let is_dead = |entry: &Entry| entry.stamp + self.window <= now;
         stamps.entries.partition_point(is_dead)
     }
 
-    /// How long until a stamp leaves the window, in us.
+    /// Returns the time until a stamp leaves the window, in us.
     const fn leaves(&self, stamp: Micros, now: Micros) -> Micros {
         stamp + self.window - now
     }
@@ -170,7 +170,7 @@ impl Algorithm for SlidingWindowLog {
             retry_after: if allowed {
                 0
             } else {
-                // As many of the oldest must leave as do not fit; a cost within the limit never needs more than there are.
+                // The units that do not fit must leave, the oldest first. A cost within the limit never needs more than there are.
                 let missing = live + cost - self.limit;
                 self.leaves(stamps.stamp_after(dead, missing), now)
             },
@@ -188,7 +188,7 @@ impl Algorithm for SlidingWindowLog {
         stamps.drop_first(self.dead(stamps, now));
         // Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
         let stamp = stamps.last().map_or(now, |last| now.max(last));
-        // One that is as large as any limit keeps everything else out until it leaves.
+        // An entry as large as the largest limit keeps all others out until it leaves.
         stamps.push(stamp, cost.min(LARGEST));
     }
 
@@ -220,7 +220,7 @@ impl Algorithm for SlidingWindowLog {
         Some(self.window.to_string())
     }
 
-    /// What is charged later is stamped later.
+    /// A later charge has a later stamp.
     fn reset_with(&self, _reset: Micros, _units: u64) -> Micros {
         self.window
     }

@@ -1,20 +1,20 @@
-//! What one of several gateways knows of a window counter that they share by exchanging counts (mode `synced`): its own counts,
-//! which of them the store has, and what the others have counted. Time is the store's.
+//! The tally of a window counter in mode `synced`, where gateways exchange counts. It has the gateway's own counts, the part of these
+//! that the store has, and the counts of the others. Time is the store's.
 
 use crate::{MAX_EXACT, Micros, Quota, State, Verdict};
 
-/// The counts of a window and of the one before it. What others have counted is less than nothing after a reset, which
-/// forgets what this gateway has counted as well.
+/// The counts of a window and of the window before it. Counts of others are negative after a reset, which also drops the counts of
+/// this gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyCounts {
-    /// Of the current window.
+    /// The count of the current window.
     pub current: i64,
-    /// Of the window before.
+    /// The count of the window before.
     pub previous: i64,
 }
 
 impl TallyCounts {
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl TallyCounts {
         }
     }
 
-    /// These less the others.
+    /// Returns these counts less the others.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl TallyCounts {
         }
     }
 
-    /// The same, so many windows later.
+    /// Returns the same counts, seen `windows` later.
     const fn after(self, windows: Micros) -> Self {
         match windows {
             0 => self,
@@ -55,14 +55,14 @@ impl TallyCounts {
     }
 }
 
-/// What the store answers about a key.
+/// The store's answer about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyTotals {
-    /// When the current window started.
+    /// The time at which the current window started, in us.
     pub start: Micros,
-    /// What all gateways have counted.
+    /// The counts of all gateways.
     pub all: TallyCounts,
-    /// What was noted of it for this gateway.
+    /// The part of these that was added for this gateway.
     pub own: TallyCounts,
 }
 
@@ -70,7 +70,7 @@ pub struct TallyTotals {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     window: Micros,
-    // Of the current window.
+    // The start of the current window.
     start: Micros,
     own: TallyCounts,
     told: TallyCounts,
@@ -80,7 +80,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The tally of a key that nothing is known of; none if `quota` is no window counter's.
+    /// Returns an empty tally; none if `quota` is no window counter.
     pub fn of(quota: &Quota, now: Micros) -> Option<Self> {
         let window = quota.counter()?.window;
         Some(Self {
@@ -90,24 +90,24 @@ impl Tally {
         })
     }
 
-    /// When the current window started.
+    /// Returns the time at which the current window started.
     pub const fn start(&self) -> Micros {
         self.start
     }
 
-    /// What this gateway has counted, whether the store knows it or not.
+    /// Returns all counts of this gateway, also counts that the store does not have yet.
     pub const fn own(&self) -> TallyCounts {
         self.own
     }
 
-    /// Counts `cost`, if what is known of all gateways leaves room for it.
+    /// Counts `cost`, if the counts of all gateways leave room for it.
     pub fn charge(&mut self, quota: &Quota, cost: u64, now: Micros) -> Verdict {
         self.turn(now);
         self.decide(quota, self.own.with(self.others), cost, now)
     }
 
-    /// Counts `cost`, if the share of one of so many `gateways` leaves room for it. What all had counted when the store was heard of
-    /// last is charged to each share in part. What this gateway has counted since is charged to its own share.
+    /// Counts `cost`, if this gateway's share, one part in `gateways`, leaves room for it. A part of the counts in the store's last
+    /// answer is charged to each share. Later counts of this gateway are charged to its own share.
     pub fn charge_share(
         &mut self,
         quota: &Quota,
@@ -118,7 +118,7 @@ impl Tally {
         self.turn(now);
         let share = quota.divided(gateways);
         let (part, whole) = (share.capacity(), quota.capacity().max(1));
-        // Rounded up: what is left is shared, and nobody gets a part twice.
+        // Rounded up: the remaining units are shared, and no unit is admitted twice.
         let part_of = |count: i64| {
             let count = u128::from(count.max(0).unsigned_abs());
             let part = (count * u128::from(part)).div_ceil(u128::from(whole));
@@ -129,13 +129,13 @@ impl Tally {
         self.decide(&share, known.with(since), cost, now)
     }
 
-    /// Counts `cost`, whatever is left.
+    /// Counts `cost`, whether or not it fits.
     pub fn count(&mut self, cost: u64, now: Micros) {
         self.turn(now);
         self.add(cost);
     }
 
-    /// Uncounts a cost that was counted in the window that started at `start`.
+    /// Takes back a cost that was counted in the window that started at `start`.
     pub fn uncount(&mut self, cost: u64, start: Micros) {
         let count = if start == self.start {
             &mut self.own.current
@@ -158,7 +158,7 @@ impl Tally {
         if totals.start == self.start {
             (self.told, self.others) = (totals.own, others);
         } else if totals.start + self.window == self.start {
-            // Its window has not turned yet.
+            // The store's window has not turned yet.
             (self.told.previous, self.others.previous) = (totals.own.current, others.current);
         }
         let current = totals.all.current;
@@ -175,17 +175,17 @@ impl Tally {
         (if seen.is_some() { all } else { more }, more)
     }
 
-    /// Takes it that nothing is counted in the store any more: all that was used is forgotten.
+    /// Assumes that the store has no counts any more: a reset drops all used units.
     pub fn forget(&mut self) {
         self.others = TallyCounts::default().without(self.own);
     }
 
-    /// Whether anything was told that may still count.
+    /// Whether the store has counts of this gateway that may still count.
     pub fn has_told(&self) -> bool {
         self.told != TallyCounts::default()
     }
 
-    /// Takes it that what the store was told belongs to another gateway, under whose ID it was noted. Whether that was anything.
+    /// Leaves the counts that the store has to another gateway, under whose ID they were sent. Returns false if there are none.
     pub fn leave_told(&mut self) -> bool {
         let has_told = self.has_told();
         let told = std::mem::take(&mut self.told);
@@ -194,13 +194,13 @@ impl Tally {
         has_told
     }
 
-    /// Whether the store has all that this gateway has counted, as far as it still counts.
+    /// Whether the store has all counts of this gateway that still count.
     pub fn is_told(&self, quota: &Quota) -> bool {
         let untold = self.own.without(self.told);
         untold.current == 0 && (untold.previous == 0 || !has_previous(quota))
     }
 
-    /// Whether what was counted here may still count.
+    /// Whether counts of this gateway may still count.
     pub fn matters(&self, quota: &Quota, now: Micros) -> bool {
         let windows = if has_previous(quota) { 2 } else { 1 };
         now < self.start + windows * self.window
@@ -208,7 +208,7 @@ impl Tally {
 
     fn decide(&mut self, quota: &Quota, used: TallyCounts, cost: u64, now: Micros) -> Verdict {
         let mut state = state(quota, self.start, used);
-        // One that a share can never fit counts as all of it.
+        // A cost that never fits the share counts as the whole share.
         let fitting = cost.min(quota.capacity());
         let mut verdict = quota.check(&mut state, fitting, now);
         if verdict.allowed {
@@ -223,8 +223,8 @@ impl Tally {
         self.own.current = self.own.current.saturating_add(signed(cost)).min(most);
     }
 
-    /// Goes on to the window of `now`. A window ahead of that stays, unless it is ahead by more than its length. If it is, the
-    /// clock stepped back, and what was used is kept.
+    /// Goes on to the window of `now`. A window ahead of it stays, unless it is ahead by more than its length. If it is, the clock
+    /// stepped back, and the counts are kept.
     fn turn(&mut self, now: Micros) {
         let start = now - now % self.window;
         if self.start > now + self.window {
@@ -256,7 +256,7 @@ fn state(quota: &Quota, start: Micros, used: TallyCounts) -> State {
     })
 }
 
-/// By how much a count, or the estimate of a sliding one, exceeds the limit.
+/// Returns the units by which a count, or the estimate of a sliding one, exceeds the limit.
 fn beyond(quota: &Quota, totals: TallyTotals, now: Micros) -> u64 {
     let count = |count: i64| u128::from(count.max(0).unsigned_abs());
     let mut used = count(totals.all.current);

@@ -1,20 +1,19 @@
-//! One count for each window: what fixed windows and windows of a calendar share. The other writing of this file is
-//! `lua/window.lua`.
+//! One count per window, for fixed windows and windows of a calendar. `lua/window.lua` computes the same.
 
 use crate::numbers::MAX_EXACT;
 use crate::{Micros, Verdict};
 
-/// What was admitted in one window.
+/// The count of one window, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCount {
     /// When the window started, in us.
     pub start: Micros,
-    /// How much was admitted in it.
+    /// The units admitted in it.
     pub count: u64,
 }
 
 impl WindowCount {
-    /// The count of the window that counts: the one that starts at `start`, or one that the clock has stepped back from.
+    /// Returns the count that is in force: of the window that starts at `start`, or of a later one before the clock stepped back.
     pub(crate) const fn settled(&self, start: Micros) -> Self {
         match self.start >= start {
             true => *self,

@@ -1,4 +1,4 @@
-//! The rate of a meter as a configuration says it, and the rate of a meter with another capacity.
+//! The rate of a meter as users write it, and the rate of a meter with another capacity.
 
 use super::Meter;
 use crate::numbers::{
@@ -19,12 +19,12 @@ const SPANS: [Micros; 6] = [
 ];
 
 impl Meter {
-    /// The rate at which it is paid off, as users write it.
+    /// Returns the rate at which it is paid off, as users write it.
     pub(crate) fn written(&self) -> String {
         written_rate(self.rate().unwrap_or_else(|close| close))
     }
 
-    /// A rate that a configuration can say, and that makes this meter. Else one that is closer than one part in a million.
+    /// Returns a rate that users can write and that makes this meter. Else a rate that is closer than one part in a million.
     fn rate(&self) -> Result<Rate, Rate> {
         let (pay, weight) = (u128::from(self.pay), u128::from(self.weight));
         let common = gcd(pay, weight);
@@ -46,8 +46,8 @@ impl Meter {
         same.ok_or_else(|| close.or(exact).unwrap_or(own))
     }
 
-    /// The same with another capacity, paid off in the same time as far as a configuration can say it: exactly, or slower by less than
-    /// one part in a thousand. `what` is the capacity's name in YAML.
+    /// Returns a meter with another capacity that is paid off in the same time. If users cannot write its rate, it is slower by less
+    /// than one part in a thousand. `what` is the capacity's name in YAML.
     pub(crate) fn with_capacity(
         &self,
         what: &'static str,
@@ -77,14 +77,14 @@ impl Meter {
     }
 }
 
-/// So many per so long, if a configuration can say it.
+/// Returns `count` per `per` us, if users can write this rate.
 fn rate(count: u128, per: Micros) -> Option<Rate> {
     let count = u64::try_from(count).ok()?;
     let is_rate = (1..=HIGHEST_RATE).contains(&count);
     is_rate.then_some(Rate { count, per })
 }
 
-/// The fraction with the smallest numbers from `low` to `high`, each with its denominator.
+/// Returns the fraction with the smallest numbers from `low` to `high`, each with its denominator.
 fn simplest([low, low_of]: [u128; 2], [high, high_of]: [u128; 2]) -> [u128; 2] {
     let whole = low / low_of;
     if low == whole * low_of {

@@ -1,12 +1,12 @@
-//! The parts of a unit of cost, so that rates are exact in integers, and debts from one number of parts to another.
+//! The parts of a unit of cost, so that rates are exact in integers, and the conversion of debts to other parts.
 
 use super::Meter;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 
-/// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
+/// The debts that weights leave room for, in capacities, if such weights are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
 
-/// Returns a debt whose units had `from` parts, with `to` parts to a unit: rounded up, and `most` at most.
+/// Converts a debt from `from` parts per unit to `to` parts per unit: rounded up, and `most` at most.
 pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
     if owed == 0 || from == to {
         return owed.min(most);
@@ -23,7 +23,7 @@ pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
     units * to + part
 }
 
-/// The greatest capacity that fits this rate; 0 if none does. Whatever fits, less fits too.
+/// Returns the greatest capacity that fits this rate; 0 if none does. Every smaller capacity fits, too.
 pub(super) fn largest_capacity(rate: Rate) -> u64 {
     let (mut fits, mut too_large) = (0, MAX_SPAN + 1);
     while too_large - fits > 1 {
@@ -37,9 +37,9 @@ pub(super) fn largest_capacity(rate: Rate) -> u64 {
     fits
 }
 
-/// `weight` and `pay` with `weight / pay >= P / n`: equal if that fits, else closer than one part in a million. None for a capacity
-/// that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts beyond the capacity, as much as fits
-/// up to [`HEADROOM`].
+/// Returns `weight` and `pay` with `weight / pay >= P / n`: equal if that fits, else closer than one part in a million. None for a
+/// capacity that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts of up to [`HEADROOM`]
+/// capacities, or fewer if these do not fit.
 pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
     let span = u128::from(capacity) * u128::from(rate.per);
     if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
@@ -50,9 +50,9 @@ pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
         .find_map(|times| weigh_up_to(capacity.checked_mul(times)?, rate))
 }
 
-/// As [`weigh`], so that debts of up to `units` are exact.
+/// Returns the numbers of [`weigh`] for exact debts of up to `units`.
 fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
-    // No larger than either.
+    // Its result fits: it is no larger than either number.
     let common = gcd(rate.count.into(), rate.per.into()) as u64;
     let (weight, pay) = (rate.per / common, rate.count / common);
     let fits = |weight: u64, pay: u64| {
@@ -62,7 +62,7 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
     if fits(weight, pay) {
         return Some((weight, pay));
     }
-    // The greatest payment whose weight still fits; the weight rounds up, by less than one part in itself.
+    // The greatest payment whose weight still fits. The weight rounds up, by less than one part in itself.
     let room = MAX_EXACT.checked_sub(pay)? / units;
     let pay = u128::from(room) * u128::from(rate.count) / u128::from(rate.per);
     let weight = (pay * u128::from(rate.per)).div_ceil(u128::from(rate.count));
@@ -71,7 +71,7 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
 }
 
 impl Meter {
-    /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
+    /// Returns a share, as [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
     pub(crate) fn divided(&self, parts: u64) -> Self {
         let parts = parts.max(1);
         let capacity = (self.capacity / parts).max(1);
@@ -84,7 +84,7 @@ impl Meter {
             count: number(count),
             per: number(per),
         };
-        // Whatever fits, less fits too; were it not so, the whole would be too strict rather than too loose.
+        // A smaller capacity always fits. If it did not, the whole would be too strict rather than too loose.
         Self::new("capacity", capacity, rate).unwrap_or(Self {
             capacity,
             full: (capacity * self.weight).div_ceil(self.pay),
@@ -92,7 +92,7 @@ impl Meter {
         })
     }
 
-    /// As [`crate::Algorithm::is_as_fast`]: at least as many units are paid off in any time.
+    /// Whether at least the same units are paid off in any time, as [`crate::Algorithm::is_as_fast`].
     pub(crate) fn is_as_fast(&self, other: &Self) -> bool {
         let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
         product(self.pay, other.weight) >= product(other.pay, self.weight)
