@@ -1,18 +1,18 @@
-//! How many gateways share a Redis, by which each divides a limit while Redis is away.
+//! The count of the gateways that share a Redis. Each gateway divides its limits by this count while Redis is away.
 //!
-//! Models `lua/gateways.lua`, and of a gateway `RedisStore::heartbeat` and `Count`
-//! (`crates/store/src/redis/mod.rs`, `crates/redis/src/gateways/count.rs`).
+//! Models `lua/gateways.lua`, and a gateway's `RedisStore::heartbeat` and `Count` (`crates/store/src/redis/mod.rs`,
+//! `crates/redis/src/gateways/count.rs`).
 //!
-//! A tick is the time between two heartbeats. A call and its answer are one step, since a gateway waits for a small part of
-//! a tick. What is lost is the call, or its answer.
+//! A tick is the time between two heartbeats. A call and its answer are one step, since a gateway waits for a small part of a tick.
+//! Either of them may be lost.
 
 mod promises;
 
 use stateright::{Model, Property};
 
-/// After so many ticks without a heartbeat a gateway is gone.
+/// The ticks without a heartbeat after which a gateway is gone.
 const LAPSE: u8 = 3;
-/// For so many ticks Redis must answer lower counts: a heartbeat and the lapse.
+/// The ticks for which Redis must answer lower counts: a heartbeat and the lapse.
 const ROUND: u8 = LAPSE + 1;
 const MOST: usize = 3;
 
@@ -36,11 +36,11 @@ struct Fleet {
     crashes: bool,
 }
 
-/// What Redis knows of a gateway.
+/// Redis's record of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     age: u8,
-    /// It is that of the last call which was answered, so the gateway knows it as well.
+    /// Whether this call was the last answered call, so that the gateway has this time, too.
     is_answered: bool,
 }
 
@@ -57,7 +57,7 @@ struct Gateway {
     last: Option<u8>,
     lower: Option<Lower>,
     has_beaten: bool,
-    /// The most others that it was told of at once, of those that are alive and not silent.
+    /// The most others that one answer included, without others that are gone or silent.
     knows: [bool; MOST],
 }
 
@@ -66,7 +66,7 @@ struct State {
     is_up: bool,
     entries: [Option<Entry>; MOST],
     gateways: [Option<Gateway>; MOST],
-    /// For how many ticks, in which Redis ran another's heartbeat, it ran none of this one.
+    /// The ticks in which Redis ran a heartbeat of another gateway, and none of this one.
     silent: [u8; MOST],
     has_run: [bool; MOST],
 }
@@ -76,15 +76,15 @@ enum Action {
     Start(usize),
     Crash(usize),
     Beat(usize),
-    /// Redis does not get it.
+    /// Redis does not receive it.
     BeatLost(usize),
-    /// Redis gets it, and the answer is lost.
+    /// Redis runs it, and the answer is lost.
     AnswerLost(usize),
     Stop,
-    /// Redis is there again.
+    /// Redis starts with its data.
     Restart,
     RestartEmpty,
-    /// A replica is promoted that is behind by a heartbeat.
+    /// A replica that is behind by a heartbeat takes over.
     PromoteBehind,
     Tick,
 }
@@ -98,7 +98,7 @@ impl Gateway {
         knows: [false; MOST],
     };
 
-    /// `Count::answered`; `is_known`: Redis knows the heartbeat that was answered last.
+    /// `Count::answered`. `is_known`: Redis has the record of the last answered heartbeat.
     fn answered(&mut self, protocol: Protocol, count: u8, is_known: bool) {
         let last = self.last.replace(0);
         if count >= self.count || protocol == Protocol::Before {
@@ -129,7 +129,7 @@ impl Gateway {
 }
 
 impl State {
-    /// The script: how many gateways there are, and whether the last answered heartbeat of this one is known.
+    /// Runs the script. Returns the number of gateways, and whether Redis has the record of this gateway's last answered heartbeat.
     fn run(&mut self, gateway: usize) -> (u8, bool) {
         let before = self.entries[gateway];
         self.entries[gateway] = Some(Entry {
@@ -159,7 +159,7 @@ impl State {
                 entries[other].is_some() && is_alive[other] && other != index
             });
             let count = |gateways: [bool; MOST]| gateways.iter().filter(|is| **is).count();
-            // Numbers are told, and no names: of as many others as before, they may be others.
+            // An answer has a number, and no names. The same number of others may be other gateways.
             if count(told) > count(gateway.knows) {
                 gateway.knows = told;
             }
@@ -252,7 +252,7 @@ impl Model for Fleet {
         let mut next = *state;
         match action {
             Action::Start(index) => {
-                // With an ID of its own, that nobody knows.
+                // It has a new ID, without a record in Redis.
                 next.gateways[index] = Some(Gateway::NEW);
                 (next.entries[index], next.silent[index]) = (None, 0);
             }

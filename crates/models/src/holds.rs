@@ -1,11 +1,11 @@
 //! Holds: taken by a decision over one slot or two, renewed, lapsed, lost, taken again, ended.
 //!
-//! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it; and of a gateway `Store::renew`, `Store::end` and
-//! `Unanswered` (`crates/store/src/store/holds.rs`, `registry/unanswered.rs`), and `Caller::take` of
+//! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it, and a gateway's `Store::renew`, `Store::end` and `Unanswered`
+//! (`crates/store/src/store/holds.rs`, `registry/unanswered.rs`), and `Caller::take` of
 //! `crates/store/src/redis/script/caller/cross_slot.rs`.
 //!
-//! A slot has a limit of one unit, in a window that never turns: so each unit that is charged is seen. A request holds one unit in each of
-//! its slots, and comes to none, one or two. Times are ticks from now; a lease is two ticks. The requests of `concurrency` are of one
+//! A slot has a limit of one unit, in a window that never turns: so the model shows each charged unit. A request holds one unit in each
+//! of its slots, and uses none, one or two. Times are ticks from now; a lease is two ticks. The requests of `concurrency` are of one
 //! gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
 
 mod promises;
@@ -23,13 +23,13 @@ const COPIES: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// An end charges without a look for the hold.
+    /// An end charges without looking for its hold.
     Unnamed,
     /// A renewal has no deadline: it takes a hold again, however late it is.
     NoDeadline,
     /// A hold that lapses is free, also where the limit has a cost.
     Freed,
-    /// A gateway asks for decisions while one of its own holds may be missing.
+    /// A gateway calls Redis for decisions while one of its own holds may be missing.
     Unconfirmed,
     Now,
 }
@@ -39,7 +39,7 @@ struct Holds {
     protocol: Protocol,
     /// The slots of each request, of two slots in all.
     requests: &'static [&'static [usize]],
-    /// Whether the limit has a cost; else it counts running requests.
+    /// Whether the limit has a cost. If not, it counts running requests.
     charges: bool,
     /// Redis may lose its data.
     losses: bool,
@@ -62,7 +62,7 @@ enum Action {
 }
 
 impl Holds {
-    /// Charges holds that have lapsed as they were reserved, as each script does first.
+    /// Charges the reserved units of lapsed holds, as each script does first.
     fn sweep(&self, state: &mut State, slot: usize) {
         for held in &mut state.held {
             if held.lapse[slot] == Some(0) {
@@ -153,7 +153,7 @@ impl Holds {
         if self.charges { 0 } else { LEASE }
     }
 
-    /// Whether a hold of a running request may be missing. Its gateway asks for no decision then.
+    /// Whether a hold of a running request may be missing. Its gateway sends no decision then.
     fn is_unconfirmed(&self, state: &State) -> bool {
         let mut held = state.held.iter();
         !self.charges
@@ -224,7 +224,7 @@ impl Model for Holds {
         if self.losses {
             actions.push(Action::LoseData);
         }
-        // A decision is waited for for a small part of a lease.
+        // A gateway waits for a decision for a small part of a lease.
         if !state.held.iter().any(|held| held.phase == Phase::Asking) {
             actions.push(Action::Tick);
         }
@@ -255,7 +255,7 @@ impl Model for Holds {
                 }
             }
             Action::TimeOut(request) => {
-                // A script that finds itself late takes nothing.
+                // A late script takes no hold.
                 next.network.drop_all(|message| match message {
                     Message::Renew(of, _) => {
                         *of == request && self.protocol != Protocol::NoDeadline
@@ -289,7 +289,7 @@ impl Model for Holds {
                 }
             }
             Action::LoseData => {
-                // With its connections: what was under way is not run, and not answered. Ends are sent again.
+                // All connections end, too: calls under way are not run, and not answered. Ends are sent again.
                 if !self.charges {
                     next.network
                         .drop_all(|message| !matches!(message, Message::End(..)));

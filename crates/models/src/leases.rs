@@ -1,7 +1,7 @@
 //! Leases: slices of a budget are lent, spent, settled, returned, and lapse.
 //!
-//! Models `lua/lease.lua`, and of a gateway `Slice` (`crates/store/src/redis/leased/slice.rs`) and `Held`
-//! (`leased/held.rs`), with `Lender::ask` (`leased/lender.rs`).
+//! Models `lua/lease.lua`, and a gateway's `Slice` (`crates/store/src/redis/leased/slice.rs`) and `Held` (`leased/held.rs`), with
+//! `Lender::ask` (`leased/lender.rs`).
 //!
 //! The limit is a few units that do not come back. Times are ticks from now; a slice lapses two ticks after the last call. A gateway
 //! waits for an answer for a small part of a tick, but a call may run long after that.
@@ -14,16 +14,16 @@ use crate::network::Network;
 
 const LIMIT: u8 = 3;
 const TERM: u8 = 2;
-/// How large a slice should be on a key that is in demand.
+/// The size of a slice for a key in demand, in units.
 const WANTED: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// The record of a slice goes with the slice: up to commit 9d78c51.
+    /// The record of a slice goes when the slice is returned: up to commit 9d78c51.
     Before,
-    /// The record of a slice that was returned stays until it would have lapsed.
+    /// The record of a returned slice stays until the slice would have lapsed.
     Returned,
-    /// So does the record of what was told anew after Redis had lost it.
+    /// The record of units that were sent again to a Redis without data stays, too.
     Now,
 }
 
@@ -31,9 +31,9 @@ enum Protocol {
 struct Leases {
     protocol: Protocol,
     gateways: usize,
-    /// How many calls each gateway makes.
+    /// The number of calls that each gateway makes.
     calls: u8,
-    /// Calls may run when their gateways wait for them no longer, and twice.
+    /// Calls may run after their gateways have timed out, and twice.
     late: bool,
     crashes: bool,
     losses: bool,
@@ -47,7 +47,7 @@ struct Ask {
     spent: u8,
     unsettled: u8,
     kept: u8,
-    /// When the slice lapses as far as the gateway knows.
+    /// The time at which the slice lapses, by the gateway's own record.
     lapse: u8,
     wanted: u8,
 }
@@ -55,7 +55,7 @@ struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Message {
     Ask(usize, Ask),
-    /// How large the slice is now.
+    /// The size of the slice.
     Lent(usize, u8),
 }
 
@@ -69,11 +69,11 @@ struct Slice {
     allowance: u8,
     lapse: u8,
     asked: Option<Ask>,
-    /// What Redis has charged of what was spent.
+    /// The spent units that Redis has charged.
     charged: u8,
 }
 
-/// What stands in the hash of slices.
+/// A field of the hash of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Record {
     call: u8,
@@ -84,27 +84,27 @@ struct Record {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    /// In Redis.
+    /// The used units in Redis.
     used: u8,
     records: Vec<Option<Record>>,
     slices: Vec<Slice>,
     network: Network<Message>,
-    /// What should be used in Redis, by what it was told.
+    /// The units that Redis should have charged, by the calls that it ran.
     due: u8,
-    /// All that was admitted: what gateways spent, and what Redis charged requests.
+    /// All admitted units: units that gateways spent, and requests that Redis charged.
     admitted: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Spend(usize),
-    /// A request finds nothing to spend, and asks for so much beside.
+    /// A request finds an empty slice. The call asks for a slice of this size.
     Request(usize, u8),
-    /// What was spent is settled, or little is left.
+    /// Spent units are settled, or few units are left.
     Settle(usize),
-    /// All is returned.
+    /// All units are returned.
     End(usize),
-    /// The gateway waits no longer.
+    /// The gateway has timed out.
     TimeOut(usize),
     Arrive(Message),
     ArriveTwice(Message),
@@ -133,7 +133,7 @@ impl Slice {
         }
     }
 
-    /// What is not kept is not spent any more, whether an answer comes or not.
+    /// Gives up the units that are not kept, whether an answer comes or not.
     fn ask(&mut self, cost: u8, kept: u8, wanted: u8) -> Ask {
         self.allowance = self.spent + kept;
         self.calls += 1;
@@ -160,7 +160,7 @@ impl Message {
 }
 
 impl Leases {
-    /// The script: how large the slice is now; nothing if a later call is known.
+    /// Runs the script. Returns the size of the slice; none if a later call has overtaken this one.
     fn run(&self, state: &mut State, id: usize, ask: Ask) -> Option<u8> {
         let own = state.records[id];
         if own.is_some_and(|own| ask.call <= own.call) {
@@ -172,7 +172,7 @@ impl Leases {
                 continue;
             };
             if record.lapse == 0 {
-                // Nobody knows what was spent, so all of it was.
+                // The spent units are unknown: charge all.
                 state.used += record.out;
                 state.due += record.out;
                 state.slices[holder].charged = state.slices[holder].spent;
@@ -194,7 +194,7 @@ impl Leases {
         if own.is_some() || ask.lapse > 0 {
             state.due += ask.spent.saturating_sub(slice.charged);
         }
-        // What Redis has lost, and what has lapsed since, is too old to be charged.
+        // Units that Redis has lost, and units that lapsed after that, are too old to be charged.
         slice.charged = ask.spent.max(slice.charged);
         state.used += newly;
         let mut left = LIMIT.saturating_sub(state.used + lent + out);
@@ -288,7 +288,7 @@ impl Model for Leases {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for message in state.network.each() {
-            // What is lost is what is not waited for, and never arrives.
+            // A message is lost if its gateway times out before it arrives.
             actions.push(Action::Arrive(message));
             if self.late && matches!(message, Message::Ask(..)) {
                 actions.push(Action::ArriveTwice(message));
@@ -321,7 +321,7 @@ impl Model for Leases {
             Action::End(id) => ask(id, 0, 0, 0),
             Action::TimeOut(id) => {
                 next.slices[id].asked = None;
-                // A script that knows when its gateway stops waiting does nothing after that.
+                // A script has its gateway's deadline, and has no effect after it.
                 next.network.drop_all(|message| {
                     message.gateway() == id && (!self.late || matches!(message, Message::Lent(..)))
                 });
@@ -341,7 +341,7 @@ impl Model for Leases {
             Action::LoseData => {
                 (next.used, next.due) = (0, 0);
                 next.records.fill(None);
-                // With its connections.
+                // All connections end, too.
                 next.network = Network::new();
                 for slice in &mut next.slices {
                     slice.charged = slice.settled;

@@ -21,12 +21,12 @@ impl<M: Copy + Ord> Network<M> {
         }
     }
 
-    /// Takes all messages out that nobody waits for any more.
+    /// Takes out all messages that match.
     pub(crate) fn drop_all(&mut self, which: impl Fn(&M) -> bool) {
         self.0.retain(|message| !which(message));
     }
 
-    /// Changes what all messages say.
+    /// Changes the content of all messages.
     pub(crate) fn change(&mut self, mut how: impl FnMut(&mut M)) {
         self.0.iter_mut().for_each(&mut how);
         self.0.sort_unstable();
@@ -40,7 +40,7 @@ impl<M: Copy + Ord> Network<M> {
         self.0.iter().filter(|message| which(message)).count()
     }
 
-    /// Each message once, even if it is under way twice.
+    /// Returns each message once, even if it is under way twice.
     pub(crate) fn each(&self) -> impl Iterator<Item = M> {
         let mut last = None;
         let distinct = self.0.iter().copied();

@@ -23,7 +23,7 @@ enum Protocol {
     /// Entries that have ended are dropped, and a gateway gives other entries back: up to commit 804512ae.
     Old,
     Table,
-    /// The table without one of its parts.
+    /// The table with one part missing.
     Without(Part),
 }
 
@@ -41,15 +41,15 @@ enum Part {
     FreshGeneration,
     /// The generation was read at the beginning of the comparison.
     FirstGeneration,
-    /// A gateway compares all on another connection.
+    /// A gateway compares all entries on another connection.
     Connection,
     /// The version that is read is not raised by the gateway's own changes.
     ReadVersion,
-    /// A version is above all that the writer has read.
+    /// A version is above all versions that the writer has read.
     WriterVersion,
     /// A gateway that was away for longer than entries are kept drops entries that Redis lacks.
     Floor,
-    /// A gateway compares all if it has read less than the floor.
+    /// A gateway compares all entries if it has read less than the floor.
     FloorCompares,
     /// A page has all entries of its last version.
     WholeVersions,
@@ -115,7 +115,7 @@ enum Action {
     Refuse(usize),
     /// The gateway reads newer entries, or begins a comparison.
     Read(usize),
-    /// The gateway gives back, and the comparison is complete.
+    /// The gateway gives entries back, and the comparison is complete.
     GiveBack(usize),
     /// Redis runs the call, and the answer is lost.
     GiveBackUnanswered(usize),
@@ -142,7 +142,7 @@ impl Protocol {
 }
 
 impl Overrides {
-    /// Makes states equal that differ in numbers which no gateway will read.
+    /// Makes states equal that differ only in numbers that no gateway will read.
     fn settle(&self, state: &mut State) {
         if self.renumbers() {
             state.settle_generations();
@@ -155,7 +155,7 @@ impl Overrides {
         }
     }
 
-    /// Whether generations are renamed. They are not where their values are compared across connections or losses.
+    /// Whether generations are renamed. They keep their values if these are compared across connections or losses.
     fn renumbers(&self) -> bool {
         self.protocol.has(Part::FreshGeneration) && self.protocol.has(Part::Connection)
     }

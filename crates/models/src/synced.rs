@@ -1,9 +1,9 @@
 //! Counts that gateways keep by themselves and exchange.
 //!
-//! Models `lua/exchange.lua`, and of a gateway `Tally` (`crates/core/src/tally.rs`), `Entry`
-//! (`crates/store/src/redis/synced/entry.rs`) and the calls of `synced/exchange.rs`, for a sliding window counter.
+//! Models `lua/exchange.lua`, and a gateway's `Tally` (`crates/core/src/tally.rs`), `Entry` (`crates/store/src/redis/synced/entry.rs`)
+//! and the calls of `synced/exchange.rs`, for a sliding window counter.
 //!
-//! Windows have numbers. The clock of a gateway and that of Redis turn at different moments, one window apart at most.
+//! Windows have numbers. The clocks of a gateway and of Redis turn at different moments, one window apart at most.
 
 mod promises;
 
@@ -13,9 +13,9 @@ use crate::network::Network;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// A gateway tells what it has counted since the last answer. No release did so.
+    /// A gateway sends its counts since the last answer. No release did so.
     Differences,
-    /// A gateway tells what it has counted in all, and numbers its calls.
+    /// A gateway sends its total counts, and numbers its calls.
     Now,
 }
 
@@ -24,7 +24,7 @@ struct Synced {
     protocol: Protocol,
     gateways: usize,
     limit: i8,
-    /// How many calls each gateway makes, and how often windows turn.
+    /// The number of calls that each gateway makes, and of turns of the window.
     calls: u8,
     turns: u8,
     /// Calls may run twice.
@@ -33,7 +33,7 @@ struct Synced {
     losses: bool,
 }
 
-/// A window, what was counted in it, and in the one before.
+/// A window, its count, and the count of the window before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Counts {
     start: u8,
@@ -43,9 +43,9 @@ struct Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Message {
-    /// Of a gateway: the number of the call, and what it has counted.
+    /// From a gateway: the number of the call, and its counts.
     Tell(usize, u8, Counts),
-    /// What all have counted, what was noted of this gateway, and whether that was before Redis lost its data.
+    /// The counts of all, the part that was added for this gateway, and whether Redis had lost its data before.
     Totals(usize, Counts, Counts, bool),
 }
 
@@ -62,7 +62,7 @@ struct Gateway {
     own: Counts,
     told: Counts,
     others: Counts,
-    /// It has heard of Redis since that lost its data.
+    /// Whether an answer has come since Redis lost its data.
     has_heard: bool,
 }
 
@@ -70,7 +70,7 @@ struct Gateway {
 struct State {
     /// Redis's clock.
     window: u8,
-    /// In Redis.
+    /// The state in Redis.
     state: Counts,
     notes: Vec<Option<Note>>,
     gateways: Vec<Gateway>,
@@ -82,7 +82,7 @@ struct State {
 enum Action {
     Count(usize),
     Tell(usize),
-    /// The gateway waits no longer.
+    /// The gateway has timed out.
     TimeOut(usize),
     Arrive(Message),
     ArriveTwice(Message),
@@ -99,7 +99,7 @@ impl Counts {
         previous: 0,
     };
 
-    /// The same as seen in another window: `of` of exchange.lua, and `Counts::after` of tally.rs.
+    /// Returns the same counts, seen in another window: `of` of exchange.lua, and `TallyCounts::after` of tally.rs.
     fn at(self, start: u8) -> (Option<i8>, Option<i8>) {
         if self.start == start {
             (Some(self.current), Some(self.previous))
@@ -153,7 +153,7 @@ impl Gateway {
 }
 
 impl State {
-    /// What this gateway has counted in a window; nothing is known of windows before the last.
+    /// Returns the count of this gateway in a window. It has no count of windows before the last.
     fn own(&self, gateway: usize, window: u8) -> i8 {
         let own = self.gateways[gateway].own;
         if own.start == window {
@@ -167,7 +167,7 @@ impl State {
 }
 
 impl Synced {
-    /// The script.
+    /// Runs the script.
     fn run(&self, state: &mut State, id: usize, call: u8, told: Counts) -> (Counts, Counts) {
         let start = state.window;
         let mut all = state.state.turned(start);
@@ -197,7 +197,7 @@ impl Synced {
                     counts: noted,
                 });
                 for note in &mut state.notes {
-                    // Nothing that it has counted matters any more.
+                    // Drops notes without counts in this window or the one before.
                     *note = note.filter(|note| note.counts.start + 1 >= start);
                 }
             }
@@ -208,7 +208,7 @@ impl Synced {
     fn arrive(&self, state: &mut State, message: Message) {
         match message {
             Message::Tell(id, call, told) => {
-                // Without numbers a call that has come is a call that is new.
+                // Without numbers each call counts as new.
                 let number = match self.protocol {
                     Protocol::Differences => u8::MAX,
                     Protocol::Now => call,
@@ -268,7 +268,7 @@ impl Model for Synced {
             }
         }
         for (id, gateway) in state.gateways.iter().enumerate() {
-            // By the whole of the window before: nothing of it has left the window yet.
+            // The whole window before counts: none of it has left the window yet.
             let used = gateway.own.current + gateway.others.current;
             if used + gateway.own.previous + gateway.others.previous < self.limit {
                 actions.push(Action::Count(id));
@@ -308,7 +308,7 @@ impl Model for Synced {
                 next.network.send(Message::Tell(id, call, told));
             }
             Action::TimeOut(id) => {
-                // A call may run later. Its answer is not heard.
+                // The call may run later. Its answer is dropped.
                 next.gateways[id].is_telling = false;
                 next.network
                     .drop_all(|message| matches!(message, Message::Totals(of, ..) if *of == id));

@@ -1,4 +1,4 @@
-//! What gateways and Redis know of holds, and what they say to each other.
+//! The records of holds in gateways and in Redis, and the messages between them.
 
 use crate::network::Network;
 
@@ -21,7 +21,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) phase: Phase,
-    /// Its answers so far: slots that admitted it, and whether one refused.
+    /// Its answers so far: slots that admitted it, and whether a slot refused.
     pub(super) admitted: u8,
     pub(super) is_refused: bool,
     /// The lapse of its unit in each slot.
@@ -32,9 +32,9 @@ pub(super) struct Held {
     pub(super) is_doubtful: bool,
     /// Whether an end has arrived, in each slot.
     pub(super) is_ended: [bool; 2],
-    /// How long it lasts as its gateway knows: since it sent the last call that was answered. 0 also if the connection was lost since.
+    /// The ticks for which its gateway counts on it, from its last answered call on. 0 after the loss of the connection.
     pub(super) known: u8,
-    /// The same, of the renewal that is not answered yet.
+    /// The same ticks, from the renewal that is not answered yet.
     pub(super) renewed: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The promises of this protocol, the things that must be able to happen, and the counterexamples to other protocols.
+//! The promises of this protocol, the events that the model must reach, and the counterexamples to other protocols.
 
 use stateright::Property;
 
