@@ -8,7 +8,8 @@ local now = time[1] * 1000000 + time[2]
 -- The answer, a flat row of integers, and its length so far.
 local reply, said = {}, 0
 
--- Parsed arguments by their index in ARGV: decisions of one call share most of them, and a lookup is cheaper than parsing.
+-- A limit's parsed arguments, by their index in ARGV: decisions of one call share most of them, and a lookup is cheaper than parsing.
+-- `observed`: the limit never refuses. `span`: us of a block, 0 without. `lease`: us of a hold, 0 without. `behind`: the index after them.
 local terms = {}
 
 local function terms_at(word)
@@ -29,6 +30,7 @@ local function terms_at(word)
   return found
 end
 
+-- Charges a limit, or takes a hold in place of the charge.
 local function commit(charge, id)
   local own, verdict = charge.terms, charge.verdict
   if charge.held_key then return holds.commit(charge.held_key, charge.key, now, own, verdict, id) end
@@ -70,7 +72,6 @@ local function decide(key, last_key, told, word)
     local own, limit_key = terms_at(word), KEYS[key]
     word, key = own.behind, key + 1
     local held_key, verdict
-    -- No request holds units under this key.
     if own.lease == 0 then
       verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     else

@@ -9,7 +9,7 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local gateway, call = ARGV[2], tonumber(ARGV[3])
 
--- Returns the fields of a note, or nil for other content. `heard` is 0 from a reset until the gateway's next call.
+-- Returns the fields of a note, or nil for other content. `heard`: 0 from a reset (forget.lua) until the gateway's next call.
 local function read(note)
   local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
   return number and {
@@ -47,7 +47,7 @@ local function forget(counted, start, window)
   end
 end
 
--- Exchanges the counts of one limit: adds the difference between `told` and the last note. Returns all counts and the gateway's own.
+-- Exchanges one limit's counts: adds `told` less the last note. A fixed window has no `previous`. Returns all counts and the gateway's own.
 local function exchange(key, counted, algorithm, quota, told)
   local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
   local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous

@@ -2,7 +2,7 @@
 -- "ID/lease*units", scored by the time of its lapse. The score of the member "held" is the sum of all units, below 0. So "held" is first,
 -- and the first two members give the sum and the first lapse. A hold's member never changes, so renewals and ends may be repeated.
 -- `own`: the parsed arguments of a limit. `own.lease`: us after which a hold lapses. Below 0 the request is charged at once and takes no
--- hold, but held units count as used.
+-- hold, but held units count as used. `algorithm.frees`: holds charge no unit; `algorithm.queues`: admitted requests wait for their turn.
 
 local holds = {}
 
@@ -34,7 +34,7 @@ local function expire(held_key, last, now, algorithm, quota)
   redis.call('PEXPIRE', held_key, math.max(1, math.ceil(period / 1000) + 1))
 end
 
--- Drops holds that have lapsed, and charges their units as reserved, if a charge at their lapse still counts. Returns the units.
+-- Drops lapsed holds, and charges their reserved units if a charge at the last of these lapses still counts. Returns the units.
 local function sweep(held_key, key, now, algorithm, quota)
   local lapsed = redis.call('ZRANGEBYSCORE', held_key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
   local members, units = {}, 0

@@ -14,6 +14,7 @@ for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[6 + n]) end
 local position = 6 + algorithm.numbers
 local id, told = ARGV[position + 1], {}
 for n = 1, 9 do told[n] = tonumber(ARGV[position + 1 + n]) end
+-- `unsettled`: spent units that no answer has settled; `kept`: units that the caller does not return; `known_lapse`: by its own record.
 local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(told)
 
 -- Charges units at the time `at`, whether or not they still fit: they did when they were lent.

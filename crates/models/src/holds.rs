@@ -29,7 +29,7 @@ enum Protocol {
     NoDeadline,
     /// A hold that lapses is free, also where the limit has a cost.
     Freed,
-    /// A gateway calls Redis for decisions while one of its own holds may be missing.
+    /// A gateway calls Redis for decisions while a hold of its own may be missing.
     Unconfirmed,
     Now,
 }
