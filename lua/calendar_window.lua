@@ -1,6 +1,6 @@
--- calendar_window: at most the limit per day or month of a time zone. Computes the same as crates/core/src/calendar_window.rs. Numbers of a
--- quota: limit, the start of a window, the ends of that and of the next two (window.lua). If `now` is in neither of the first two, `check`
--- returns nil.
+-- calendar_window: `fixed_window` by the calendar, at most the limit per day or month of a time zone. Computes the same as
+-- crates/core/src/calendar_window.rs. Numbers of a quota: limit, the start of a window, the ends of that and of the next two (window.lua).
+-- If `now` is in neither of the first two, `check` returns nil.
 
 local calendar_window = { numbers = 5, commit = window.commit }
 

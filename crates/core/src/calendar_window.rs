@@ -1,4 +1,4 @@
-//! `calendar_window`: at most the limit per day or month of a time zone.
+//! `fixed_window` by the calendar: at most the limit per day or month of a time zone.
 //!
 //! A fixed window with the windows of a [`Calendar`]. Promise: at most the limit per window. `lua/calendar_window.lua` computes the
 //! same, and gets the windows around `now` with each call.

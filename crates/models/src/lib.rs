@@ -1,9 +1,9 @@
 //! Models of the protocols between a gateway and Redis in which a message or an answer can be lost.
 //!
-//! Each module models one protocol, and names the script and the functions that it models. A model is small: one limit,
-//! two or three gateways, a few units, a clock of a few ticks. Within these bounds the checker visits every state. Each message may
-//! be lost, late or doubled, and a gateway may stop or pause at any moment. `docs/models.md` lists the
-//! events that are modelled, and the gaps.
+//! Each module models one protocol, and names the script and the functions that it models. A model is small: one limit, two or
+//! three gateways, a few units, a clock of a few ticks. Within these bounds the checker visits every state. Each message may be
+//! lost, late or doubled, and a gateway may stop or pause at any moment. `docs/models.md` lists the events that are modelled, and
+//! the gaps.
 //!
 //! A model has a `Protocol`. Some protocols are kept to show the counterexample that made the scripts change.
 
