@@ -8,7 +8,7 @@ use crate::Micros;
 /// another, they describe the state as it stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether this limit admits the request.
+    /// Whether this limit allows the request.
     pub allowed: bool,
     /// Whether it is refused only because of units that running requests hold: it may fit when they end.
     pub settling: bool,
