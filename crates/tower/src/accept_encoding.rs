@@ -1,13 +1,13 @@
-//! Which compression an upstream may use where the gateway reads the answer's body.
+//! Sets the compression that an upstream may use where the gateway reads the answer's body.
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 use tidegate_net::headers::tokens;
 
-/// Has the upstream compress its answer by gzip if the client accepts that, and else not at all. The gateway can read no other
+/// Lets the upstream compress its answer by gzip if the client accepts gzip, and otherwise not at all. The gateway can read no other
 /// compression.
 ///
-/// `headers` are those of the request.
+/// `headers`: the request's.
 pub fn accept_readable(headers: &mut HeaderMap) {
     let encoding = match takes_gzip(headers) {
         true => "gzip",
@@ -16,7 +16,7 @@ pub fn accept_readable(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
 }
 
-/// Whether the client takes gzip (RFC 9110, 12.5.3).
+/// Whether the client accepts gzip (RFC 9110, 12.5.3).
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let mut any = false;
     for coding in tokens(headers, &ACCEPT_ENCODING) {
@@ -31,7 +31,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     any
 }
 
-/// Whether this parameter says that the coding is not taken.
+/// Whether this parameter excludes the coding (`q=0`).
 fn is_zero(parameter: &str) -> bool {
     let quality = parameter.split_once('=');
     let quality = quality.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));

@@ -1,23 +1,23 @@
-//! How a route answers: which headers tell of its limits, and what a refusal looks like.
+//! The settings of a route's answers: rate-limit headers and refusals.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
-/// How a route answers.
+/// The settings of a route's answers.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// The headers that tell of limits.
+    /// The rate-limit headers.
     pub headers: RateLimitHeaders,
-    /// What a limit's refusal looks like.
+    /// The answer to a request that a limit refuses.
     pub reject: Reject,
 }
 
-/// Which headers tell of limits; neither: none do. `Retry-After` is no such header: every refusal has it.
+/// The rate-limit headers of answers: both kinds, one kind or none. `Retry-After` is not among them: every refusal has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimitHeaders {
-    /// Whether there are `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and how the last is written.
+    /// Whether answers have `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and the format of the last.
     pub x_ratelimit: Option<Reset>,
-    /// Whether there are `RateLimit-Policy` and `RateLimit`, as in draft 11 of the IETF's specification.
+    /// Whether answers have `RateLimit-Policy` and `RateLimit`, by draft 11 of the IETF's specification.
     pub ietf: bool,
 }
 
@@ -30,7 +30,7 @@ impl Default for RateLimitHeaders {
     }
 }
 
-/// How `X-RateLimit-Reset` is written: in seconds, rounded up.
+/// The format of `X-RateLimit-Reset`: seconds, rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reset {
     /// Since the epoch.
@@ -40,12 +40,12 @@ pub enum Reset {
     Delta,
 }
 
-/// What a limit's refusal looks like.
+/// The answer to a request that a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// Its status, 400 to 599.
     pub status: StatusCode,
-    /// What it says, with its `Content-Type`; none: problem details.
+    /// Its body and the `Content-Type`; none: problem details.
     pub body: Option<(HeaderValue, Bytes)>,
 }
 

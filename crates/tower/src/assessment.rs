@@ -10,8 +10,8 @@ use crate::overrides::Table;
 use crate::{Hasher, OverrideAction, Overrides, Oversized, Policy, RequestContext, Rule};
 use tidegate_identity::{AccessVerdict, Caller, ClientPlan, Clients, ListEntry};
 
-/// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
-/// with the overrides that are in force. Charges nothing.
+/// Names the caller of a request, checks whether the caller is denied or exempt, and computes key and cost for each rule of `policy`.
+/// Applies the overrides in force. Makes no charge.
 pub fn assess<B>(
     policy: &Policy,
     clients: &Clients,
@@ -27,7 +27,7 @@ pub fn assess<B>(
     (caller, assessment)
 }
 
-/// As [`assess`], for a request whose address is neither denied nor blocked, with the overrides that are in force.
+/// Like [`assess`], for a request whose address is neither denied nor blocked. `overrides`: the overrides in force.
 pub(crate) fn assess_admitted<B>(
     policy: &Policy,
     clients: &Clients,
@@ -42,8 +42,8 @@ pub(crate) fn assess_admitted<B>(
     assess_caller(policy, hasher, overrides, (caller, trusted), request)
 }
 
-/// As [`assess`], without overrides, for a request whose caller is known by another way, such as a log. `trusted` says whether a
-/// trusted proxy sent the request.
+/// Like [`assess`], without overrides, for a caller that was named by other means, such as a log. `trusted`: whether a trusted proxy sent
+/// the request.
 pub fn assess_known<B>(
     policy: &Policy,
     hasher: &Hasher,
@@ -55,7 +55,7 @@ pub fn assess_known<B>(
     (caller, assessment)
 }
 
-/// Returns the entry by which an address is denied or blocked, whoever calls from there.
+/// Returns the entry that denies or blocks the caller's address, for all clients there.
 pub(crate) fn denied_address(
     policy: &Policy,
     table: Option<&Table>,
@@ -67,7 +67,7 @@ pub(crate) fn denied_address(
     denied.or_else(|| table?.blocks_address(address))
 }
 
-/// Says what becomes of a request of this caller.
+/// Computes the access verdict of a request of this caller, and its key and cost for each rule.
 fn assess_caller<B>(
     policy: &Policy,
     hasher: &Hasher,
@@ -75,7 +75,7 @@ fn assess_caller<B>(
     (mut caller, trusted): (Caller, bool),
     request: &Request<B>,
 ) -> (Caller, Assessment) {
-    // The names that the caller has shown, also if they are not what is required.
+    // A block holds for all names that the caller has shown, also if they do not satisfy `require`.
     let blocked = overrides.and_then(|(_, table)| table.blocks_name(&caller));
     let access = policy.access.as_ref();
     let mut access = access
@@ -98,7 +98,7 @@ fn assess_caller<B>(
     (caller, Assessment { charges, access })
 }
 
-/// Gives a caller what an override says.
+/// Applies the exemption, plan or numbers of an override to a caller.
 fn grant(
     overrides: &Overrides,
     table: &Table,
@@ -127,7 +127,7 @@ pub struct Assessment {
     pub(crate) access: Option<Box<AccessVerdict>>,
 }
 
-/// The same for one rule.
+/// The key and the cost of a request for one rule.
 #[derive(Clone, Copy, Debug)]
 struct Assessed {
     key: Key,
@@ -135,7 +135,7 @@ struct Assessed {
     origin: Option<Origin>,
 }
 
-/// A rule that a request is to be charged to.
+/// A rule of a policy, with the key and the cost of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct AssessedRule<'a> {
     /// The rule's index in the policy.
@@ -148,7 +148,7 @@ pub struct AssessedRule<'a> {
     pub is_exempt: bool,
     /// The key that is charged.
     pub key: Key,
-    /// What the request costs.
+    /// The cost of the request.
     pub cost: u64,
     /// The address that chose the key, if it is not verified.
     pub origin: Option<Origin>,
@@ -162,13 +162,13 @@ impl Assessment {
         }
     }
 
-    /// The entry that denies the request, if one does. Then it is charged to nothing.
+    /// Returns the entry that denies the request, if one does. A denied request is not charged.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()
     }
 
-    /// The rules of `policy` that charge the request of a client with this `plan`. A request whose credentials are refused is
-    /// charged to the `always` limits alone: guessing is limited, too.
+    /// Returns the rules of `policy` that charge the request of a client with this `plan`. A request with refused credentials is charged to
+    /// the `always` limits alone: guessing is limited, too.
     pub fn rules<'a>(
         self,
         policy: &'a Policy,
@@ -195,12 +195,12 @@ impl Assessment {
         })
     }
 
-    /// What the request of a client with this `plan` is to be charged to, as [`rules`](Self::rules) says. A limit that the client is
-    /// exempt from, or that the client's plan does not have, is left out.
+    /// Returns the charges of the request of a client with this `plan`, by its [`rules`](Self::rules). Leaves out limits that the client is
+    /// exempt from, and limits that the client's plan does not have.
     ///
     /// # Errors
     ///
-    /// The request costs more than a limit can ever admit. It is then charged to nothing.
+    /// The request costs more than a limit can ever admit. It is then not charged.
     pub fn charges<'a>(
         self,
         policy: &'a Policy,

@@ -1,4 +1,4 @@
-//! What the body of an answer says that its request has cost, read while it passes.
+//! Reads the cost of a request from the body of its answer, while the body passes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tidegate_usage::{BodyReader, JsonPath};
 
 use crate::{Cost, Rule};
 
-/// What the body of an answer told of a request's cost.
+/// The result of reading a request's cost from the body of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyCost {
-    /// No limit of the request asks for it.
+    /// No limit of the request needs it.
     #[default]
     NotAsked,
     /// The body cannot be read: it is neither JSON nor an event stream, has another compression than gzip, or is a part (206). The
@@ -21,14 +21,13 @@ pub enum BodyCost {
     Unreadable,
     /// The body is on its way.
     Pending,
-    /// The body ended, or broke off, without the number that a limit asks for. The request is charged by
-    /// [`Missing`](crate::Missing).
+    /// The body ended, or broke off, without the number that a limit needs. The request is charged by [`Missing`](crate::Missing).
     Missing,
-    /// The client had left, and the number that a limit asks for did not come within the bounds. The request costs the same.
+    /// The client had left, and the number that a limit needs did not come within the bounds. The request costs the same.
     Left,
-    /// The body told all.
+    /// The body contained all numbers.
     Read,
-    /// The body told all, some of it after the client had left.
+    /// The body contained all numbers, some of them after the client had left.
     ReadOn,
 }
 
@@ -36,14 +35,14 @@ pub enum BodyCost {
 #[derive(Debug)]
 pub(crate) struct BodyCosts {
     reader: BodyReader,
-    /// The limits whose cost the body tells, in the order of the reader's paths.
+    /// The limits whose cost is in the body, in the order of the reader's paths.
     limits: Box<[(Arc<Limit>, Cost)]>,
     /// Whether the answer is successful, and may have a body.
     has_success: bool,
 }
 
 impl BodyCosts {
-    /// What is to be read of this answer.
+    /// Prepares to read the costs in this answer's body, or returns why there are none to read.
     pub(crate) fn of<B>(
         rules: &[Rule],
         answer: &Response<B>,
@@ -67,12 +66,12 @@ impl BodyCosts {
         })
     }
 
-    /// Reads the next part of the body, or its beginning; how many bytes were read.
+    /// Reads the next part of the body, or the beginning of that part. Returns the number of bytes read.
     pub(crate) fn read_step(&mut self, part: &[u8]) -> usize {
         self.reader.read_step(part)
     }
 
-    /// What the body has said until now of the cost under this limit; at most [`MAX_EXACT`].
+    /// Returns the cost under this limit that the body has contained until now; at most [`MAX_EXACT`].
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
         Some(self.reader.found(self.position(limit)?)?.min(MAX_EXACT))
     }
@@ -92,7 +91,7 @@ impl BodyCosts {
     }
 }
 
-/// Reads an answer with this head, if that can be done. A part of something (206) is not read: the client chose which.
+/// Returns a reader for an answer with this head, if the gateway can read it. A part (206) is not read: the client chose the part.
 fn reader(
     status: StatusCode,
     headers: &HeaderMap,
@@ -106,7 +105,7 @@ fn reader(
     BodyReader::new(content_type, content_encoding, paths).ok()
 }
 
-/// The value of a header, empty without one; none if there are several, or if it is not text.
+/// Returns the value of a header, empty without the header. None if there are several values, or if the value is not text.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map_or(Some(""), |value| value.to_str().ok());

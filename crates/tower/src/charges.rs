@@ -1,4 +1,4 @@
-//! What a request is to be charged to, and how long it may wait for it.
+//! The charges of a request, and the time that it may wait for its limits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use tidegate_store::{Charge, Key, Limit, Origin, PerCharge};
 use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
 
-/// The longest that a request waits for holds of others to end, in all.
+/// The longest time in total that a request waits for holds of others to end.
 pub const SETTLING: Duration = Duration::from_secs(1);
 
-/// A limit that a request is to be charged to.
+/// The charge of a request at one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleCharge<'a> {
     /// The rule's index in the policy.
@@ -23,17 +23,17 @@ pub struct RuleCharge<'a> {
     pub limit: &'a Arc<Limit>,
     /// The key that is charged.
     pub key: Key,
-    /// What the request costs.
+    /// The cost of the request.
     pub cost: u64,
     /// The address that chose the key, if it is not verified.
     pub origin: Option<Origin>,
 }
 
-/// All that a request is to be charged to.
+/// All charges of a request.
 pub type RuleCharges<'a> = PerCharge<RuleCharge<'a>>;
 
 impl<'a> RuleCharge<'a> {
-    /// As the store takes it.
+    /// Returns the charge for the store.
     pub fn charge(&self) -> Charge<'a> {
         Charge {
             limit: self.limit,
@@ -43,7 +43,7 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// As the store takes what was charged.
+    /// Returns the limit, the key and the cost.
     pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Key, u64) {
         (self.limit, self.key, self.cost)
     }
@@ -63,7 +63,7 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// The longest that a request waits in this limit's wait queue.
+    /// Returns the longest time that a request waits in this limit's wait queue.
     pub fn max_wait(&self) -> Duration {
         let settling = self.limit.reserves().map(|_| SETTLING);
         match self.rule.action {
@@ -72,13 +72,13 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Whether a refusal is worth to wait for the ends of holds. In a cluster each exact limit has holds. A limit without reserved costs
-    /// has them for a round trip, and refuses at once.
+    /// Whether a refused request waits for holds to end. In a cluster each exact limit has holds. A limit without reserved costs has them
+    /// for one round trip, and refuses at once.
     pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
         verdict.settling && self.limit.reserves().is_some()
     }
 
-    /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
+    /// Returns the wait of a refused request that has `waited` already. None if the request may not wait until then.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);
@@ -90,7 +90,7 @@ impl<'a> RuleCharge<'a> {
         (waited + retry_after <= max).then_some(Until::Over(retry_after))
     }
 
-    /// Whether a request that began then may still be let through in time, behind others who ask for `ahead` units.
+    /// Whether a request that began to wait at `began` may be admitted in time, behind requests that cost `ahead` units.
     pub(crate) fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
         match (until, self.rule.action) {
             (Until::Over(first), Action::Delay { max }) => {
@@ -100,8 +100,7 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
-    /// own pace tells.
+    /// Returns how long the requests before this one, of `ahead` units, take at the limit's own pace after the first of them is admitted.
     pub fn pace(&self, ahead: u64) -> Duration {
         if ahead == 0 {
             return Duration::ZERO;
@@ -112,18 +111,18 @@ impl<'a> RuleCharge<'a> {
         let time = if quota.is_paced() {
             period * ahead / capacity
         } else {
-            // All of a window comes at once.
+            // A window frees its whole capacity at once.
             (ahead + u128::from(self.cost) - 1) / capacity * period
         };
         Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
     }
 }
 
-/// What a refused request waits for; what takes longer is more.
+/// The event that a refused request waits for. The later event is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Until {
     /// A hold of another request ends.
     Settled,
-    /// So much time is over.
+    /// This time has passed.
     Over(Duration),
 }

@@ -26,17 +26,17 @@ pub struct RequestContext {
     pub client: Option<Client>,
     /// Records whether the request was forwarded, if the request holds something.
     ///
-    /// A service that forwards requests records that it sends the request, and that the request was not sent after all. It also records that
-    /// its answer replaces an upstream's. If the client leaves before anything was forwarded, its holds end without a charge. A hold of a
-    /// cost that answers have ends so, too, if the service answers without a record that it sent the request.
+    /// A service that forwards requests records that it sends the request, and that the request was not sent after all. It also records
+    /// that its answer replaces an upstream's. If the client leaves before anything was forwarded, its holds end without a charge. A hold
+    /// whose cost is in the answer also ends without a charge if the service answers without a record that it sent the request.
     pub transmission: Option<Transmission>,
 }
 
-/// All requests without a context are of one caller: too strict, and never unlimited.
+/// All requests without a context count as one caller: too strict, and never unlimited.
 static UNKNOWN: RequestContext = RequestContext::new(Peer::UNKNOWN);
 
 impl RequestContext {
-    /// The context of a request that came from `peer`.
+    /// Makes the context of a request that came from `peer`.
     pub const fn new(peer: Peer) -> Self {
         Self {
             peer,

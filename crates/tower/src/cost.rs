@@ -1,35 +1,34 @@
-//! What a request costs at a limit: the same for all, what a trusted proxy says of each, or what its answer says, in a header or in
-//! its body.
+//! The cost of a request at a limit: fixed, in a header of a trusted proxy, or in the answer's header or body.
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
 use tidegate_usage::JsonPath;
 
-/// What a request costs, in units of the limit's quota.
+/// The cost of a request, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// The same for every request; at least 1.
     Fixed(u64),
-    /// What a header says, if a trusted proxy sent the request; else 1.
+    /// The number in a header, if a trusted proxy sent the request; else 1.
     Header {
         /// The header.
         name: HeaderName,
-        /// What a request costs that is said to cost more; at least 1.
+        /// The highest cost of a request, also if the header has more; at least 1.
         max: u64,
     },
-    /// What a header of the answer says, from 0 up; without one what was reserved.
+    /// The number in a header of the answer, from 0 up; without it, the reserved units.
     Answer {
         /// The header.
         name: HeaderName,
-        /// What is charged until then; at least 1.
+        /// The units that are charged until then; at least 1.
         reserve: u64,
     },
-    /// What a number in the body of the answer says, from 0 up; without one what was reserved.
+    /// The number in the body of the answer, from 0 up; without it, by `missing`.
     Body {
-        /// Leads to the number.
+        /// The path to the number.
         path: JsonPath,
-        /// What is charged until then; at least 1.
+        /// The units that are charged until then; at least 1.
         reserve: u64,
         /// The charge for a body without the number.
         missing: Missing,
@@ -39,7 +38,7 @@ pub enum Cost {
 /// The cost of an answer whose body lacks the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// What was reserved.
+    /// The reserved units.
     #[default]
     Reserve,
     /// The limit's capacity, if the answer is successful (2xx) and may have a body.
@@ -53,7 +52,7 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// What a request with these headers is charged as; at least 1. `trusted` says whether a trusted proxy sent it.
+    /// Returns the cost of a request with these headers, before its answer; at least 1. `trusted`: whether a trusted proxy sent it.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
             Self::Header { name, max } if trusted => {
@@ -63,7 +62,7 @@ impl Cost {
         }
     }
 
-    /// What every request is charged as at first; none if requests differ.
+    /// Returns the cost of every request before its answer; none if requests differ.
     pub const fn at_first(&self) -> Option<u64> {
         match self {
             Self::Fixed(cost)
@@ -73,7 +72,7 @@ impl Cost {
         }
     }
 
-    /// Which part of the answer says the cost, in words; none if no part does.
+    /// Describes the part of the answer that has the cost; none if no part does.
     pub fn told_in(&self) -> Option<String> {
         match self {
             Self::Answer { name, .. } => Some(format!("{name} of the answer")),
@@ -82,7 +81,7 @@ impl Cost {
         }
     }
 
-    /// Leads to what the body of the answer says, if that is asked.
+    /// Returns the path to the cost in the answer's body, if the cost is there.
     pub const fn path(&self) -> Option<&JsonPath> {
         match self {
             Self::Body { path, .. } => Some(path),
@@ -101,7 +100,7 @@ impl Cost {
         }
     }
 
-    /// What an answer with these headers says that its request has cost; at most [`MAX_EXACT`], which is all of any limit.
+    /// Returns the cost in the headers of an answer; at most [`MAX_EXACT`], which uses up any limit.
     pub(crate) fn told_by(&self, answer: &HeaderMap) -> Option<u64> {
         match self {
             Self::Answer { name, .. } => Some(told(answer, name)?.min(MAX_EXACT)),
@@ -110,15 +109,15 @@ impl Cost {
     }
 }
 
-/// The largest number that a header says: a proxy that adds its own behind a client's is not talked down. What is no
-/// whole number says nothing.
+/// Returns the largest number in a header: a client's number cannot lower the number that a proxy appends. Ignores text that is not a whole
+/// number.
 fn told(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let values = headers.get_all(name).iter();
     let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     values.filter_map(number).max()
 }
 
-/// A number in digits; one that is too large for any use is the largest there is.
+/// Parses a number in digits. Returns the largest `u64` for a number that is too large.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);

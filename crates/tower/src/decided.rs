@@ -1,4 +1,4 @@
-//! What was decided about a request: who asked, what each of its limits said, and the answer that follows.
+//! The decision about a request: the caller, the verdict of each limit, and the answer that follows.
 
 pub(crate) mod headers;
 mod ietf;
@@ -20,37 +20,37 @@ use tidegate_identity::{AccessVerdict, Caller, Client, ClientPlan, Credentials, 
 /// The decision about a request, with the caller and the answer that follows.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// Who was calling.
+    /// The client that sent the request.
     pub client: Client,
     /// The client's plan.
     pub plan: Option<ClientPlan>,
-    /// The plan that the client's token named in vain.
+    /// The plan in the client's token, if there is no such plan.
     pub unknown_plan: Option<Box<str>>,
-    /// What the store said; `None` when it was not asked.
+    /// The store's decision; `None` if the store was not called.
     pub decision: Option<Decision>,
-    /// How long the request waited for its turn.
+    /// The time that the request waited for its turn.
     pub waited: Duration,
-    /// How much of that was before the decision: until a limit that delays let it through.
+    /// The part of `waited` before the decision, until a limit that delays admitted the request.
     pub delayed: Duration,
     /// The route's rules.
     pub rules: Arc<[Rule]>,
-    /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
+    /// The indices of the rules that the store decided, in the order of the decision's verdicts.
     pub charged: PerCharge<usize>,
-    /// The highest of what its limits charged; 0: it was charged to none.
+    /// The highest charge of its limits; 0: no limit charged the request.
     pub cost: u64,
-    /// What each of them charged, in the same order.
+    /// The charge of each rule in `charged`, in the same order.
     pub(crate) costs: PerCharge<u64>,
     /// The rule that the headers describe, as an index.
     pub tightest: Option<usize>,
-    /// Whether an API key was sent that is not listed.
+    /// Whether the client sent an API key that is not listed.
     pub unknown_key: bool,
-    /// The credentials that are refused, if they are.
+    /// The refused credentials, if there are any.
     pub refused: Option<Credentials>,
-    /// The limit that could never admit what the request costs, if there is one: then the store was not asked.
+    /// The limit that can never admit the cost of the request, if there is one. The store is then not called.
     pub oversized: Option<Oversized>,
     /// Whether the request was denied, or is exempt from limits; none: neither.
     pub access: Option<Box<AccessVerdict>>,
-    /// What the body of the answer told of the cost.
+    /// The result of reading the cost from the answer's body.
     pub body_cost: BodyCost,
 }
 
@@ -59,11 +59,11 @@ pub struct Decided {
 pub struct Oversized {
     /// The rule's index among the route's.
     pub index: usize,
-    /// What the request costs there.
+    /// The cost of the request under this rule.
     pub cost: u64,
 }
 
-/// What one limit said of a request.
+/// The verdict of one limit on a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitVerdict<'a> {
     /// The rule's index among the route's.
@@ -72,7 +72,7 @@ pub struct LimitVerdict<'a> {
     pub rule: &'a Rule,
     /// Its limit, with the quota of the client's plan.
     pub limit: &'a Limit,
-    /// What it said; `None`: nothing, as nobody could be asked.
+    /// The limit's verdict; `None` if no store could decide.
     pub verdict: Option<&'a Verdict>,
 }
 
@@ -84,7 +84,7 @@ impl LimitVerdict<'_> {
 }
 
 impl Decided {
-    /// Of a request of which only the caller is known.
+    /// Makes a value with the caller alone, before any decision.
     pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
         Self {
             client: caller.client,
@@ -106,13 +106,13 @@ impl Decided {
         }
     }
 
-    /// The entry of `deny` that refused the request, if one did.
+    /// Returns the entry of `deny` that refused the request, if one did.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()
     }
 
-    /// The entry of `exempt` by which the request was not charged to a limit, if there is one.
-    // Each request that is counted calls it, from another crate.
+    /// Returns the entry of `exempt` by which the request was not charged to a limit, if there is one.
+    // Another crate calls it for each request that is counted.
     #[inline]
     pub fn exempt_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.exempt_by()
@@ -137,7 +137,7 @@ impl Decided {
         })
     }
 
-    /// When the limits were asked first, by the clock of the store, in us since the epoch.
+    /// Returns the time when the limits first judged the request, by the store's clock, in us since the epoch.
     pub fn asked_at(&self) -> Option<Micros> {
         let decision = self.decision.as_ref()?;
         Some(decision.now.saturating_sub(micros(self.delayed)))
@@ -148,7 +148,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Takes the real cost of a hold that has ended: the headers count it as used.
+    /// Records the real cost of a hold that has ended: the headers count it as used.
     pub(crate) fn settle(&mut self, settled: Settled<'_>) {
         if settled.used == settled.reserved {
             return;
@@ -195,8 +195,8 @@ impl Decided {
         Some(InFlight::new(holds?, body))
     }
 
-    /// Ends the holds whose cost is in the body of the answer: the body has ended, or is not read any more. `decided` takes the
-    /// costs. None if there are no such holds any more.
+    /// Ends the holds whose cost is in the answer's body, after the body has ended or is not read any more. Records the costs in `decided`.
+    /// None if there are no such holds any more.
     pub fn settle_body(decided: Option<&mut Self>, in_flight: &InFlight) -> Option<BodySettled> {
         let Some(decided) = decided else {
             return in_flight.settle(|_| {});
@@ -208,13 +208,13 @@ impl Decided {
 
     /// Chooses the limit that the headers describe.
     fn choose(&mut self) {
-        // A 401 is not any limit's, and says nothing of one.
+        // A 401 does not come from a limit, so its headers describe none.
         let outcome = self.outcome();
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
         self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));
     }
 
-    /// The answer to give instead of going on, if there is one.
+    /// Returns the refusal to send in place of forwarding the request, if there is one.
     pub(crate) fn refusal(&self, answers: &Answers) -> Option<Refusal> {
         if self.denied_by().is_some() {
             return Some(refusal::denied());
@@ -240,7 +240,7 @@ impl Decided {
         self.decision.as_ref().map(|decision| decision.outcome)
     }
 
-    /// What becomes of the request: the strongest action of the limits that refused it; none if none did.
+    /// Returns the strongest action of the limits that refused the request; none if no limit did.
     pub fn action(&self) -> Option<Action> {
         let refusing = self.refusing().map(|(said, _)| said.rule.action);
         refusing
@@ -248,7 +248,7 @@ impl Decided {
             .filter(|_| self.outcome() == Some(Outcome::Refused))
     }
 
-    /// The limits that only observe, and would have refused this request, which went on.
+    /// Returns the limits that only observe and would have refused this request, if it was admitted.
     pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
         let went_on = self.outcome() == Some(Outcome::Admitted);
         let refusing = self
@@ -258,21 +258,21 @@ impl Decided {
         observed.map(|said| said.limit)
     }
 
-    /// The limits that refused this request.
+    /// Returns the limits that refused this request.
     pub fn refused_by(&self) -> impl Iterator<Item = &Limit> {
         let is_refused = self.outcome() == Some(Outcome::Refused);
         let refusing = self.refusing().filter(move |_| is_refused);
         refusing.map(|(said, _)| said.limit)
     }
 
-    /// The limits that refused, and their verdicts; not those that only observe.
+    /// Returns the limits that refused, and their verdicts, without limits that only observe.
     fn refusing(&self) -> impl Iterator<Item = (LimitVerdict<'_>, &Verdict)> + Clone {
         let refusing = self.verdicts().filter(LimitVerdict::refuses);
         let enforced = refusing.filter(|said| !said.limit.is_observed());
         enforced.filter_map(|said| Some((said, said.verdict?)))
     }
 
-    /// Writes the headers that tell of limits, if there is anything to tell.
+    /// Writes the rate-limit headers, if there is a limit to describe.
     pub(crate) fn write_headers<R>(&self, response: &mut Response<R>, answers: &Answers) {
         let Some(decision) = &self.decision else {
             return;

@@ -1,9 +1,9 @@
-//! The exchange with the upstream of a request that holds something. It outlives the request's client.
+//! The exchange with the upstream for a request that has holds. It outlives the request's client.
 //!
-//! When a client leaves, its connection drops the request's future. If the request was not forwarded, it ends, and its
-//! holds end without a charge. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the
-//! answer ends the holds, as if the client were still there. The answer's body is read if a limit asks it, and dropped
-//! otherwise. The number of such exchanges is bounded, and so is their time.
+//! When a client leaves, its connection drops the request's future. If the request was not forwarded, it ends, and its holds end without a
+//! charge. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the answer ends the holds, as if the
+//! client were still there. The answer's body is read if it has a limit's cost, and dropped otherwise. The number of such exchanges is
+//! bounded, and so is their time.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ impl AnswerBody for Bytes {
 /// An answer of the inner service that is on its way.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
 
-/// The exchange. It ends with the head of the answer, and with the holds that this head ends.
+/// The exchange. It returns the head of the answer, and the holds that this head ends.
 pub(crate) struct Exchange<R: AnswerBody> {
     // None once it has ended.
     running: Option<Running<R>>,
@@ -103,7 +103,7 @@ impl<R: AnswerBody> Running<R> {
         let (address, wait_queues) = (reservation.address, self.wait_queues);
         let permit = wait_queues.abandon(address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
-            // The upstream may work on for as long.
+            // The upstream may work on for this time.
             reservation.keep(longest);
             return;
         };

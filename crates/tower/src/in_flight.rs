@@ -1,4 +1,4 @@
-//! The holds of an admitted request until it has ended. Its answer has the cost, if there is one.
+//! The holds of an admitted request until the request has ended. The answer may have the cost.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub struct ReadOn(#[expect(dead_code, reason = "its drop frees it")] Permit);
 
-/// What came of the body of an answer.
+/// The result of reading an answer's body.
 #[derive(Clone, Debug)]
 pub struct BodySettled {
-    /// Whom the body charged; none if the client had left before the answer.
+    /// The client that the body charged; none if the client had left before the answer.
     pub client: Option<Client>,
-    /// What the body told.
+    /// Whether the costs were in the body.
     pub told: BodyCost,
     /// The highest cost of a limit in the body.
     pub cost: u64,
@@ -64,13 +64,13 @@ impl InFlight {
         Self { held, reads_body }
     }
 
-    /// Whether the body says what the request costs, so that each of its parts is to be read.
+    /// Whether the body has the request's cost, so that each of its parts must be read.
     pub const fn reads_body(&self) -> bool {
         self.reads_body
     }
 
-    /// Notes that the client has left before the end of the body. None if the rest of the body is not to be read: the
-    /// client's address has left too many, or the body ends no hold.
+    /// Records that the client has left before the end of the body. None if the rest of the body must not be read: the client's address has
+    /// left too many exchanges, or the body ends no hold.
     pub fn client_left(&self) -> Option<ReadOn> {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
@@ -78,8 +78,8 @@ impl InFlight {
         body.wait_queues.abandon(body.address).map(ReadOn)
     }
 
-    /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and others are to run meanwhile.
-    /// Returns how many bytes were read; 0 only of an empty part.
+    /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and other tasks must run
+    /// meanwhile. Returns the number of bytes read; 0 only for an empty part.
     pub fn read_step(&self, part: &[u8]) -> usize {
         match &mut self.held.lock().body {
             Some(body) => body.costs.read_step(part),
@@ -87,7 +87,7 @@ impl InFlight {
         }
     }
 
-    /// Ends the holds whose cost is in the body, and calls `noted` for each. None if there are none any more.
+    /// Ends the holds whose cost is in the body, and calls `noted` for each. None if no such holds are left.
     pub(crate) fn settle(&self, noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
         match self.reads_body {
             true => self.held.lock().settle(noted),
@@ -152,7 +152,7 @@ pub(crate) struct Reservation {
     pub(crate) transmission: Transmission,
     /// Whether it is a `HEAD`: its answer has no body.
     pub(crate) is_head: bool,
-    /// Where the request came from.
+    /// The address that the request came from.
     pub(crate) address: IpAddr,
 }
 
@@ -177,7 +177,7 @@ impl Reservation {
         let Some(mut holds) = self.holds.take() else {
             return (None, Err(BodyCost::NotAsked));
         };
-        // An answer to what was not sent is no upstream's, and tells nothing of a cost.
+        // If the request was not sent, the answer is not an upstream's and has no cost.
         let is_sent = self.transmission.is_sent();
         let has_success = !self.is_head && has_success(answer.status());
         let is_unanswered = self.transmission.is_unanswered();
@@ -185,7 +185,7 @@ impl Reservation {
             true => BodyCosts::of(&self.rules, answer, has_success),
             false => Err(BodyCost::NotAsked),
         };
-        // Limits that ask the body may be unlimited for this client.
+        // Limits with a cost in the body may be unlimited for this client.
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);
@@ -220,10 +220,10 @@ impl Reservation {
         }
     }
 
-    /// Ends without the answer. Limits with a cost are charged as for an answer without it. Holds of `concurrency` last for `time`.
+    /// Ends the holds without the answer. Limits with a cost are charged as if it were missing. Holds of `concurrency` last for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
         if let Some(mut holds) = self.holds.take() {
-            // A client that leaves very often must not hide a cost by that.
+            // Clients that leave very often must not avoid costs by that.
             holds.settle(|limit, reserved| match rule(&self.rules, limit) {
                 Some(rule) => rule.cost.missing(limit, reserved),
                 None => reserved,

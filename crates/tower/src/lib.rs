@@ -1,4 +1,4 @@
-//! Enforces: a tower layer that names the client, asks the store, and refuses or lets through.
+//! Enforces limits: a tower layer that names the client, calls the store, and refuses or forwards the request.
 //!
 //! ```text
 //! request ─ identify ─ charge ─ Store::decide ─┬─ refused: it waits in line, or 429, 503 ─────┐
@@ -8,7 +8,7 @@
 //! A request has a [`RequestContext`] in its extensions, and an answer [`Answered`], for logs and counts. A refusal is a response, never an
 //! error. This crate uses neither YAML nor hyper nor fred.
 
-// The type of a future that asks Redis is about as deep as the default allows.
+// The type of a future that calls Redis is nested about as deep as the default allows.
 #![recursion_limit = "256"]
 
 mod accept_encoding;

@@ -1,4 +1,4 @@
-//! What a route enforces: its rules, each a limit and what it is counted per.
+//! The rules that a route enforces: each is a limit, with the parts of a request that it is counted per.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tidegate_store::Limit;
 use crate::{Answers, Cost};
 use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 
-/// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
+/// A part of a request that a limit is counted per. A request without the part counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// Whoever is calling, as the first client source that answers names them.
+    /// The client, by the first client source that names one.
     Client,
     /// The caller's address.
     Ip,
@@ -31,20 +31,20 @@ pub enum Per {
     Route,
     /// The request's method; `HEAD` counts as `GET`.
     Method,
-    /// The host that was asked for.
+    /// The requested host.
     Host,
-    /// A header's value, which nobody verifies.
+    /// A header's value, which is not verified.
     Header(HeaderName),
-    /// A cookie's value, which nobody verifies.
+    /// A cookie's value, which is not verified.
     Cookie(Arc<str>),
-    /// What stands in the path for a `{name}` of the route.
+    /// The value in the path for a `{name}` of the route.
     Path(Arc<str>),
-    /// The value of a parameter of the query, which nobody verifies.
+    /// The value of a parameter of the query, which is not verified.
     Query(Arc<str>),
 }
 
 impl Per {
-    /// Those that have no name of their own, as they are written in YAML.
+    /// The parts without a name of their own, as they are written in YAML.
     pub const PLAIN: [(&'static str, Self); 8] = [
         ("client", Self::Client),
         ("ip", Self::Ip),
@@ -56,7 +56,7 @@ impl Per {
         ("host", Self::Host),
     ];
 
-    /// Whether it is the caller's own, so that its numbers may be shown to them.
+    /// Whether the part belongs to the caller, so that the limit's numbers may be shown to the caller.
     pub const fn is_callers(&self) -> bool {
         matches!(
             self,
@@ -78,13 +78,13 @@ impl Per {
         )
     }
 
-    /// Whether a client's name, or the route's, says under what this counts.
+    /// Whether the name of the client, or of the route, determines the value that is counted.
     const fn is_told_by(&self, client: &Client) -> bool {
         match self {
             Self::Client | Self::Route => true,
-            // A token says which claims a client has. An address alone has none.
+            // Claims come from tokens. An address alone has none.
             Self::Ip | Self::Network(_) | Self::Claim(_) => matches!(client, Client::Ip(_)),
-            // Who has none counts under the address.
+            // Clients without an API key count under their address.
             Self::ApiKey => !matches!(client, Client::UserId(_) | Client::Certificate(_)),
             Self::ClientCert => matches!(client, Client::Certificate(_) | Client::Ip(_)),
             Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
@@ -115,27 +115,27 @@ impl fmt::Display for Per {
     }
 }
 
-/// What becomes of a request that a limit refuses; the weakest first, for the strongest of those that refuse wins.
+/// The treatment of a request that a limit refuses. The weakest is first: the strongest action of all refusing limits applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// It waits for its turn; if that does not come in time, it is answered as by [`Action::Reject`].
+    /// It waits for its turn; if its turn does not come in time, it is answered as by [`Action::Reject`].
     Delay {
-        /// The longest that it waits.
+        /// The longest time that it waits.
         max: Duration,
     },
     /// It is answered with [`Answers::reject`].
     #[default]
     Reject,
-    /// It is not answered at all: its connection is closed, or its stream reset, by whoever serves it.
+    /// It is not answered at all: the server closes its connection, or resets its stream.
     Drop,
 }
 
-/// Whose budget a limit is, as far as one client's name can say.
+/// The owner of a limit's budget, as far as a client's name determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// The client's own, one per route if it is counted per route.
     Own,
-    /// The client's own, but it takes a request to say which of several.
+    /// The client's own, but only a request determines which of several.
     OfRequest,
     /// Not this client's alone.
     Shared,
@@ -146,26 +146,26 @@ pub enum Budget {
 pub struct Rule {
     /// The limit, with the quota of clients without a plan.
     pub limit: Arc<Limit>,
-    /// What it is counted per; empty: one budget for all.
+    /// The parts that it is counted per; empty: one budget for all.
     pub per: Arc<[Per]>,
     /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan with other numbers has
     /// [budgets of its own](Limit::of_plan). A plan without an entry has the limit's own numbers.
     pub plans: Arc<[Option<Arc<Limit>>]>,
-    /// What a request costs.
+    /// The cost of a request.
     pub cost: Cost,
-    /// What becomes of a request that is refused.
+    /// The treatment of a request that is refused.
     pub action: Action,
     /// The statuses of answers that are charged, as ranges with both ends included; none: every request is. Requests of such a limit
     /// [hold units](Limit::reserving), as they do where answers have the [cost](Cost).
     pub count: Option<Arc<[(u16, u16)]>>,
-    /// Whether what a leaky bucket admits goes on at once, and not when its turn comes.
+    /// Whether a request that a leaky bucket admits goes on at once, and not when its turn comes.
     pub nodelay: bool,
-    /// Who is not charged to the limit, and who is refused where it is charged; for [`Access::new`].
+    /// The clients that are exempt from the limit, and the clients that are refused where it is charged; for [`Access::new`].
     pub lists: LimitLists,
 }
 
 impl Rule {
-    /// A rule that is the same for every plan, at which each request costs 1, and which rejects.
+    /// Makes a rule that rejects, with a cost of 1 for each request, and the same for every plan.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),
@@ -179,7 +179,7 @@ impl Rule {
         }
     }
 
-    /// Whose budget this limit is, for a [named](tidegate_identity::Caller::named) client.
+    /// Returns the owner of this limit's budget, for a [named](tidegate_identity::Caller::named) client.
     pub fn budget_of(&self, client: &Client) -> Budget {
         if !self.per.iter().all(|per| per.is_told_by(client)) {
             Budget::OfRequest
@@ -199,7 +199,7 @@ impl Rule {
         self.count.as_ref().is_none_or(counts)
     }
 
-    /// Whether it counts something of the caller's own.
+    /// Whether a part that it is counted per belongs to the caller.
     pub fn is_callers(&self) -> bool {
         self.per.iter().any(Per::is_callers)
     }
@@ -237,13 +237,13 @@ impl Rule {
         self.is_callers() && !self.limit.is_observed()
     }
 
-    /// Whether the limit's numbers may be shown to an admitted caller. Shown is only what is counted for this caller alone, and
-    /// what is used up rather than held.
+    /// Whether the limit's numbers may be shown to an admitted caller. The limit must count for this caller alone, and its units must be
+    /// used up, not held.
     pub fn is_shown(&self) -> bool {
         self.bounds_callers() && self.limit.quota().has_reset()
     }
 
-    /// Whether what it admits waits for its turn.
+    /// Whether an admitted request waits for its turn.
     pub fn queues(&self) -> bool {
         self.limit.quota().is_queue() && !self.nodelay && !self.limit.is_observed()
     }
@@ -254,7 +254,7 @@ impl Rule {
         waits && !self.limit.is_observed()
     }
 
-    /// The limit for clients of this plan; none if they are unlimited.
+    /// Returns the limit for clients of this plan; none if they are unlimited.
     // Most clients have no plan.
     #[inline]
     pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
@@ -286,11 +286,11 @@ pub struct Policy {
     pub route: Arc<str>,
     /// The limits, in the order in which they are charged; at most [`tidegate_store::MAX_CHARGES`].
     pub rules: Arc<[Rule]>,
-    /// How many of the first are charged on every request, also on one whose credentials are refused.
+    /// The number of rules, from the first on, that charge every request, also with refused credentials.
     pub always: usize,
-    /// Who is refused, and who is exempt from which of the rules; none: nobody.
+    /// The lists of callers that are refused, or exempt from some of the rules; none: no such lists.
     pub access: Option<Arc<Access>>,
-    /// How it answers.
+    /// The settings of its answers.
     pub answers: Answers,
 }
 

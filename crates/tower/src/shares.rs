@@ -1,8 +1,8 @@
 //! A bounded number of permits, of which no address can take all.
 //!
-//! Half of the permits are for addresses that hold few. Of the other half an address gets another permit only while it holds
-//! fewer than are free of that half. So one address alone gets a quarter of all permits, and two get three eighths. Any number of
-//! greedy addresses leaves half of them for addresses that hold fewer than [`FEW`].
+//! Half of the permits are for addresses that hold few. From the other half, an address gets another permit only while it holds fewer
+//! permits than are free there. So one address alone gets a quarter of all permits, and two get three eighths. Any number of greedy
+//! addresses leaves half of them for addresses that hold fewer than [`FEW`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// An address that holds fewer gets another permit while there is one.
+/// An address with fewer permits than this gets another while there is one.
 pub(crate) const FEW: usize = 16;
 
 const SHARDS: usize = 16;
@@ -21,9 +21,9 @@ const SHARDS: usize = 16;
 pub(crate) struct Shares {
     most: usize,
     taken: AtomicUsize,
-    // The number of holders of these.
+    // The number of [`Permit`]s.
     holders: AtomicUsize,
-    // Addresses that hold permits, and how many. Seeded per process: nobody outside can aim addresses at one lock.
+    // The number of permits of each address. Seeded per process: clients cannot aim addresses at one lock.
     held: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
 }

@@ -1,4 +1,4 @@
-//! The rate-limit headers: which limit they describe, and how they are written.
+//! Chooses the limit that the rate-limit headers describe, and writes the `X-RateLimit` headers.
 
 use std::cmp::Reverse;
 
@@ -10,20 +10,20 @@ use tidegate_store::{Limit, Outcome};
 use super::LimitVerdict;
 use crate::Reset;
 
-/// The limit that the three headers describe.
+/// The capacity of the limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// How much of it is left.
+/// The units that are left.
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// When all of it will be back, in seconds since the epoch or from now, rounded up.
+/// The time when all units are free again, in seconds since the epoch or from now, rounded up.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-/// The IETF's: what each limit admits, and in which time.
+/// The IETF's header: the quota and the window of each limit.
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// The IETF's: what is left of one of them.
+/// The IETF's header: the units that are left of one limit.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// The rule that an answer speaks of, as its index. If the request is refused, it is the rule with the longest wait. If the request
-/// is admitted, it is, of the caller's own rules, the one with the smallest share left. Ties go to the longer reset. What is only
-/// observed is never told of.
+/// Returns the index of the rule that the headers describe. If the request is refused, it is the rule with the longest wait. If the request
+/// is admitted, it is the caller's own rule with the smallest share left. Ties go to the longer reset. Limits that only observe are never
+/// described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     said: impl Iterator<Item = LimitVerdict<'a>>,
@@ -32,7 +32,7 @@ pub(crate) fn tightest<'a>(
     let said = said.filter_map(|said| Some((said, said.verdict?)));
     let tightest = match outcome {
         Outcome::Unavailable => None,
-        // The first of equals.
+        // Ties go to the first.
         Outcome::Refused => said
             .filter(|(_, verdict)| !verdict.allowed)
             .min_by_key(|(_, verdict)| Reverse(verdict.retry_after)),
@@ -50,8 +50,8 @@ pub(crate) fn tightest<'a>(
     tightest.map(|(said, _)| said.index)
 }
 
-/// Writes the three headers, unless the upstream wrote three of its own that leave less. Holds of `concurrency` have no known
-/// end, so such a limit has no reset.
+/// Writes the three headers, unless the upstream's own three headers leave less. Holds of `concurrency` have no known end, so such a limit
+/// has no reset.
 pub(crate) fn write(
     headers: &mut HeaderMap,
     limit: &Limit,
@@ -85,11 +85,11 @@ pub(crate) fn write(
     }
 }
 
-/// A number as a value, at half the cost of `HeaderValue::from`, which allocates twice.
+/// Writes a number as a value, at half the cost of `HeaderValue::from`, which allocates twice.
 pub(crate) fn digits(number: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number);
-    // Digits are a value.
+    // Digits are always a valid value.
     HeaderValue::from_str(digits).unwrap_or(HeaderValue::from_static("0"))
 }
 

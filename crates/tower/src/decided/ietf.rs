@@ -10,8 +10,7 @@ use super::refusal::whole_seconds;
 /// The largest integer of a structured field.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes what each of `limits` admits, and what `verdict` leaves of the `tightest`, behind what the upstream says of its
-/// own.
+/// Writes the policy of each of `limits`, and the units that `verdict` leaves of `tightest`, after the upstream's own items.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,
@@ -47,21 +46,21 @@ fn policy(text: &mut String, limit: &Limit) {
     }
 }
 
-/// Writes the name of a limit, which needs no escapes. The machinery of `write!` would cost as much as all else here.
+/// Writes the name of a limit, which needs no escapes. `write!` would take the same time as all other work here.
 fn item(text: &mut String, name: &str) {
     text.push('"');
     text.push_str(name);
     text.push('"');
 }
 
-/// Writes a parameter of an item: a number as far as structured fields have it.
+/// Writes a parameter of an item: a number, cut to the largest of structured fields.
 fn parameter(text: &mut String, name: &str, number: u64) {
     text.push_str(name);
     text.push_str(itoa::Buffer::new().format(number.min(LARGEST)));
 }
 
-/// How much may be used in how many seconds. This is all of what is left before the window ends, or at a bucket's own pace. After a
-/// refusal it is nothing until the time to come back.
+/// Returns the units that may be used, and in which time, in seconds. All units left may be used before the window ends, or at a bucket's
+/// own pace. After a refusal, 0 units may be used until the retry time.
 fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     if !verdict.allowed {
         return (0, whole_seconds(verdict.retry_after));
@@ -75,27 +74,27 @@ fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     (left, time.div_ceil(1_000_000))
 }
 
-/// The time in which a bucket lets through so much at its own rate.
+/// Returns the time in which a bucket admits `amount` units at its own rate.
 fn paced(quota: &Quota, amount: u64) -> Micros {
     let time = u128::from(quota.period()) * u128::from(amount);
     let time = time.div_ceil(u128::from(quota.capacity().max(1)));
-    // No more than the period, which a whole capacity takes.
+    // At most the period, which the whole capacity takes.
     u64::try_from(time).unwrap_or(Micros::MAX)
 }
 
-/// Adds to a field that is a list, in one line.
+/// Appends to a list field, in one line.
 fn add(headers: &mut HeaderMap, name: HeaderName, ours: String) {
     let value = match headers.contains_key(&name) {
         false => HeaderValue::try_from(ours).ok(),
         true => joined(headers, &name, &ours),
     };
-    // Parts that are values make a value.
+    // Valid parts make a valid value.
     if let Some(value) = value {
         headers.insert(name, value);
     }
 }
 
-/// Joins the lines of a field and one more.
+/// Joins the lines of a field and `ours`.
 fn joined(headers: &HeaderMap, name: &HeaderName, ours: &str) -> Option<HeaderValue> {
     let theirs = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let theirs = theirs.filter(|line| !line.trim_ascii().is_empty());

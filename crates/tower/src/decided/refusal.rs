@@ -1,4 +1,4 @@
-//! What a client is told when a request does not go on.
+//! The answers to requests that are not forwarded.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -10,13 +10,13 @@ use super::headers::digits;
 use crate::{Reject, Rule};
 use tidegate_identity::{Credentials, Required};
 
-/// More than most problem details take, in bytes.
+/// The bytes reserved for problem details: more than most of them take.
 const USUAL: usize = 320;
 
-/// The headers of a refusal: these and those of the limit and the request ID. A map that grows is copied.
+/// The number of headers reserved for a refusal, with the rate-limit headers and the request ID. A map that grows is copied.
 const HEADERS: usize = 8;
 
-/// An answer to a request that does not go on, with the `error` of its problem details.
+/// The answer to a request that is not forwarded, with the `error` of its problem details.
 pub(crate) struct Refusal {
     pub(crate) response: Response<Bytes>,
     /// A refusal by a limit has none.
@@ -34,7 +34,7 @@ struct Problem<'a> {
     violated_policies: &'a [&'a str],
 }
 
-/// What a member of them holds.
+/// The value of a member of problem details.
 enum Member<'a> {
     Text(&'a str),
     Number(u64),
@@ -45,7 +45,7 @@ pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> 
     respond(&Problem::of(status, error, detail))
 }
 
-/// 429, or what `reject` makes of it: a limit was exceeded.
+/// Returns 429, or the answer that `reject` defines: a limit was exceeded.
 pub(crate) fn too_many<'a>(
     refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
     reject: &Reject,
@@ -73,7 +73,7 @@ pub(crate) fn too_many<'a>(
     }
 }
 
-/// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
+/// Returns 400: the request costs more than a limit ever admits, so there is no time to retry.
 pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     let (name, capacity) = (limit.name(), limit.quota().capacity());
     let detail = format!(
@@ -85,7 +85,7 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     })
 }
 
-/// 401: the credentials that were sent are not valid; 400: nobody can say which of two is meant.
+/// Returns 401 if the credentials are missing or not valid, or 400 if the request has two of a kind.
 pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
     let (error, detail, challenge) = match credentials {
         Credentials::Ambiguous => {
@@ -112,7 +112,7 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
     refusal
 }
 
-/// The `error`, the detail and the challenge of a 401 for want of credentials.
+/// Returns the `error`, the detail and the challenge of a 401 for missing credentials.
 const fn missing(required: Required) -> (&'static str, &'static str, &'static str) {
     let (detail, challenge) = match required {
         Required::ApiKey => ("An API key is required.", "ApiKey realm=\"tidegate\""),
@@ -125,13 +125,13 @@ const fn missing(required: Required) -> (&'static str, &'static str, &'static st
     ("credentials_required", detail, challenge)
 }
 
-/// 403: the client is listed under `deny`.
+/// Returns 403: the client is listed under `deny`.
 pub(crate) fn denied() -> Refusal {
     let detail = "This client is denied access.";
     problem(StatusCode::FORBIDDEN, "denied", detail)
 }
 
-/// 503: a limit that stays closed without a store has none at the moment.
+/// Returns 503: the store does not answer, and a limit refuses requests without it.
 pub(crate) fn no_store() -> Refusal {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let detail =
@@ -146,7 +146,7 @@ pub(crate) fn no_store() -> Refusal {
 }
 
 impl<'a> Problem<'a> {
-    /// A problem of no particular kind.
+    /// Makes a problem without a type of its own.
     fn of(status: StatusCode, error: &'static str, detail: &'a str) -> Self {
         Self {
             kind: "about:blank",
@@ -158,8 +158,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// As JSON, written straight away, which takes a quarter of what a tree of values takes. A refusal is to cost less than what it
-    /// refuses.
+    /// Writes JSON without a tree of values, which takes a quarter of the time. A refusal must cost less than the request that it refuses.
     fn json(&self) -> Vec<u8> {
         let title = self.status.canonical_reason().unwrap_or("Refused");
         let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());
@@ -179,7 +178,7 @@ impl<'a> Problem<'a> {
             json.push(b'"');
             json.extend_from_slice(name.as_bytes());
             json.extend_from_slice(b"\":");
-            // Text and numbers can always be written, and so much of them to memory.
+            // Text and numbers can always be written to memory.
             let _ = match member {
                 Member::Text(text) if is_plain(text) => {
                     json.push(b'"');
@@ -197,8 +196,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Whether a text stands in JSON as it is. All bytes are looked at, several at once, which takes a tenth of what it takes to look
-/// for the first that does not.
+/// Whether a text needs no escapes in JSON. Checks all bytes, several at once: a search for the first special byte takes ten times longer.
 fn is_plain(text: &str) -> bool {
     let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     !text.bytes().fold(false, |any, byte| any | is_special(byte))
@@ -222,7 +220,7 @@ fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes>
     response
 }
 
-/// Rounded up, and never 0: a client that comes back at once would only be refused again.
+/// Rounds up to seconds, at least 1: a client that retries at once would only be refused again.
 pub(crate) fn whole_seconds(micros: Micros) -> u64 {
     micros.div_ceil(1_000_000).max(1)
 }
