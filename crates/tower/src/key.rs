@@ -1,4 +1,4 @@
-//! From what a limit is counted per to the keyed hash that a store sees.
+//! Computes the keyed hash of the parts that a limit is counted per: the key in a store.
 
 pub(crate) mod cookie;
 mod recent;
@@ -22,20 +22,20 @@ use tidegate_identity::{Caller, Client, cut_address, header_value};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
-/// Every part goes in with its kind and its length. So a user called `1.2.3.4` is not that address, and no two lists of parts look
-/// alike. Without a secret the hash hides names from casual eyes only.
+/// Every part is hashed with its kind and its length. So a user called `1.2.3.4` is not that address, and no two lists of parts look alike.
+/// Without a secret the hash hides names from casual eyes only.
 #[derive(Clone, Debug)]
 pub struct Hasher(Arc<ArcSwap<Secret>>);
 
 #[derive(Debug)]
 struct Secret {
-    /// Unlike that of any other secret of this process.
+    /// Unique among the secrets of this process.
     number: u64,
     key: hmac::Key,
 }
 
 impl Hasher {
-    /// A hasher with this secret; gateways that share a store need the same one.
+    /// Makes a hasher with this secret; gateways that share a store need the same secret.
     pub fn new(secret: &str) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(Secret::new(secret))))
     }
@@ -45,18 +45,18 @@ impl Hasher {
         self.0.store(Arc::new(Secret::new(secret)));
     }
 
-    /// What tells one secret from another without telling the secret, in hexadecimal digits.
+    /// Returns a fingerprint of the secret, in hexadecimal digits. It does not reveal the secret.
     pub fn fingerprint(&self) -> String {
         let hash = self.0.load().digest(|parts| parts.add("fingerprint", b""));
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What the keys of all limits of a client have in common.
+    /// Returns the part that the keys of all limits of a client have in common.
     pub fn tag(&self, client: &Client) -> [u8; 16] {
         self.0.load().client(client)
     }
 
-    /// Whom each rule of `policy` counts this request for, in order.
+    /// Returns the key under which each rule of `policy` counts this request, in order.
     pub fn keys<B>(
         &self,
         policy: &Policy,
@@ -69,7 +69,7 @@ impl Hasher {
             .collect()
     }
 
-    /// The address that chooses the keys of this rule; none if what the rule is counted per is verified, or has few values.
+    /// Returns the address that chooses the keys of this rule; none if the rule's parts are verified, or have few values.
     pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
         let is_chosen = |per: &Per| match per {
             Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
@@ -80,7 +80,7 @@ impl Hasher {
         is_chosen.then(|| Origin::of(caller.address()))
     }
 
-    /// Whom `rule` counts this request for.
+    /// Returns the key under which `rule` counts this request.
     pub(crate) fn key<B>(
         &self,
         rule: &Rule,
@@ -144,7 +144,7 @@ impl Secret {
         }
     }
 
-    /// The hash of something that is the caller's own.
+    /// Returns the hash of a part that belongs to the caller.
     fn own(&self, caller: &Caller, per: &Per) -> [u8; 16] {
         match per {
             Per::Claim(name) => self.digest(|parts| parts.add_claim(caller, name)),
@@ -177,7 +177,7 @@ impl Parts {
         }
     }
 
-    /// A part whose kind has a name of its own, such as one header of many; without a value, the caller's address.
+    /// Adds a part whose kind has a name of its own, such as a header; without a value, the caller's address.
     fn add_named(&mut self, caller: &Caller, kind: &'static str, name: &str, value: Option<&[u8]>) {
         let Some(value) = value else {
             return self.add_client(&caller.ip);
@@ -186,7 +186,7 @@ impl Parts {
         self.add("value", value);
     }
 
-    /// A claim of the caller's token; without one, the caller's address.
+    /// Adds a claim of the caller's token; without the claim, the caller's address.
     fn add_claim(&mut self, caller: &Caller, name: &str) {
         let Some(value) = caller.claims.value(name) else {
             return self.add_client(&caller.ip);
@@ -209,7 +209,7 @@ impl Parts {
     }
 }
 
-/// The client that a `per` value means. A caller without one counts under its address.
+/// Returns the client that a `per` value means. A caller without this kind of name counts under its address.
 fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
     let named = match per {
         Per::Client => Some(&caller.client),
@@ -229,8 +229,7 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
     }
 }
 
-/// A value of the query, if its name is there exactly once, in the eyes of all servers: some ignore case, and some also split at
-/// `;`.
+/// Returns a value of the query, if every server finds its name there exactly once. Some servers ignore case, and some also split at `;`.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let query = request.uri().query()?;
     let is_named = |found: &Vec<u8>| folds_to(found.trim_ascii(), name);
@@ -243,7 +242,7 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     }
 }
 
-/// Whether servers may take `found` for `name`: some ignore case, and PHP makes one of all characters but letters and digits.
+/// Whether servers may read `found` as `name`: some ignore case, and PHP replaces all characters but letters and digits by the same one.
 fn folds_to(found: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
@@ -252,7 +251,7 @@ fn folds_to(found: &[u8], name: &str) -> bool {
     found.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
-/// The method to count under: a `HEAD` is a `GET` without its body, and all that a client may invent are one.
+/// Returns the method to count under. A `HEAD` is a `GET` without its body, and all methods that a client may invent count as one.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" | "HEAD" => "GET",
@@ -265,12 +264,12 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// The host that was asked for, in its one spelling: a host of many spellings would have as many budgets.
+/// Returns the requested host in its one spelling: otherwise each spelling of a host would have a budget.
 fn host<B>(request: &Request<B>) -> Cow<'_, str> {
     let header = || request.headers().get(HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);
     let authority = authority.or_else(header).unwrap_or_default();
-    // A server rejects what is no host.
+    // A server rejects values that are not hosts.
     host_of(authority).unwrap_or_else(|| authority.to_ascii_lowercase().into())
 }
 

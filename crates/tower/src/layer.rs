@@ -85,7 +85,7 @@ struct Enforced {
     overrides: Overrides,
     /// The rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
-    /// Whether a refused request may wait, an admitted one may have to, one may hold something, and the inner service needs the client.
+    /// Whether refused requests may wait, admitted requests may have to, requests may have holds, and the inner service needs the client.
     may_wait: bool,
     queues: bool,
     holds: bool,
@@ -93,8 +93,8 @@ struct Enforced {
 }
 
 impl RateLimitLayer {
-    /// A layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Requests of all layers
-    /// with the same `wait_queues` wait in the same.
+    /// Makes a layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Layers with the same
+    /// `wait_queues` share them.
     pub fn new(
         policy: Policy,
         clients: Arc<Clients>,
@@ -152,15 +152,15 @@ impl<S> Layer<S> for RateLimitLayer {
     }
 }
 
-/// Charges each request to its limits before the inner service sees it.
+/// Charges each request to its limits before the inner service gets it.
 ///
 /// A request must have a [`RequestContext`] in its extensions. The layer adds a [`Transmission`](crate::Transmission) to the context of a
-/// request that holds something. An answer has [`Answered`] in its extensions. The server of the answer keeps
-/// [`Answered::in_flight`] until the body has ended, and gives it each part of the body to read. If [`Decided::action`] is
-/// [`Action::Drop`](crate::Action::Drop), the server closes the connection in place of an answer.
+/// request that has holds. An answer has [`Answered`] in its extensions. The server of the answer keeps [`Answered::in_flight`] until the
+/// body has ended, and gives it each part of the body to read. If [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server
+/// closes the connection in place of an answer.
 ///
-/// A client that leaves while the store decides may have been charged: the script cannot be called back. The holds of its
-/// request end without a charge. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
+/// A client that leaves while the store decides may have been charged: a script that was sent cannot be stopped. The holds of its request
+/// end without a charge. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -197,7 +197,7 @@ where
             RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
         if let Some(memory) = enforced.at_once() {
-            // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
+            // A future without a call to Redis is an eighth as large as a future with one, and is moved equally often.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
@@ -232,11 +232,11 @@ where
     }
 }
 
-/// What was decided, and what the request was given to hold.
+/// The decision about a request, and its holds.
 type Given = (Decided, Option<Reservation>);
 
 impl Enforced {
-    /// The store, if it answers at once, and no request has to wait for another reason.
+    /// Returns the store if it decides at once, and no request has to wait for another reason.
     fn at_once(&self) -> Option<&MemoryStore> {
         match &self.store {
             Store::Memory(memory) if !self.may_wait && !self.queues => Some(memory),
@@ -248,7 +248,7 @@ impl Enforced {
         decided.refusal(&self.policy.answers).map(respond)
     }
 
-    /// Sends on a request that holds something.
+    /// Forwards a request that has holds.
     fn exchange<S, B, R>(
         &self,
         inner: &mut S,

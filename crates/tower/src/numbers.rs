@@ -58,7 +58,7 @@ impl fmt::Debug for NumberReader {
 #[derive(Debug)]
 pub struct SetNumbers {
     texts: BTreeMap<String, String>,
-    // The limits by the configuration that read them last.
+    // The limits with these numbers, and the ID of the reader that made them.
     limits: ArcSwapOption<(u64, Arc<OwnLimits>)>,
 }
 

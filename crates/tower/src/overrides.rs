@@ -1,7 +1,7 @@
 //! Overrides, as requests see them: blocks, exemptions, other plans and other numbers, which operators set at run time.
 //!
-//! A table is made when something changes. A request finds its override in as many steps however many there are: one look for a name,
-//! and one for each length of network that is there. Without overrides a request reads one flag.
+//! Each change makes a new table. The steps of a lookup do not depend on the number of overrides: one step for a name, and one for each
+//! length of network in the table. Without overrides a request reads one flag.
 //!
 //! A block holds for any name that the caller has shown, and for the address. An exemption, a plan and numbers hold for the client's own
 //! name; without one, for the longest network that holds the address.
@@ -19,14 +19,14 @@ use tidegate_identity::{
     Caller, Client, ClientPlan, ClientPlans, ClientTable, ListEntry, ListedClient,
 };
 
-/// What an override makes of its client.
+/// The effect of an override on its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverrideAction {
     /// The client has the plan of this name, if there is one.
     Plan(Arc<str>),
     /// The client has these numbers in the limits that they name.
     Set(Arc<SetNumbers>),
-    /// The client is charged to nothing.
+    /// No limit charges the client.
     Exempt,
     /// The client gets 403.
     Block,
@@ -43,7 +43,7 @@ impl fmt::Display for OverrideAction {
     }
 }
 
-/// All overrides that are in force. Clones see the same.
+/// All overrides that are in force. Clones share the table.
 #[derive(Clone, Debug, Default)]
 pub struct OverrideTable(Arc<Shared>);
 
@@ -56,7 +56,7 @@ struct Shared {
 /// The overrides in force, and the parts of a configuration that they may name.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// Those that are in force.
+    /// The overrides in force.
     pub table: OverrideTable,
     /// The plans of the configuration.
     pub plans: ClientPlans,
@@ -65,8 +65,8 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Returns the name and the action of the override that holds for a caller. A caller that is known by name alone has no address, unless
-    /// that is its name.
+    /// Returns the name and the action of the override that holds for a caller. A caller that was made from a name has no address, unless
+    /// the name is an address.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
         self.apply(&mut caller.clone())
     }
@@ -85,7 +85,7 @@ impl Overrides {
         Some((entry.text, action.clone()))
     }
 
-    /// Returns the plan that a client gets by this, if the configuration has it. Numbers are laid over the plan that the client has `before`.
+    /// Returns the plan that a client gets by this action, if the configuration has it. Numbers are laid over the plan `before`.
     pub(crate) fn plan(
         &self,
         action: &OverrideAction,
@@ -102,11 +102,11 @@ impl Overrides {
     }
 }
 
-/// Overrides by what they make of a client.
+/// Overrides by their effect.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     blocks: ClientTable<()>,
-    // The actions of the others.
+    // The actions of all overrides but blocks.
     grants: ClientTable<OverrideAction>,
     exempts_names: bool,
     // The limits to which overrides give other numbers.
@@ -114,7 +114,7 @@ pub(crate) struct Table {
 }
 
 impl OverrideTable {
-    /// Puts these overrides in the place of all that were there.
+    /// Replaces all overrides by these.
     pub fn replace(&self, overrides: impl Iterator<Item = (ListedClient, OverrideAction)>) {
         let mut table = Table::default();
         let mut has_any = false;
@@ -143,13 +143,13 @@ impl OverrideTable {
         self.0.has_any.store(has_any, Ordering::Release);
     }
 
-    /// Those that are in force now, if there are any.
+    /// Returns the overrides in force, if there are any.
     pub(crate) fn load(&self) -> Option<Guard<Arc<Table>>> {
         let has_any = self.0.has_any.load(Ordering::Acquire);
         has_any.then(|| self.0.table.load())
     }
 
-    /// Whether an override blocks an address, whoever calls from there. Without overrides nobody has to find the address.
+    /// Whether an override blocks an address, for all clients there. Calls `address` only if there are overrides.
     pub fn blocks(&self, address: impl FnOnce() -> IpAddr) -> bool {
         let table = self.load();
         table.is_some_and(|table| table.blocks_address(address()).is_some())
@@ -157,13 +157,13 @@ impl OverrideTable {
 }
 
 impl Table {
-    /// The override that blocks an address, whoever calls from there.
+    /// Returns the override that blocks an address, for all clients there.
     pub(crate) fn blocks_address(&self, address: IpAddr) -> Option<ListEntry> {
         let (network, ()) = self.blocks.at(address)?;
         Some(entry(&ListedClient::Network(network)))
     }
 
-    /// The override that blocks a caller by name: by any that the caller has shown to have.
+    /// Returns the override that blocks a caller by any name that the caller has shown.
     pub(crate) fn blocks_name(&self, caller: &Caller) -> Option<ListEntry> {
         if !self.blocks.has_names() {
             return None;
@@ -174,7 +174,7 @@ impl Table {
         Some(entry(blocked))
     }
 
-    /// What a caller has by its own name, or else by its address; and the override that says so.
+    /// Returns the action for a caller by its own name, or else by its address, with the entry of its override.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
         if let Some(action) = named(&self.grants, &caller.client) {
             return Some((action, entry(&caller.client)));
@@ -183,7 +183,7 @@ impl Table {
         Some((action, entry(&ListedClient::Network(network))))
     }
 
-    /// Whether it takes a caller's name to know who is exempt.
+    /// Whether an override exempts a client by name.
     pub(crate) const fn exempts_names(&self) -> bool {
         self.exempts_names
     }
@@ -193,14 +193,14 @@ impl Table {
         self.set_limits.contains(limit)
     }
 
-    /// Whether an address alone is exempt.
+    /// Whether an override exempts all clients at this address.
     pub(crate) fn exempts_address(&self, address: IpAddr) -> bool {
         let found = self.grants.at(address);
         found.is_some_and(|(_, action)| *action == OverrideAction::Exempt)
     }
 }
 
-/// The value of a client's name. Addresses have none.
+/// Returns the value of a client's name. Addresses have none.
 fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     match client {
         Client::UnlistedKey(_) if table.has_api_keys() => {
@@ -212,7 +212,7 @@ fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     }
 }
 
-/// An override as logs name it.
+/// Returns the entry of an override, with its name as in logs.
 fn entry(client: &impl fmt::Display) -> ListEntry {
     ListEntry::of_override(client.to_string().into())
 }

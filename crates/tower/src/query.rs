@@ -1,13 +1,13 @@
 //! The query of a request: names and their values, as forms are written (WHATWG URL, 5.1).
 //!
-//! `&` separates parameters, and the first `=` ends a name. `+` is a blank. Escapes are decoded once, in names too, and a broken
-//! escape stays as it is. Names are told apart by the letter.
+//! `&` separates parameters, and the first `=` ends a name. `+` is a blank. Escapes are decoded once, in names too, and a broken escape
+//! stays as it is. Names are compared byte by byte.
 
 use std::borrow::Cow;
 
 use tidegate_net::path::decode;
 
-/// What a query says under one name.
+/// The value under one name of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryValue<'a> {
     /// The name is not there.
@@ -19,7 +19,7 @@ pub enum QueryValue<'a> {
 }
 
 impl<'a> QueryValue<'a> {
-    /// What `query` says under `name`, which is written without escapes.
+    /// Returns the value in `query` under `name`, which is written without escapes.
     pub fn of(query: &'a str, name: &str) -> Self {
         let mut values = query_values(query, name);
         match (values.next(), values.next()) {
@@ -30,12 +30,12 @@ impl<'a> QueryValue<'a> {
     }
 }
 
-/// All values that a query has under `name`, which is written without escapes.
+/// Returns all values in `query` under `name`, which is written without escapes.
 pub fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<'a, [u8]>> {
     raw_values(query, name).map(|value| percent_decoded(Cow::Borrowed(value.unwrap_or_default())))
 }
 
-/// The values under `name` with their escapes; none for a parameter without `=`.
+/// Returns the values under `name` with their escapes; none for a parameter without `=`.
 fn raw_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Option<&'a [u8]>> {
     let parameters = query.as_bytes().split(|byte| *byte == b'&');
     parameters.filter_map(move |parameter| {
@@ -45,7 +45,7 @@ fn raw_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Option<&'a
     })
 }
 
-/// The names of all parameters without their escapes, also where a server splits at `;`.
+/// Returns the names of all parameters without their escapes, also where a server splits at `;`.
 pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
     let parameters = query.as_bytes().split(|byte| matches!(byte, b'&' | b';'));
     parameters.map(|parameter| {
@@ -60,7 +60,7 @@ pub(crate) fn is_split(query: &str, name: &str) -> bool {
     values.any(|value| value.contains(&b';'))
 }
 
-/// A value without its percent-encoding.
+/// Returns a value without its percent-encoding.
 pub(crate) fn percent_decoded(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     match value.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         true => Cow::Owned(decoded(&value).collect()),

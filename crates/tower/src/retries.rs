@@ -1,8 +1,8 @@
-//! When a request that waits for holds of others asks the store again without having heard that one ended.
+//! The times at which a request that waits for holds of others calls the store again, without the end of a hold.
 //!
-//! Ends of holds in this process wake the head of a line by name. Two things do not: the limit's own refill, at a time
-//! that can be computed, and ends of holds in other gateways. For those the head asks again after 50, 150, 350 and 750 ms, and when its second
-//! is over. All heads of a gateway together make [`PER_SECOND`] such calls at most: who gets none asks at the end alone.
+//! Ends of holds in this process wake the head of a wait queue. Two events do not: the limit's own refill, at a time that can be computed,
+//! and ends of holds in other gateways. For ends elsewhere, the head calls again after 50, 150, 350 and 750 ms, and when its second is
+//! over. All heads of a gateway together make [`PER_SECOND`] such calls at most: beyond that, a head calls at the end of its second alone.
 
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,9 @@ impl Retries {
         may
     }
 
-    /// Returns how long a head waits for the end of a hold before it asks again. `left` is the rest of its time, `calls` the number of
-    /// its calls before. `others` is true if other gateways may end holds. `spread` (0 to 255) moves its calls apart from the calls
-    /// of other heads.
+    /// Returns how long a head waits for the end of a hold before it calls again. `left` is the rest of its time, `calls` the number of its
+    /// calls before. `others` is true if other gateways may end holds. `spread` (0 to 255) moves its calls apart from the calls of other
+    /// heads.
     pub(crate) fn pause(
         &self,
         verdict: &Verdict,

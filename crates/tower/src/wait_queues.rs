@@ -1,9 +1,8 @@
 //! Wait queues: requests that wait for a limit to let them through, first come, first served, in this gateway.
 //!
-//! A limit and a key have one wait queue, for as long as a request waits there. Only its head asks the store; a request that leaves
-//! makes room for the next. Requests that a queue admitted, and that wait for their turns, are in another wait queue, ordered by
-//! their turns. Wait queues are bounded, each and in total, and an empty one takes no memory. No address gets all permits
-//! ([`crate::shares`]).
+//! A limit and a key have one wait queue while a request waits there. Only its head calls the store; a request that leaves makes room for
+//! the next. Requests that a queue admitted, and that wait for their turns, are in another wait queue, ordered by their turns. Wait queues
+//! are bounded, each and in total, and an empty one takes no memory. No address gets all permits ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -31,7 +30,7 @@ pub const MAX_SETTLING: usize = 32;
 /// The most permits of one gateway for requests that wait. A request takes one, and one more for each 2 KiB of its head.
 pub const MAX_WAITING: usize = 20_000;
 
-/// Heads of browsers and of API clients have fewer bytes.
+/// The bytes of a head for each permit. Heads of browsers and of API clients have fewer bytes.
 const HEAD_BYTES: usize = 2 << 10;
 
 /// The most exchanges of one gateway that go on after their clients have left.
@@ -39,11 +38,11 @@ pub const MAX_ABANDONED: usize = 4_096;
 
 const SHARDS: usize = 64;
 
-/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and of the same.
+/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and share all.
 #[derive(Clone)]
 pub struct WaitQueues(Arc<Shared>);
 
-/// Where a request comes from that may wait, and how many permits it then takes.
+/// The address of a request that may wait, and the number of permits that it then takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) address: IpAddr,
@@ -95,7 +94,7 @@ struct Shared {
 
 struct WaitQueue {
     entries: BTreeMap<Position, Entry>,
-    /// The units that all of them ask for.
+    /// The units that all of them cost.
     units: u64,
     /// None in a `queue`.
     last_refusal: Option<LastRefusal>,
@@ -103,7 +102,7 @@ struct WaitQueue {
     last_turn: Option<(Micros, Instant)>,
 }
 
-/// Orders the requests of a wait queue: by their turns, in us by the deciding clock, and without turns as they came.
+/// Orders the requests of a wait queue: by their turns, in us by the deciding clock, and without turns by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     turn: Micros,
@@ -129,7 +128,7 @@ pub(crate) struct Waiter {
     pub(crate) key: QueueKey,
     position: Position,
     is_first: Arc<Notify>,
-    /// The units that the requests before it ask for, when it came.
+    /// The units of the requests before it, when it came.
     pub(crate) ahead: u64,
     queues: WaitQueues,
     // One of `MAX_WAITING`.
@@ -150,22 +149,22 @@ impl Default for WaitQueues {
 }
 
 impl WaitQueues {
-    /// How many requests wait.
+    /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.0.permits.holders()
     }
 
-    /// How many exchanges go on after their clients have left.
+    /// Returns the number of exchanges that go on after their clients have left.
     pub fn abandoned(&self) -> usize {
         self.0.abandoned.holders()
     }
 
-    /// A permit for an exchange whose client, at this address, has left; none if there are too many.
+    /// Takes a permit for an exchange whose client, at this address, has left; none if there are too many.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
         self.0.abandoned.take(address, 1)
     }
 
-    /// Bounds the calls to the store of requests that wait.
+    /// Returns the bound on calls to the store by requests that wait.
     pub(crate) fn retries(&self) -> &Retries {
         &self.0.retries
     }
@@ -198,7 +197,7 @@ impl WaitQueues {
         self.0.permits.take(address, permits)
     }
 
-    /// The same for a request that is charged already, and cannot be refused any more.
+    /// Takes the permits, also beyond the bound, of a request that is charged already and cannot be refused any more.
     pub(crate) fn permit_beyond(&self, sender: Sender) -> Permit {
         let Sender { address, permits } = sender;
         self.0.permits.take_beyond(address, permits)
@@ -256,15 +255,15 @@ impl WaitQueues {
 }
 
 impl Waiter {
-    /// Ready when it is the head.
+    /// Waits until the request is the head.
     pub(crate) async fn first(&self) {
         while !self.is_head() {
             self.is_first.notified().await;
         }
     }
 
-    /// How long the head of a `queue` has to wait after its turn has come, because the request before it was late. At least half of the
-    /// time between their turns passes, so that a gateway that was held up catches up, but not at once.
+    /// Returns how long the head of a `queue` waits after its turn has come, because the request before it was late. At least half of the
+    /// time between their turns passes: a gateway that was late catches up, but not at once.
     pub(crate) fn distance(&self) -> Duration {
         let queues = self.queues.shard(&self.key);
         let last_turn = queues.get(&self.key).and_then(|queue| queue.last_turn);
@@ -274,7 +273,7 @@ impl Waiter {
         })
     }
 
-    /// Goes on, as its turn has come.
+    /// Leaves the wait queue, and records the turn.
     pub(crate) fn go(self) {
         if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
             queue.last_turn = Some((self.position.turn, Instant::now()));
@@ -321,12 +320,12 @@ impl Drop for Waiter {
 }
 
 impl LastRefusal {
-    /// How long until a request fits; zero if that time has passed.
+    /// Returns the time until a request fits; zero if that time has passed.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_micros(self.verdict.retry_after).saturating_sub(self.came.elapsed())
     }
 
-    /// The refusal as of now, for a request that fits in so long.
+    /// Returns the refusal as of now, for a request that fits after the time `left`.
     pub(crate) fn refusal(&self, left: Duration) -> (Verdict, Micros) {
         let since = micros(self.came.elapsed());
         let retry_after = micros(left).max(1);

@@ -1,9 +1,9 @@
 //! Requests that wait: for a limit to let them through, and for their turn in a `queue`.
 //!
-//! A request over a limit that delays enters a wait queue ([`crate::wait_queues`]), sleeps until its retry-after, and asks again. A
-//! request that only the holds of others exceed does the same, for a second at most, until a hold ends. A
-//! request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue charges nothing. A client that leaves leaves
-//! the wait queue at once, and the holds that its request took meanwhile end.
+//! A request over a limit that delays enters a wait queue ([`crate::wait_queues`]), sleeps until its retry-after, and calls the store
+//! again. A request that would fit without the holds of others does the same, for a second at most, until a hold ends. A request that a
+//! leaky bucket admitted sleeps until its turn. Waiting in a wait queue makes no charge. If a client leaves, its request leaves the wait
+//! queue at once, and the holds that it took meanwhile end.
 
 mod reply;
 
@@ -26,19 +26,19 @@ pub(crate) use reply::Reply;
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What it takes to ask the store, and to wait.
+/// The parts that are needed to call the store, and to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) wait_queues: &'a WaitQueues,
     pub(crate) rules: &'a Arc<[Rule]>,
     pub(crate) sender: Sender,
-    /// Whether an admitted request may hold something.
+    /// Whether an admitted request may have holds.
     pub(crate) holds: bool,
 }
 
 impl Admission<'_> {
-    /// Decides a request, which may wait for that. Returns how long it waited.
+    /// Decides a request, which may wait for the decision. Returns how long it waited.
     pub(crate) async fn decide(&self, rule_charges: &RuleCharges<'_>) -> (Reply, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
@@ -70,7 +70,7 @@ impl Admission<'_> {
             {
                 watched = Some(self.watch(*nth, &rule_charges[*nth]));
             }
-            // An end of a hold from here on is noticed.
+            // The end of a hold from here on wakes the request.
             let settled = watched.as_ref().map(|watched| watched.settlements.next());
             let reply = self.ask(rule_charges).await;
             let decision = &reply.decision;
@@ -131,8 +131,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Joins the end of the first wait queue that there is at one of these limits, and returns the limit's number. Refuses the request if
-    /// there are too many before it.
+    /// Joins the end of the first wait queue that exists at these limits, and returns the limit's number. Refuses the request if there are
+    /// too many before it.
     fn behind(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -163,8 +163,8 @@ impl Admission<'_> {
         Ok(None)
     }
 
-    /// Takes a permit to wait for a turn in a `queue`, before the request is charged to anything. If there is none, a request whose
-    /// turn is now goes on without; any other is refused.
+    /// Takes a permit to wait for a turn in a `queue`, before the request is charged. If there is none, a request whose turn is now goes on
+    /// without a permit; any other request is refused.
     pub(crate) async fn room(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -233,14 +233,14 @@ impl Admission<'_> {
 
 /// The ends of holds that the head of a wait queue waits for.
 struct Watched {
-    /// The number of the limit among the demands.
+    /// The number of the limit among the charges.
     nth: usize,
     settlements: SettlementWatch,
-    /// How often the store was asked without one.
+    /// The number of calls to the store without the end of a hold.
     calls: u32,
 }
 
-/// The limit that the request has to wait for the longest: its number, its verdict, and until when. None if the request need not
+/// Returns the limit that the request has to wait for the longest: its number, its verdict, and until when. None if the request need not
 /// wait, or would wait in vain.
 fn longest<'d>(
     rule_charges: &RuleCharges<'_>,
@@ -264,7 +264,7 @@ fn longest<'d>(
     longest
 }
 
-/// A refusal by the last refusal of the limit with this number: the others were not asked.
+/// Makes a refusal from the last refusal of the limit with this number: the other limits were not checked.
 fn refusal(
     rule_charges: &RuleCharges<'_>,
     nth: usize,
@@ -276,8 +276,8 @@ fn refusal(
     uncharged(Via::Remembered, now, said)
 }
 
-/// The refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were looked at, and
-/// no limit was charged.
+/// Makes the refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were read, and no
+/// limit was charged.
 fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
     let now = outlooks.iter().map(|outlook| outlook.now).max();
     let mut outlooks = outlooks.iter();
@@ -297,7 +297,7 @@ fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision
     uncharged(Via::Here, now.unwrap_or_default(), said)
 }
 
-/// A refusal for which no limit was charged. `said`: what each limit said, and when.
+/// Makes a refusal without charges. `said`: the verdict of each limit, and its time.
 fn uncharged(
     via: Via,
     now: Micros,

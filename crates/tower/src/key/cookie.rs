@@ -1,4 +1,4 @@
-//! A cookie's value, as a key counts it.
+//! Reads a cookie's value for a key.
 //!
 //! Servers read a `Cookie` header in different ways. One takes the first of several values, another the last. Some split at commas
 //! or blanks, some ignore case, and some decode escapes. A value that servers may read in two ways is no value here.
@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use super::folds_to;
 use crate::query::percent_decoded;
 
-/// The value of the cookie `name`; none if it is missing, empty, there with two values, or read in parts by some servers.
+/// Returns the value of the cookie `name`. None if it is missing, empty, there with two values, or read in parts by some servers.
 pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let lines = || request.headers().get_all(COOKIE).iter();
     let raw = || lines().flat_map(|line| values(line.as_bytes(), name));
@@ -25,7 +25,7 @@ pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a
     (named == others + 1 && !value.is_empty()).then_some(value)
 }
 
-/// The values of the pairs with this name as they are written (RFC 6265, 4.2.1).
+/// Returns the values of the pairs with this name as they are written (RFC 6265, 4.2.1).
 fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     line.split(|byte| *byte == b';').filter_map(move |pair| {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
@@ -34,7 +34,7 @@ fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     })
 }
 
-/// How often some server may find the name before a `=`. The time is linear in the line, since clients write it.
+/// Counts the places where some server may find the name before a `=`. The time is linear in the line, because clients write the line.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
     let is_named = |before: &[u8]| {
@@ -56,12 +56,12 @@ fn is_whole(value: &[u8]) -> bool {
     !in_quotes(value).unwrap_or(value).iter().any(ends)
 }
 
-/// The inside of a quoted value.
+/// Returns the inside of a quoted value.
 fn in_quotes(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// A quoted value without its quotes and escapes (RFC 2109, as Python's `http.cookies` reads it).
+/// Removes the quotes and escapes of a quoted value (RFC 2109, as Python's `http.cookies` reads it).
 fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     let Some(mut rest) = in_quotes(value) else {
         return Cow::Borrowed(value);

@@ -9,17 +9,17 @@ use foldhash::fast::RandomState;
 
 use tidegate_identity::Client;
 
-/// How many clients a thread remembers: 30 KB, and [`MAX_NAME`] bytes for each name at most.
+/// The number of clients that a thread caches: 30 KB, and [`MAX_NAME`] bytes for each name at most.
 const SLOTS: usize = 512;
 
-/// Clients with longer names are hashed each time, which bounds the memory.
+/// The longest cached name in bytes, which bounds the memory. Clients with longer names are hashed each time.
 const MAX_NAME: usize = 128;
 
 thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
-/// A table in which each client has one slot. A client that comes into a slot takes the place of the last one.
+/// A table in which each client has one slot. A new client in a slot replaces the last one.
 #[derive(Default)]
 struct Recent {
     random: RandomState,
@@ -34,7 +34,7 @@ struct Slot {
     hash: [u8; 16],
 }
 
-/// The hash of `client` under the secret with this number: the one that this thread remembers, or what `compute` returns.
+/// Returns the hash of `client` under the secret with this number, from this thread's cache or from `compute`.
 pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 16]) -> [u8; 16] {
     if name_length(client) > MAX_NAME {
         return compute();

@@ -1,4 +1,4 @@
-//! Asks the store about a request.
+//! Calls the store for a request.
 
 use tidegate_store::MemoryStore;
 
@@ -11,7 +11,7 @@ use crate::{Decided, Policy};
 use tidegate_identity::{Caller, ClientPlan};
 
 impl Enforced {
-    /// Asks the store, and waits for the request's turn.
+    /// Calls the store, and waits for the request's turn.
     pub(super) async fn decide(
         &self,
         mut caller: Caller,
@@ -42,7 +42,7 @@ impl Enforced {
             },
             false => None,
         };
-        // Boxed: a request that need not wait need not make room for it.
+        // Boxed: requests that need not wait reserve no memory for it.
         let reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(rule_charges)).await;
             decided.waited += waited;
@@ -58,7 +58,7 @@ impl Enforced {
         reply
     }
 
-    /// Asks the store in memory, without any wait.
+    /// Calls the memory store, without any wait.
     pub(super) fn decide_at_once(
         &self,
         memory: &MemoryStore,
@@ -74,7 +74,7 @@ impl Enforced {
     }
 }
 
-/// Returns the decision and the holds of a request. Without a reply the store was not asked.
+/// Returns the decision and the holds of a request. Without a reply the store was not called.
 fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -> Given {
     decided.plan = plan;
     let Some(reply) = reply else {

@@ -1,11 +1,11 @@
 //! Refusals by address that come before a token is verified.
 //!
-//! To verify a signature costs as much as to forward a request (an RSA key: 36 us), and anybody can send one. Where a limit
-//! per address refuses the request whatever the token says, the refusal comes first.
+//! Verifying a signature takes the same time as forwarding a request (an RSA key: 36 us), and every client can send a signature. Where a
+//! limit per address refuses the request with any token, the refusal comes first.
 //!
-//! Only limits whose refusal depends on nothing that a client source says count here. They are counted per address, and perhaps per
-//! something of the request itself. No plan changes them, and what they refuse is answered at once. A look charges nothing, so a
-//! request that goes on is charged once.
+//! Only limits whose refusals do not depend on a client source count here. They are counted per address, and perhaps per a part of the
+//! request itself. No plan changes them, and a request that they refuse is answered at once. The check makes no charge, so a request that
+//! goes on is charged once.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::overrides::Table;
 use crate::{Action, Decided, Per, Policy, RequestContext, Rule};
 use tidegate_identity::{AccessVerdict, Clients};
 
-/// The rules of a policy that may refuse a request before its token is verified, as indices.
+/// Returns the indices of the rules of a policy that may refuse a request before its token is verified.
 pub(super) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> Box<[usize]> {
     if !clients.has_tokens() {
         return Box::default();
     }
     let rules = policy.rules.iter().enumerate();
     let access = policy.access.as_ref();
-    // Who is exempt by name may be refused only when the name is known.
+    // Clients that are exempt by name may be refused only after they are named.
     let needs_name = |index| access.is_some_and(|access| access.exempts_names(index));
     let early = rules.filter(|(index, rule)| is_early(rule, store) && !needs_name(*index));
     early.map(|(index, _)| index).collect()
@@ -39,7 +39,7 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
         let limit = of_plan.as_ref();
         limit.is_some_and(|limit| Arc::ptr_eq(limit, &rule.limit))
     };
-    // What Redis does not decide is not remembered of it.
+    // Refusals of Redis are cached only for limits that Redis decides.
     let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;
     is_by_address
         && is_known
@@ -49,8 +49,8 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
 }
 
 impl Enforced {
-    /// The refusal of a request whose credentials need not be verified: its address is denied, or it has a token and a limit refuses
-    /// its address. None if nothing refuses it as yet.
+    /// Returns the refusal of a request whose credentials need not be verified. Its address is denied, or it has a token and a limit
+    /// refuses its address. None if it is not refused yet.
     pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
         let table = self.overrides.table.load();
         let table = table.as_deref().map(|table| &**table);
@@ -73,7 +73,7 @@ impl Enforced {
     fn limited<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Decided> {
         let headers = request.headers();
         if self.early.is_empty()
-            // Who is exempt by name may be refused only when the name is known.
+            // Clients that are exempt by name may be refused only after they are named.
             || table.is_some_and(Table::exempts_names)
             || !self.clients.tokens().any(|it| it.token(headers).is_some())
         {
@@ -94,7 +94,7 @@ impl Enforced {
             if access.is_some_and(|access| access.exempts_address(origin, index)) {
                 continue;
             }
-            // The caller may have other numbers there.
+            // An override may give the caller other numbers there.
             if table.is_some_and(|table| table.sets(rule.limit.name())) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Asks the store, and takes the holds that it gives.
+//! Calls the store, and takes the holds that the decision gives.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Rule;
 use crate::charges::{RuleCharge, RuleCharges};
 use crate::in_flight::Reservation;
 
-/// What came of asking the store.
+/// The result of a call to the store.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) decision: Decision,
@@ -20,10 +20,10 @@ pub(crate) struct Reply {
 }
 
 impl Admission<'_> {
-    /// Asks the store, and takes the holds that it gives. The call goes on if the client leaves: holds must end.
+    /// Calls the store, and takes the holds that the decision gives. The call goes on if the client leaves: holds must end.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
-            // Without a moment in which to leave.
+            // The client cannot leave during this call.
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
@@ -53,11 +53,11 @@ impl Admission<'_> {
             let decision = store.decide(&charges).await;
             Reply::new(&store, &rules, address, charged, decision)
         });
-        // A task of ours that is gone has decided nothing.
+        // A task that has failed made no decision.
         asking.await.unwrap_or_else(|_| Reply::nothing())
     }
 
-    /// Asks a store that answers at once.
+    /// Calls the memory store, which decides at once.
     pub(crate) fn ask_at_once(
         &self,
         memory: &MemoryStore,
@@ -67,7 +67,7 @@ impl Admission<'_> {
         self.reply(rule_charges, decision)
     }
 
-    /// Takes what the decision on these charges gave.
+    /// Takes the holds that the decision on these charges gave.
     fn reply(&self, rule_charges: &RuleCharges<'_>, decision: Decision) -> Reply {
         let charged = || rule_charges.iter().map(RuleCharge::charged);
         Reply::new(
@@ -86,7 +86,7 @@ fn charges<'a>(rule_charges: &RuleCharges<'a>) -> PerCharge<Charge<'a>> {
 }
 
 impl Reply {
-    /// Takes what this decision gave.
+    /// Takes the holds that this decision gave.
     fn new<'a, C>(
         store: &Store,
         rules: &Arc<[Rule]>,
@@ -117,7 +117,7 @@ impl Reply {
 }
 
 impl From<Decision> for Reply {
-    /// A decision that gave nothing.
+    /// Makes a reply without holds.
     fn from(decision: Decision) -> Self {
         Self {
             decision,
