@@ -1,7 +1,7 @@
-//! Who is refused, and who is charged to nothing: what `deny`, `require`, `allow` and `exempt` say of a request's caller.
+//! Decides which callers are refused or exempt, by `deny`, `require`, `allow` and `exempt`.
 //!
-//! `deny` is asked first, then `require`, `allow` and `exempt`. So a client that is listed twice gets what is stricter. An `allow` list
-//! without names is decided with `deny`, by the address alone.
+//! `deny` is checked first, then `require`, `allow` and `exempt`. So for a client that is listed twice, the stricter list counts. An
+//! `allow` list without names is decided with `deny`, by the address alone.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::client_list::{ClientList, ListEntry, NetworkFile};
 use crate::clients::required::Required;
 use crate::{Caller, Credentials};
 
-/// What the whole gateway, or one route, says of callers.
+/// The lists of the whole gateway, or of one route.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLists {
     /// Clients whose requests are answered with 403.
     pub deny: ClientList,
     /// The only clients whose requests are not answered with 403; none: all clients.
     pub allow: Option<AllowList>,
-    /// Clients that are charged to nothing: of the gateway to no limit at all, of a route to none that the route lists.
+    /// Clients that are exempt: by the gateway from all limits, by a route from the limits that the route lists.
     pub exempt: ClientList,
-    /// What a request must show.
+    /// The credentials that a request must show.
     pub require: Option<Required>,
 }
 
-/// The only clients that are let through.
+/// The only clients that are not denied.
 #[derive(Clone, Debug)]
 pub struct AllowList {
     list: ClientList,
@@ -31,7 +31,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// A list that is written at `place`.
+    /// Makes a list that is written at `place`.
     pub fn new(list: ClientList, place: impl Into<Arc<str>>) -> Self {
         let itself = ListEntry::of_allow_list(place.into());
         Self { list, itself }
@@ -46,16 +46,16 @@ impl AllowList {
     }
 }
 
-/// What one limit says of callers.
+/// The lists of one limit.
 #[derive(Clone, Debug, Default)]
 pub struct LimitLists {
     /// Clients whose requests are answered with 403 wherever the limit is charged.
     pub deny: ClientList,
-    /// Clients that are not charged to it.
+    /// Clients that the limit does not charge.
     pub exempt: ClientList,
 }
 
-/// Who is refused on one route, and who is charged to which of its limits.
+/// The access rules of one route: refused clients, and exemptions from its limits.
 #[derive(Debug)]
 pub struct Access {
     deny: Vec<ClientList>,
@@ -66,12 +66,12 @@ pub struct Access {
     has_exempt: bool,
 }
 
-/// Who is not charged to which limits.
+/// Clients that are exempt from limits.
 #[derive(Debug)]
 struct Exempt {
     /// From all limits.
     all: ClientList,
-    /// From those that the route lists.
+    /// From the limits that the route lists.
     route: ClientList,
     /// From one limit, by rule.
     limits: Box<[ClientList]>,
@@ -83,8 +83,8 @@ struct Exempt {
 type Found<'l> = [Option<&'l ListEntry>; 2];
 
 impl Access {
-    /// What the gateway, the route and the route's limits say together; none: nothing. The first `always` limits are charged on every
-    /// route, so what a route says of exempt clients does not free from them.
+    /// Joins the lists of the gateway, the route and the route's limits; none if all are without effect. The first `always` limits are
+    /// charged on every route, so a route's `exempt` does not exempt from them.
     pub fn new(
         gateway: &AccessLists,
         deny_file: Option<&NetworkFile>,
@@ -123,7 +123,7 @@ impl Access {
         says.then(|| Arc::new(access))
     }
 
-    /// The entry that denies an address, whoever calls from there.
+    /// Returns the entry that denies an address, for all clients there.
     pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
         let listed = self.deny.iter().find_map(|list| list.address(address));
         let in_file = || self.deny_file.as_ref()?.address(address);
@@ -141,14 +141,14 @@ impl Access {
         lacking.map(|allow| &allow.itself)
     }
 
-    /// The entry that denies a caller by name: by any that the caller has shown to have.
+    /// Returns the entry that denies a caller by any name that the caller has shown.
     fn denies_name(&self, caller: &Caller) -> Option<&ListEntry> {
         let mut names = caller.names();
         names.find_map(|name| self.deny.iter().find_map(|list| name.listed_in(list)))
     }
 
-    /// The entry by which a caller is not charged to the rule with this index. Of several names that a caller has, only the one that
-    /// counts as the client exempts.
+    /// Returns the entry that exempts a caller from the rule with this index. If a caller has several names, only the client's name
+    /// exempts.
     pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
         self.exempt.widest(caller, index, all, route)
@@ -160,12 +160,12 @@ impl Access {
         lists.any(|list| list.address(address).is_some())
     }
 
-    /// Whether it takes a caller's name to know who is exempt from the rule with this index.
+    /// Whether clients may be exempt by name from the rule with this index.
     pub fn exempts_names(&self, index: usize) -> bool {
         self.exempt.of_rule(index).any(ClientList::has_names)
     }
 
-    /// Whether it takes a caller's names to know what becomes of a request.
+    /// Whether the verdict on a request depends on the caller's names.
     pub fn needs_names(&self) -> bool {
         let exempt = self.exempt.lists().filter(|_| self.has_exempt);
         let allowed = self.allow.iter().map(|allow| &allow.list);
@@ -173,7 +173,7 @@ impl Access {
         self.require.is_some() || by_list.any(ClientList::has_names)
     }
 
-    /// Whether it takes a caller's address to know what becomes of a request under the rule with this index.
+    /// Whether the verdict on a request under the rule with this index depends on the caller's address.
     pub fn needs_address(&self, index: usize) -> bool {
         let allowed = self.allow.iter().map(|allow| &allow.list);
         let listed = self.deny.iter().chain(allowed);
@@ -225,7 +225,7 @@ impl Exempt {
         [&self.all, &self.route].into_iter().chain(&self.limits)
     }
 
-    /// The lists that count for the rule with this index, the widest first.
+    /// Returns the lists that count for the rule with this index, the widest first.
     fn of_rule(&self, index: usize) -> impl Iterator<Item = &ClientList> {
         let limit = self.limits.get(index);
         let route = limit.filter(|_| index >= self.always).map(|_| &self.route);
@@ -233,7 +233,7 @@ impl Exempt {
         [all, route, limit].into_iter().flatten()
     }
 
-    /// The entry that exempts a caller from the rule with this index, by address or else by name, with what the wider lists have.
+    /// Returns the entry of the widest list that exempts a caller from the rule with this index, by address or else by name.
     fn widest<'l>(
         &'l self,
         caller: &Caller,
@@ -252,7 +252,7 @@ impl Exempt {
     }
 }
 
-/// The caller's entries in a list. Of several names that a caller has, the client's counts.
+/// Returns the caller's entries in a list. If a caller has several names, the client's counts.
 fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
     if list.is_empty() {
         return [None; 2];
@@ -261,12 +261,12 @@ fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
     [by_address, caller.client.listed_in(list)]
 }
 
-/// What becomes of a request by the lists that its caller is on.
+/// The verdict on a request by the lists that have its caller.
 #[derive(Clone, Debug)]
 pub enum AccessVerdict {
     /// It is answered with 403, because of this entry.
     Denied(ListEntry),
-    /// It is not charged to some limits.
+    /// Some limits do not charge it.
     Exempt {
         /// One bit per rule that does not charge it; there are at most [`tidegate_store::MAX_CHARGES`].
         rules: u64,
@@ -276,7 +276,7 @@ pub enum AccessVerdict {
 }
 
 impl AccessVerdict {
-    /// The entry that denies the request, if one does.
+    /// Returns the entry that denies the request, if one does.
     pub const fn denied_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(entry) => Some(entry),
@@ -284,7 +284,7 @@ impl AccessVerdict {
         }
     }
 
-    /// The entry that exempts the request from a limit, if one does.
+    /// Returns the entry that exempts the request from a limit, if one does.
     pub const fn exempt_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(_) => None,
@@ -301,7 +301,7 @@ impl AccessVerdict {
     }
 }
 
-/// The lists that have entries.
+/// Returns the lists that have entries.
 fn not_empty<'l>(lists: impl Iterator<Item = &'l ClientList>) -> Vec<ClientList> {
     lists.filter(|list| !list.is_empty()).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! Lists of networks and clients, as `exempt`, `deny` and the members of plans have them.
+//! Lists of networks and clients, for `exempt`, `deny` and the members of plans.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use crate::client_table::{ClientTable, ListedClient};
 use crate::networks::NetworkTable;
 
-/// An entry of a list, for people: what it stands for, and where it is written.
+/// An entry of a list, for messages: its text and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEntry {
     /// Such as `10.0.0.0/8` or `api_key:monitor`; `allow` for an `allow` list that lacks the client.
@@ -22,7 +22,7 @@ impl ListEntry {
     /// The text of a whole list. An entry is a network, or has a `:`.
     const ALLOW: &'static str = "allow";
 
-    /// What an override says of a client.
+    /// Makes the entry of an override.
     pub fn of_override(text: Arc<str>) -> Self {
         Self {
             text,
@@ -30,13 +30,13 @@ impl ListEntry {
         }
     }
 
-    /// An `allow` list in which a client is not.
+    /// Makes the entry of an `allow` list that lacks a client.
     pub(crate) fn of_allow_list(place: Arc<str>) -> Self {
         let text = Self::ALLOW.into();
         Self { text, place }
     }
 
-    /// Whether it is an `allow` list in which a client is not.
+    /// Whether it is an `allow` list that lacks a client.
     pub fn is_allow_list(&self) -> bool {
         &*self.text == Self::ALLOW
     }
@@ -53,13 +53,13 @@ pub struct ClientList(Option<Arc<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    // Where each entry stands in `entries`.
+    // The index of each entry in `entries`.
     table: ClientTable<usize>,
     entries: Vec<ListEntry>,
 }
 
 impl ClientList {
-    /// A list of these clients, each with the place where it is written. Of two entries for the same client the first one counts.
+    /// Makes a list of these clients, each with the place where it is written. If a client has two entries, the first one counts.
     pub fn new(clients: impl IntoIterator<Item = (ListedClient, Arc<str>)>) -> Self {
         let mut list = Entries::default();
         for (client, place) in clients {
@@ -71,7 +71,7 @@ impl ClientList {
         Self((!list.entries.is_empty()).then(|| Arc::new(list)))
     }
 
-    /// Whether nobody is listed.
+    /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -88,7 +88,7 @@ impl ClientList {
             .is_some_and(|list| list.table.has_networks())
     }
 
-    /// The entry of the longest network that holds this address, all of its bits.
+    /// Returns the entry of the longest network that holds this address, which has all of its bits.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;
         let (_, at) = list.table.at(address)?;
@@ -112,7 +112,7 @@ pub struct NetworkFile {
 }
 
 impl NetworkFile {
-    /// The networks of the file that messages call `name`.
+    /// Makes the networks of the file that messages call `name`.
     pub fn new(name: impl Into<Arc<str>>, networks: NetworkTable<u32>) -> Self {
         Self {
             name: name.into(),
@@ -120,12 +120,12 @@ impl NetworkFile {
         }
     }
 
-    /// Puts these networks in the place of all that were there.
+    /// Replaces all networks by these.
     pub fn replace(&self, networks: NetworkTable<u32>) {
         self.networks.store(Arc::new(networks));
     }
 
-    /// How many networks there are.
+    /// Returns the number of networks.
     pub fn len(&self) -> usize {
         self.networks.load().len()
     }
@@ -135,7 +135,7 @@ impl NetworkFile {
         self.len() == 0
     }
 
-    /// The entry of the longest network that holds this address.
+    /// Returns the entry of the longest network that holds this address.
     pub(crate) fn address(&self, address: IpAddr) -> Option<ListEntry> {
         let networks = self.networks.load();
         let (network, line) = networks.find(address)?;

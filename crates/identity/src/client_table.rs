@@ -1,4 +1,4 @@
-//! Networks and clients, each with a value: what lists, plans with members and overrides are looked up in.
+//! A table of networks and clients, each with a value, for lists, plans with members, and overrides.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -61,7 +61,7 @@ impl<T> Default for ClientTable<T> {
 }
 
 impl<T> ClientTable<T> {
-    /// Adds a client, unless it is there: then the value of before stays.
+    /// Adds a client. If it is there already, its old value stays.
     pub fn insert(&mut self, client: ListedClient, value: T) {
         let (names, name) = match client {
             ListedClient::Network(network) => {
@@ -75,42 +75,42 @@ impl<T> ClientTable<T> {
         names.entry(name).or_insert(value);
     }
 
-    /// Whether clients are there by their addresses.
+    /// Whether the table has networks.
     pub fn has_networks(&self) -> bool {
         !self.networks.is_empty()
     }
 
-    /// Whether nobody is there.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && !self.has_names()
     }
 
-    /// Whether clients are there by name, and not by address alone.
+    /// Whether the table has clients by name, and not by address alone.
     pub fn has_names(&self) -> bool {
         self.has_api_keys() || !self.user_ids.is_empty() || !self.certificates.is_empty()
     }
 
-    /// Whether names of API keys are there.
+    /// Whether the table has names of API keys.
     pub fn has_api_keys(&self) -> bool {
         !self.api_keys.is_empty()
     }
 
-    /// The longest network that holds this address, all of its bits, with its value.
+    /// Returns the longest network that holds this address, which has all of its bits, with the network's value.
     pub fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         self.networks.find(address)
     }
 
-    /// The value of the client with an API key of this name.
+    /// Returns the value of the client with an API key of this name.
     pub fn api_key(&self, name: &str) -> Option<&T> {
         self.api_keys.get(name)
     }
 
-    /// The value of the client with this user ID.
+    /// Returns the value of the client with this user ID.
     pub fn user_id(&self, id: &str) -> Option<&T> {
         self.user_ids.get(id)
     }
 
-    /// The value of the client whose verified certificate has this name.
+    /// Returns the value of the client whose verified certificate has this name.
     pub fn certificate(&self, name: &str) -> Option<&T> {
         self.certificates.get(name)
     }

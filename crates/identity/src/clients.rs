@@ -1,4 +1,4 @@
-//! Who is calling: the first client source that answers names the client.
+//! Names the client of a request, by the first client source that names one.
 
 pub(crate) mod findings;
 pub(crate) mod members;
@@ -29,7 +29,7 @@ use members::PlanMembers;
 use required::Required;
 use shown::{header_value, single_key};
 
-/// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
+/// A client, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// The name of a listed API key; never the key.
@@ -45,7 +45,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// The value of the client's name in a table. Addresses, and API keys that nobody listed, have none.
+    /// Returns the value of the client's name in a table. Addresses, and API keys that are not listed, have none.
     pub fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => table.api_key(name),
@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// The client's entry in a list, by name.
+    /// Returns the client's entry in a list, by name.
     pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
         list.find(|table| self.value_in(table))
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Client {
         match self {
             Self::ApiKey(name) => write!(f, "api_key:{name}"),
             Self::UnlistedKey(hash) => {
-                // Enough to tell clients apart, also for an upstream that is told of them.
+                // Enough to distinguish clients, also for an upstream that gets their names.
                 let start = hash
                     .first_chunk()
                     .map_or(0, |start| u64::from_be_bytes(*start));
@@ -79,16 +79,16 @@ impl fmt::Display for Client {
     }
 }
 
-/// A caller: the client, and whatever else limits can be counted per.
+/// A caller: the client, and all other values that limits can be counted per.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who is calling: the first client source that answered.
+    /// The client, by the first client source that named one.
     pub client: Client,
-    /// Which source that was, as an index; none: nobody answered, and the address counts.
+    /// The index of that source; none: no source named a client, and the address counts.
     pub named_by: Option<usize>,
-    /// The plan that this source says the client has; none: the limits' own quotas.
+    /// The client's plan by this source; none: the limits' own quotas.
     pub plan: Option<ClientPlan>,
-    /// The plan that it named in vain, for there is none of that name.
+    /// The plan that the source named, if there is no such plan.
     pub unknown_plan: Option<Box<str>>,
     /// The listed API key that was sent, if any.
     pub api_key: Option<Client>,
@@ -100,17 +100,17 @@ pub struct Caller {
     pub claims: Claims,
     /// The address it came from; of IPv6 its prefix.
     pub ip: Client,
-    /// The same with all bits; none: the caller is known by name alone.
+    /// The same with all bits; none: the caller was made from a name.
     pub origin: Option<IpAddr>,
     /// Whether a valid token was sent.
     pub has_token: bool,
-    /// Whether an API key was sent that is not listed.
+    /// Whether the request had an API key that is not listed.
     pub unknown_key: bool,
-    /// The credentials that were sent and are refused; whoever sent them is nobody but their address.
+    /// The refused credentials, if any; such a caller counts as its address alone.
     pub refused: Option<Credentials>,
 }
 
-/// What a caller shows to be believed.
+/// The credentials of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// An API key.
@@ -119,7 +119,7 @@ pub enum Credentials {
     Token,
     /// Two values of one header that names a caller. Servers differ in which of the two they read.
     Ambiguous,
-    /// None of those that are required.
+    /// The required credentials are missing.
     Missing(Required),
 }
 
@@ -134,19 +134,19 @@ impl fmt::Display for Credentials {
     }
 }
 
-/// One place to look for a client.
+/// A source of clients: a part of a request that may name the client.
 #[derive(Clone, Debug)]
 pub enum ClientSource {
     /// A listed API key in a header.
     ApiKey {
         /// The header.
         header: HeaderName,
-        /// The keys that are known.
+        /// The listed keys.
         keys: ApiKeys,
-        /// What becomes of any other.
+        /// The treatment of any other key.
         unknown: UnknownKey,
     },
-    /// A user ID in a header, believed from trusted proxies only.
+    /// A user ID in a header, accepted from trusted proxies only.
     UserId {
         /// The header.
         header: HeaderName,
@@ -155,24 +155,24 @@ pub enum ClientSource {
     Token(Arc<Tokens>),
     /// A name in a verified client certificate.
     Certificate(CertificateName),
-    /// The caller's address; always answers.
+    /// The caller's address; always names a client.
     Ip,
 }
 
-/// The client sources of a gateway, and whom it believes.
+/// The client sources of a gateway, and the proxies that it trusts.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// Where to look, in order.
+    /// The client sources, in order.
     pub sources: Vec<ClientSource>,
-    /// Whose word on addresses and users is taken.
+    /// The peers that are trusted to name addresses and users.
     pub trusted: TrustedProxies,
-    /// Who says where a request came from, when a trusted proxy stands in front.
+    /// The source of a request's address, if a trusted proxy sent the request.
     pub address_from: AddressFrom,
-    /// How many bits of an IPv6 address are one client, 1 to 128.
+    /// The number of bits of an IPv6 address that make one client, 1 to 128.
     pub ipv6_prefix: u8,
-    /// The header that tells the upstream who is calling, if any; a client's own is removed.
+    /// The header that names the client for the upstream, if any; a client's own is removed.
     pub forward_client: Option<HeaderName>,
-    /// Who has a plan that neither a key nor a token names.
+    /// The clients that have a plan by the configuration, not by a key or a token.
     pub members: PlanMembers,
 }
 
@@ -191,31 +191,31 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Whether the headers of a peer are believed: those that name users, costs and hops.
+    /// Whether a peer's headers that name users, costs and hops are trusted.
     ///
-    /// Where trusted proxies speak the PROXY protocol, only the address that its header names is judged. A connection
-    /// whose header names no client may carry anybody's bytes, so the proxy's own address vouches for nothing.
+    /// Where trusted proxies use the PROXY protocol, only the address in its header is judged. A connection whose header names no client
+    /// may carry the bytes of any client, so the proxy's own address is not trusted.
     pub fn trusts(&self, peer: Peer) -> bool {
         let speaks_for_itself = self.address_from != AddressFrom::Connection || peer.is_named;
         speaks_for_itself && self.trusted.contains(peer.address.ip())
     }
 
-    /// The address that a request of `peer` came from; of IPv6 its prefix.
+    /// Returns the address that a request of `peer` came from; of IPv6 its prefix.
     pub fn address(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         self.locate(peer, headers).address()
     }
 
-    /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
+    /// Returns the caller of a request that came from `peer`, by the address alone.
     pub fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }
 
-    /// Names the caller of a request that came from `peer`, who showed no certificate.
+    /// Names the caller of a request that came from `peer` without a certificate.
     pub fn identify(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         self.identify_shown(peer, headers, None)
     }
 
-    /// Names the caller of a request that came from `peer`, who may have shown a certificate.
+    /// Names the caller of a request that came from `peer`, perhaps with a certificate.
     pub fn identify_shown(
         &self,
         peer: Peer,
@@ -237,7 +237,7 @@ impl Clients {
                     unknown,
                 } => {
                     let answer = caller.by_key(headers, header, keys, *unknown);
-                    // Of several sources of one kind, too, the first that answers counts.
+                    // Also among sources of the same kind, the first that names a client counts.
                     let key = answer.as_ref().map(|(client, _)| client);
                     caller.api_key = caller.api_key.take().or_else(|| key.cloned());
                     answer
@@ -255,7 +255,7 @@ impl Clients {
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
         if let Some(credentials) = caller.refused {
-            // Nobody but their address, whatever else they showed.
+            // The caller counts as its address alone, also with other valid credentials.
             caller.refuse(credentials);
         } else if let Some((index, client, plan)) = first {
             caller.client = client;
@@ -270,7 +270,7 @@ impl Clients {
         caller
     }
 
-    /// The address that a request from `peer` came from: the one that limits per `ip` count, IPv6 in full.
+    /// Returns the address that a request from `peer` came from, as limits per `ip` count it; IPv6 in full.
     pub fn origin(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         let peer = peer.address.ip();
         let origin = self.trusted.origin(peer, headers, self.address_from);
@@ -288,7 +288,7 @@ impl ClientSource {
         }
     }
 
-    /// The header that it reads, if it reads one.
+    /// Returns the header that it reads, if it reads one.
     pub fn header(&self) -> Option<&HeaderName> {
         match self {
             Self::ApiKey { header, .. } | Self::UserId { header } => Some(header),
@@ -297,7 +297,7 @@ impl ClientSource {
         }
     }
 
-    /// Whether its header is there more than once. A user ID counts only where it is believed.
+    /// Whether its header is there more than once. A user ID counts only from trusted proxies.
     fn is_ambiguous(&self, headers: &HeaderMap, trusted: bool) -> bool {
         let is_read = trusted || !matches!(self, Self::UserId { .. });
         let values = |name| headers.get_all(name).iter().nth(1).is_some();
@@ -306,22 +306,22 @@ impl ClientSource {
 }
 
 impl Caller {
-    /// The names that the caller has shown to have, the client's own first.
+    /// Returns the names that the caller has shown, the client's own first.
     pub fn names(&self) -> impl Iterator<Item = &Client> {
         let others = [&self.api_key, &self.user_id, &self.client_cert];
         std::iter::once(&self.client).chain(others.into_iter().flatten())
     }
 
-    /// The address it came from; of IPv6 its prefix.
+    /// Returns the address it came from; of IPv6 its prefix.
     pub const fn address(&self) -> IpAddr {
         match self.ip {
             Client::Ip(address) => address,
-            // No source names it otherwise.
+            // Callers that sources name have an address.
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         }
     }
 
-    /// Somebody of whom only the address is known.
+    /// Makes a caller with an address alone.
     fn at(origin: IpAddr, ipv6_prefix: u8) -> Self {
         Self {
             origin: Some(origin),
@@ -329,7 +329,7 @@ impl Caller {
         }
     }
 
-    /// Somebody who is this client and, as far as is known, nothing else.
+    /// Makes a caller that is this client, without other names.
     fn only(client: Client) -> Self {
         Self {
             ip: client.clone(),
@@ -348,7 +348,7 @@ impl Caller {
         }
     }
 
-    /// Refuses the credentials: the caller is nobody but an address.
+    /// Refuses the credentials: the caller counts as its address alone.
     pub fn refuse(&mut self, credentials: Credentials) {
         self.client = self.ip.clone();
         (self.named_by, self.plan, self.unknown_plan) = (None, None, None);

@@ -1,7 +1,7 @@
-//! Plans: which there are, and which one a client has.
+//! Plans: the plans of a configuration, and the plan of a client.
 //!
-//! A plan is named quotas in place of a limit's own. Here it is a name and a number; the quotas stand with each limit, in its
-//! `Rule` of tidegate-tower. Numbers that an override gives to a client are laid over its plan.
+//! A plan has a name, and quotas in place of the limits' own. Here it is a name and a number; each limit's quotas are in its `Rule` of
+//! tidegate-tower. Numbers that an override gives to a client are laid over its plan.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct ClientPlan(Arc<Content>);
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     name: Box<str>,
-    // Beyond all plans where numbers are laid over one.
+    // Beyond all plans if numbers are laid over a plan.
     index: usize,
     over: Option<Over>,
 }
@@ -92,12 +92,12 @@ impl fmt::Display for ClientPlan {
     }
 }
 
-/// All plans that there are; a few, and cheap to clone.
+/// All plans of a configuration; a few, and cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ClientPlans(Arc<[ClientPlan]>);
 
 impl ClientPlans {
-    /// Plans of these names, of which no two are alike, in order.
+    /// Makes plans of these names, in order. No two names may be equal.
     pub fn new(names: impl IntoIterator<Item = impl Into<Box<str>>>) -> Self {
         let names = names.into_iter().enumerate();
         let plans = names.map(|(index, name)| {
@@ -110,21 +110,21 @@ impl ClientPlans {
         Self(plans.collect())
     }
 
-    /// The plan of this name, if there is one.
+    /// Returns the plan of this name, if there is one.
     pub fn called(&self, name: &str) -> Option<ClientPlan> {
         self.0.iter().find(|plan| plan.name() == name).cloned()
     }
 
-    /// All of them, in order.
+    /// Returns all plans, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &ClientPlan> {
         self.0.iter()
     }
 }
 
-/// What a token says of its client's plan.
+/// The plan that a token names for its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedPlan {
-    /// Nothing: the limits' own quotas hold.
+    /// No plan: the limits' own quotas apply.
     Nothing,
     /// A plan of the configuration.
     Plan(ClientPlan),
@@ -133,7 +133,7 @@ pub(crate) enum NamedPlan {
 }
 
 impl NamedPlan {
-    /// What a claim that should hold a plan's name says.
+    /// Reads a claim that should hold a plan's name.
     pub(crate) fn by(claim: &Value, plans: &ClientPlans) -> Self {
         let name = match claim {
             Value::Null => return Self::Nothing,
@@ -147,7 +147,7 @@ impl NamedPlan {
     }
 }
 
-/// As much of a name as a log line should hold, without what would break it.
+/// Cuts a name for a log line, and replaces characters that would break the line.
 fn cut(name: &str) -> Box<str> {
     const LONGEST: usize = 64;
     let shown = |c: char| if c.is_control() { ' ' } else { c };

@@ -1,4 +1,4 @@
-//! Why sources named nobody, for `tidegate explain`. No request asks for it.
+//! Explains why sources named no client, for `tidegate explain`. Requests do not use it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{ClientSource, Clients, header_value, single_key};
 use crate::api_keys::{self, UnknownKey};
 use crate::jwt::TokenFault;
 
-/// Why a source named nobody, though the request has its header. Nothing in it is of the request's text.
+/// The reason why a source named no client, though the request has its header. It has no text of the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The header is there more than once.
@@ -22,19 +22,19 @@ pub enum Finding {
     /// The key is not listed.
     #[error("the key is not listed")]
     UnlistedKey,
-    /// The key was that of this client, and has expired.
+    /// The key belonged to this client, and has expired.
     #[error("the key of {0} has expired")]
     ExpiredKey(Arc<str>),
-    /// The header is believed from trusted proxies only.
+    /// The header is accepted from trusted proxies only.
     #[error("it is believed from `trusted_proxies` only")]
     Untrusted,
-    /// The header is no text.
+    /// The header is not text.
     #[error("it is no text")]
     NoText,
     /// The header has credentials of another kind than a bearer token.
     #[error("its scheme is not Bearer")]
     OtherScheme,
-    /// The token names nobody.
+    /// The token names no client.
     #[error("{0}")]
     Token(TokenFault),
     /// The certificate has no name of the kind that counts.
@@ -43,7 +43,7 @@ pub enum Finding {
 }
 
 impl Clients {
-    /// Why each source named nobody, by its index. A source has none if it named somebody, or what it reads is not there.
+    /// Returns why sources named no client, by their indices. Leaves out sources that named one, or whose part of the request is not there.
     pub fn findings(
         &self,
         peer: Peer,
@@ -97,7 +97,7 @@ impl ClientSource {
                 None => Some(Finding::OtherScheme),
                 Some(_) => tokens.fault(headers).map(Finding::Token),
             },
-            // They read no header.
+            // These sources read no header.
             Self::Certificate(_) | Self::Ip => None,
         }
     }

@@ -17,7 +17,7 @@ impl PlanMembers {
         members.is_some_and(|members| members.has_networks())
     }
 
-    /// These members, each of one plan. If a member is listed twice, the first plan counts.
+    /// Makes a table of these members, each of one plan. If a member is listed twice, the first plan counts.
     pub fn new(listed: impl IntoIterator<Item = (ListedClient, ClientPlan)>) -> Self {
         let mut members = ClientTable::default();
         for (member, plan) in listed {
@@ -27,7 +27,7 @@ impl PlanMembers {
     }
 
     /// Gives a caller the plan of which it is a member: by the client's name, else by the longest network. A plan that a key or a token
-    /// names counts before, also if that is not defined.
+    /// names counts instead, also if it is not defined.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;

@@ -1,4 +1,4 @@
-//! Callers by name: whom `api_key:acme` stands for.
+//! Makes callers from names such as `api_key:acme`.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,18 @@ use crate::api_keys::UnknownKey;
 use crate::jwt::Tokens;
 use crate::plan::ClientPlan;
 
-/// Why a name stands for nobody.
+/// The reason why a name identifies no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownClient {
-    /// It is not written as clients are.
+    /// It is not written like a client.
     #[error(
         "a client is written api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS or an address"
     )]
     Form,
-    /// What follows `ip:` is no address.
+    /// The text after `ip:` is not an address.
     #[error("what follows ip: is not an IPv4 or IPv6 address")]
     Address,
-    /// No listed API key is called so.
+    /// No listed API key has this name.
     #[error("no listed API key is called so; keys that are not listed cannot be looked up by name")]
     ApiKey,
     /// No source of clients names users.
@@ -31,19 +31,19 @@ pub enum UnknownClient {
 }
 
 impl Caller {
-    /// The caller that a client's name stands for, as requests of theirs would be named. What the name does not tell, such
-    /// as the address of `api_key:acme`, is not known: see `Rule::budget_of` of tidegate-tower.
+    /// Returns the caller that a client's name identifies, as in the client's requests. Facts that the name lacks, such as the address of
+    /// `api_key:acme`, are missing: see `Rule::budget_of` of tidegate-tower.
     ///
     /// # Errors
     ///
-    /// The name is not one that a client can have.
+    /// No client can have the name.
     pub fn named(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
         let mut caller = Self::called(clients, name)?;
         clients.members.join(&mut caller);
         Ok(caller)
     }
 
-    /// As [`named`](Self::named), without the plans of members.
+    /// Like [`named`](Self::named), without the plans of members.
     fn called(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
         let at = |address| Self::at(address::network(address, 128), clients.ipv6_prefix);
         if let Ok(address) = name.parse() {
@@ -75,12 +75,12 @@ impl Caller {
         }
     }
 
-    /// The caller that a log names, as [`named`](Self::named), who called from this address. The log may also tell the plan; it counts
-    /// for a user who has none by the configuration, as tokens name plans.
+    /// Returns the caller that a log names, like [`named`](Self::named), with the address `origin`. The log may also have the plan. It
+    /// counts for a user without a plan by the configuration, because tokens name plans.
     ///
     /// # Errors
     ///
-    /// The name is not one that a client can have.
+    /// No client can have the name.
     pub fn logged(
         clients: &Clients,
         name: &str,
@@ -105,7 +105,7 @@ impl Caller {
             && clients.has_tokens()
         {
             caller.has_token = !clients.has_user_ids();
-            // A plan that a token names counts before a membership. Where none does, the log may tell of a membership that is gone.
+            // A token's plan counts before a membership. If tokens name no plans, the log's plan may come from a membership that is gone.
             if clients.tokens().any(Tokens::tell_plans) {
                 caller.plan = plan.clone();
             }
@@ -116,14 +116,14 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Refuses the credentials of this caller, as a log says that they were.
+    /// Refuses the credentials of this caller, by the record of a log.
     #[must_use]
     pub fn with_refused(mut self, credentials: Credentials) -> Self {
         self.refuse(credentials);
         self
     }
 
-    /// Returns the caller who has shown this name and, as far as is known, nothing else.
+    /// Makes a caller that has shown this name alone.
     fn showing(client: Client) -> Self {
         let mut caller = Self::only(client.clone());
         let name = match client {
@@ -136,7 +136,7 @@ impl Caller {
     }
 }
 
-/// The client that an unlisted API key is called by. The rest of its hash is not known; what is known tells such clients apart.
+/// Returns the client of an unlisted API key by its name. The name has the start of the key's hash, which distinguishes such clients.
 fn unlisted_key(name: &str) -> Option<Client> {
     let digits = name.strip_prefix("api_key:unlisted-")?;
     let start = u64::from_str_radix(digits, 16).ok()?;

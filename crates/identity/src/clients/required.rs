@@ -1,10 +1,10 @@
-//! What a request must show of its caller.
+//! The credentials that requests must show.
 
 use std::fmt;
 
 use super::{Caller, Client};
 
-/// What a request must show, or it is answered with 401.
+/// The credentials that a request must show, or it is answered with 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Required {
     /// A listed API key.
@@ -16,7 +16,7 @@ pub enum Required {
 }
 
 impl Required {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ApiKey => "api_key",

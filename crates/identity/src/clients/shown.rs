@@ -1,4 +1,4 @@
-//! What a caller shows to be believed: a key, a token, a certificate, or a user ID of a trusted proxy.
+//! Names clients by what a caller shows: a key, a token, a certificate, or a user ID of a trusted proxy.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
@@ -11,7 +11,7 @@ use crate::jwt::{InvalidToken, TokenUser, Tokens, bearer};
 use crate::plan::NamedPlan;
 
 impl Caller {
-    /// The client that an API key names, and its plan.
+    /// Returns the client that an API key names, and its plan.
     pub(super) fn by_key(
         &mut self,
         headers: &HeaderMap,
@@ -21,7 +21,7 @@ impl Caller {
     ) -> Option<(Client, NamedPlan)> {
         let mut values = headers.get_all(header).iter();
         if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
-            // An empty key is none, not an unknown one.
+            // An empty key counts as no key, not as an unknown key.
             return None;
         }
         let sha256 = single_key(headers, header).map(api_keys::hash);
@@ -45,7 +45,7 @@ impl Caller {
         }
     }
 
-    /// The client that a token names, and their plan.
+    /// Returns the client that a token names, and its plan.
     pub(super) fn by_token(
         &mut self,
         headers: &HeaderMap,
@@ -89,7 +89,7 @@ pub fn header_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// The API key in a header, as [`header_value`]; in `Authorization` without the scheme `Bearer`.
+/// Returns the API key in a header, like [`header_value`]; in `Authorization` without the scheme `Bearer`.
 pub(super) fn single_key<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let value = header_value(headers, name)?;
     let behind = (name == AUTHORIZATION).then(|| bearer(value)).flatten();

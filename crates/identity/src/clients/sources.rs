@@ -1,5 +1,4 @@
-//! What the sources of clients read, and when the API keys of a client were used last: so the old key of a rotation can be seen to be out
-//! of use.
+//! The headers and keys of client sources, and the last use of a client's API keys. It shows that the old key of a rotation is out of use.
 
 use http::HeaderName;
 
@@ -25,12 +24,12 @@ impl Clients {
         self.tokens().next().is_some()
     }
 
-    /// Whether a source of tokens has no keys yet, so that it can name nobody.
+    /// Whether a source of tokens has no keys yet, so that it cannot name clients.
     pub fn lack_keys(&self) -> bool {
         self.tokens().any(|tokens| !tokens.has_keys())
     }
 
-    /// The sources of tokens.
+    /// Returns the sources of tokens.
     pub fn tokens(&self) -> impl Iterator<Item = &Tokens> {
         self.sources.iter().filter_map(|source| match source {
             ClientSource::Token(tokens) => Some(&**tokens),
@@ -45,7 +44,7 @@ impl Clients {
         })
     }
 
-    /// The headers that name a user, which only trusted proxies may send on, and the one that names the client.
+    /// Returns the headers that name a user, which only trusted proxies may send, and the header that names the client for the upstream.
     pub fn vouched_headers(&self) -> impl Iterator<Item = &HeaderName> {
         let named = self.sources.iter().filter_map(|source| match source {
             ClientSource::UserId { header } => Some(header),
@@ -54,13 +53,13 @@ impl Clients {
         named.chain(&self.forward_client)
     }
 
-    /// The headers that a source of clients reads, and the one that names the client.
+    /// Returns the headers that client sources read, and the header that names the client for the upstream.
     pub fn read_headers(&self) -> impl Iterator<Item = &HeaderName> {
         let read = self.sources.iter().filter_map(ClientSource::header);
         read.chain(&self.forward_client)
     }
 
-    /// Returns the listed keys of a client, the one used last first.
+    /// Returns the listed keys of a client, the last used key first.
     pub fn key_uses(&self, client: &Client) -> Vec<KeyUse> {
         let Client::ApiKey(name) = client else {
             return Vec::new();
@@ -70,7 +69,7 @@ impl Clients {
         uses
     }
 
-    /// Takes over when keys were used under the configuration `before`. Keys are the same if their hashes are.
+    /// Takes over the times of last use under the configuration `before`. Keys are the same if their hashes are.
     pub fn take_key_uses(&self, before: &Self) {
         for keys in self.api_keys() {
             before

@@ -1,4 +1,4 @@
-//! Names in the one spelling that requests can have them in, so that a name in a configuration means whom it seems to mean.
+//! Writes names in the only spelling that requests can have, so that a name in a configuration matches the intended client.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::certificate::CertificateName;
 const MAX_CERTIFICATE_NAME: usize = 256;
 
 impl Clients {
-    /// A certificate's name as sources read it: DNS names in lower case, fingerprints also without colons. None if no certificate can
-    /// have the name.
+    /// Returns a certificate's name as sources read it: DNS names in lower case, fingerprints also without colons. None if no certificate
+    /// can have the name.
     pub fn certificate_name<'n>(&self, name: &'n str) -> Option<Cow<'n, str>> {
         let reads = |wanted: fn(CertificateName) -> bool| {
             let mut sources = self.sources.iter();
             sources.any(|source| matches!(source, ClientSource::Certificate(it) if wanted(*it)))
         };
-        // These are taken as they stand.
+        // These names are not changed.
         let is_any = reads(|it| matches!(it, CertificateName::SanUri | CertificateName::Cn));
         if is_any && name.len() <= MAX_CERTIFICATE_NAME {
             return Some(name.into());
@@ -34,7 +34,7 @@ impl Clients {
         (fits && dns.bytes().all(is_dns)).then_some(dns.into())
     }
 
-    /// Whether a user can have this ID. Those of headers are read without blanks at their ends; those of tokens as they stand.
+    /// Whether a user can have this ID. IDs in headers are read without blanks at their ends; IDs in tokens are not changed.
     pub fn can_name_user(&self, id: &str) -> bool {
         id.trim_ascii() == id || self.has_tokens()
     }
