@@ -1,4 +1,4 @@
-//! Where a request really came from, when proxies stand in front.
+//! Finds the address that a request came from, behind proxies.
 
 mod forwarded;
 
@@ -12,10 +12,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The first 96 bits of IPv4 addresses that a NAT64 has translated (RFC 6052, 2.1).
 const NAT64: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The most hops that are looked at. No request passes as many proxies.
+/// The most hops that are read. No request passes 100 proxies.
 const MAX_HOPS: usize = 100;
 
-/// Who says where a request came from, when a trusted proxy stands in front; nobody else's word is taken.
+/// The source of a request's address, if a trusted proxy sent the request. Other peers cannot set the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressFrom {
     /// `X-Forwarded-For`: one address per hop.
@@ -23,11 +23,11 @@ pub enum AddressFrom {
     XForwardedFor,
     /// `Forwarded` (RFC 7239): its `for` parameters.
     Forwarded,
-    /// No header: the connection itself, whose address a PROXY protocol header may have told.
+    /// No header: the connection itself, whose address may come from a PROXY protocol header.
     Connection,
 }
 
-/// The peers whose word on addresses and users is taken.
+/// The peers that are trusted to name addresses and users.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
@@ -91,9 +91,8 @@ impl TrustedProxies {
         self.0.iter().any(Network::has_all)
     }
 
-    /// The address that the request came from: the peer's, or, when the peer is trusted, the right-most hop that is
-    /// not. An entry that is no address ends the walk at the last good hop, so that a caller never chooses who they
-    /// are.
+    /// Returns the address that the request came from: the peer's, or, if the peer is trusted, the right-most hop that is not. An entry
+    /// that is not an address ends the walk at the last good hop, so callers cannot choose their address.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap, from: AddressFrom) -> IpAddr {
         if !self.contains(peer) {
             return peer;
@@ -113,7 +112,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Goes back from the peer, hop by hop, for as long as hops are known and trusted, [`MAX_HOPS`] at most.
+    /// Goes back from the peer, hop by hop, while hops are valid and trusted, [`MAX_HOPS`] at most.
     fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut origin = peer;
         for hop in hops.take(MAX_HOPS) {
@@ -129,8 +128,8 @@ impl TrustedProxies {
     }
 }
 
-/// What counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits, and IPv4 that is written as IPv6
-/// (mapped, or translated by NAT64) as IPv4.
+/// Returns the network that counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits. IPv4 that is written as IPv6
+/// (mapped, or translated by NAT64) counts as IPv4.
 pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
@@ -141,7 +140,7 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// The network of an address that [`network`] gave. Nothing is unfolded in it, since an IPv6 address whose end is cut off may look
+/// Returns the network of an address that [`network`] returned. Does not look for IPv4 again: an IPv6 address whose end is cut off may look
 /// like a NAT64's.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
@@ -154,7 +153,7 @@ pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// An address as proxies write it: in brackets, with a port or with a zone if need be.
+/// Parses an address as proxies write it: also in brackets, with a port or with a zone.
 fn parse(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     if let Ok(address) = hop.parse() {
@@ -173,7 +172,7 @@ fn parse(hop: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| without_zone(hop).parse().ok().map(IpAddr::V6))
 }
 
-/// A zone says which of a proxy's own links an address is on, and nothing of whose it is.
+/// Removes a zone, which names a link of the proxy and does not identify a client.
 fn without_zone(address: &str) -> &str {
     address
         .split_once('%')

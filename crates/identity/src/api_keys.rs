@@ -1,4 +1,4 @@
-//! Listed API keys: known by their hashes, and looked up without a trace in the time it takes.
+//! Listed API keys: stored as hashes, and looked up without a leak by timing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use aws_lc_rs::digest;
 
 use crate::ClientPlan;
 
-/// An API key as it is listed: a name, the SHA-256 of the key, until when it counts, and its client's plan.
+/// A listed API key: a name, the SHA-256 of the key, until when it counts, and its client's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
-    /// What the client is called.
+    /// The client's name.
     pub name: Arc<str>,
-    /// The hash under which the key is known.
+    /// The SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// From then on the key is unknown, as a time since the epoch; none: it never ends.
+    /// The time since the epoch from which the key is unknown; none: it never ends.
     pub expires: Option<Duration>,
     /// The plan of the client; none: the limits' own quotas.
     pub plan: Option<ClientPlan>,
 }
 
-/// What becomes of a key that is not listed, or no longer.
+/// The treatment of a key that is not listed, or no longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownKey {
     /// The next source names the client.
@@ -37,8 +37,8 @@ pub enum UnknownKey {
 
 /// The listed keys, by hash; cheap to clone, and all clones see a [`ApiKeys::replace`].
 ///
-/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. Looking up by hash leaks nothing by its
-/// timing. An attacker who learns which hashes share a prefix with a listed one has no key for them.
+/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. The time of a lookup by hash leaks no key. An
+/// attacker who finds hashes that share a prefix with a listed hash has no keys for them.
 #[derive(Clone, Debug)]
 pub struct ApiKeys(Arc<ArcSwap<Table>>);
 
@@ -48,22 +48,22 @@ type Table = HashMap<[u8; 32], Entry>;
 struct Entry {
     client: KeyClient,
     expires: Option<Duration>,
-    /// When it was used last, in seconds since the epoch; 0: not since the start. All tables that have the key share it.
+    /// The time of its last use, in seconds since the epoch; 0: not since the start. All tables that have the key share it.
     used: Arc<AtomicU64>,
 }
 
-/// A listed key, and when this process saw it last.
+/// A listed key, and its last use in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUse {
     /// The SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// From then on the key is unknown, as a time since the epoch; none: it never ends.
+    /// The time since the epoch from which the key is unknown; none: it never ends.
     pub expires: Option<Duration>,
-    /// When it was used last, in seconds since the epoch; none: not since the start.
+    /// The time of its last use, in seconds since the epoch; none: not since the start.
     pub last_used: Option<u64>,
 }
 
-/// Whose a listed key is.
+/// The client of a listed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyClient {
     pub(crate) name: Arc<str>,
@@ -71,18 +71,18 @@ pub(crate) struct KeyClient {
 }
 
 impl ApiKeys {
-    /// A table of these keys.
+    /// Makes a table of these keys.
     pub fn new(keys: impl IntoIterator<Item = ListedKey>) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(table(keys, &Table::new()))))
     }
 
-    /// Puts these keys in the place of all that were listed. A key that stays keeps the time of its last use.
+    /// Replaces all listed keys by these. A key that stays keeps the time of its last use.
     pub fn replace(&self, keys: impl IntoIterator<Item = ListedKey>) {
         let next = table(keys, &self.0.load());
         self.0.store(Arc::new(next));
     }
 
-    /// Takes over when the keys that both tables have were used last.
+    /// Takes over the times of the last use of keys that both tables have.
     pub(crate) fn take_uses(&self, before: &Self) {
         let before = before.0.load();
         let mut next = Table::clone(&self.0.load());
@@ -108,21 +108,21 @@ impl ApiKeys {
         uses.collect()
     }
 
-    /// The names of all listed keys, in no order.
+    /// Returns the names of all listed keys, in no order.
     pub fn names(&self) -> Vec<Arc<str>> {
         let table = self.0.load();
         let names = table.values().map(|entry| entry.client.name.clone());
         names.collect()
     }
 
-    /// Whose the listed key of this name is, if there is one; it may have expired.
+    /// Returns the client of the listed key of this name, if there is one; the key may have expired.
     pub(crate) fn called(&self, name: &str) -> Option<KeyClient> {
         let table = self.0.load();
         let mut clients = table.values().map(|entry| &entry.client);
         clients.find(|client| &*client.name == name).cloned()
     }
 
-    /// Whose a listed key was, if it has expired.
+    /// Returns the name of a listed key, if the key has expired.
     pub(crate) fn expired(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
         let table = self.0.load();
         let entry = table.get(sha256)?;
@@ -155,13 +155,13 @@ impl Entry {
     }
 }
 
-/// The time since the epoch. A clock before the epoch ends no key.
+/// Returns the time since the epoch. A clock before the epoch ends no key.
 fn since_epoch() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap_or_default()
 }
 
-/// The hash under which a key is known.
+/// Returns the SHA-256 of a key, which identifies it.
 pub fn hash(key: &[u8]) -> [u8; 32] {
     let digest = digest::digest(&digest::SHA256, key);
     let mut hash = [0; 32];

@@ -19,7 +19,7 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// All of them, as they are written in YAML.
+    /// All parts, as they are written in YAML.
     pub const ALL: [(&'static str, Self); 4] = [
         ("san_dns", Self::SanDns),
         ("san_uri", Self::SanUri),
@@ -27,7 +27,7 @@ impl CertificateName {
         ("fingerprint", Self::Fingerprint),
     ];
 
-    /// As it is written in YAML.
+    /// Returns the word in YAML.
     pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, known)| *known == self);
         found.map_or("", |(word, _)| word)

@@ -12,13 +12,13 @@ const MAX_MEMBERS: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
 
-/// What a claim says: one text, or a set of texts in order. An array is the set of its members, so their order and number do not
-/// matter, and an array of one member is that member.
+/// The value of a claim: one text, or a set of texts in order. An array is the set of its members, so their order and number do not matter,
+/// and an array of one member is that member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimValue(Box<[Box<str>]>);
 
 impl Claims {
-    /// Those of a token's claims that have these names, and values that limits can be counted per.
+    /// Returns the claims of a token that have these names, and values that limits can be counted per.
     pub fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
         let named = names.iter().filter_map(|name| {
             let value = ClaimValue::of(at(claims, name)?)?;
@@ -27,13 +27,13 @@ impl Claims {
         Self(named.collect())
     }
 
-    /// The value of a claim; none if no verified token has it.
+    /// Returns the value of a claim; none if no verified token has it.
     pub fn value(&self, name: &str) -> Option<&ClaimValue> {
         let named = self.0.iter().find(|(known, _)| **known == *name);
         named.map(|(_, value)| value)
     }
 
-    /// Takes the claims of another token. A claim that is known keeps its value.
+    /// Adds the claims of another token. A claim that is there already keeps its value.
     pub(crate) fn add(&mut self, others: Self) {
         if self.0.is_empty() {
             *self = others;
@@ -64,7 +64,7 @@ impl ClaimValue {
         Some(Self(members.into()))
     }
 
-    /// Its texts, in order; at least one.
+    /// Returns its texts, in order; at least one.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|member| &**member)
     }
@@ -76,7 +76,7 @@ impl fmt::Display for ClaimValue {
     }
 }
 
-/// The claim of this name: as it is, or as the member of an object that each dot leads into.
+/// Returns the claim of this name: directly, or as the member of an object that each dot leads into.
 pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(name) {
         return Some(value);
@@ -85,10 +85,10 @@ pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a V
     at(claims.get(object)?.as_object()?, rest)
 }
 
-/// A claim that is an ID: a text or a whole number.
+/// Returns a claim that is an ID: a text or a whole number.
 pub(crate) fn text(value: &Value) -> Option<Box<str>> {
     match value {
-        // Control characters have no business in logs and headers, where IDs go.
+        // IDs go into logs and headers, which must not have control characters.
         Value::String(id) if !id.is_empty() && !id.contains(char::is_control) => {
             Some(id.as_str().into())
         }

@@ -1,8 +1,8 @@
-//! User IDs from signed tokens: what a token must be, and which keys its signature is tried with.
+//! User IDs from signed tokens: the rules for tokens, and the keys for their signatures.
 //!
-//! Which algorithms are accepted is fixed when the source is made, and is never taken from a token. A key verifies one algorithm,
-//! which the key or the source says. So a public key can never pass for a shared secret. Keys are handed in; nothing here fetches any,
-//! but a token that names a key which is not among them is told of.
+//! The accepted algorithms are fixed when the source is made, and are never taken from a token. A key verifies one algorithm, which the key
+//! or the source names. So a public key can never pass for a shared secret. This module does not fetch keys. It reports a token that names
+//! a missing key.
 
 mod fault;
 mod keys;
@@ -23,20 +23,20 @@ use crate::ClientPlans;
 use crate::claims::{self, Claims};
 use crate::plan::NamedPlan;
 
-/// The longest token that is looked at, in bytes.
+/// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 8 * 1024;
 
 /// The most keys of a set that a token is tried with, where they have no IDs.
 const MAX_TRIES: usize = 8;
 
-/// The credentials behind the scheme `Bearer`, in letters of either case.
+/// Returns the credentials behind the scheme `Bearer`, in letters of either case.
 pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(7)?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
     is_bearer.then(|| rest.trim_ascii())
 }
 
-/// What becomes of a token that is not valid.
+/// The treatment of a token that is not valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvalidToken {
     /// The next source names the client.
@@ -46,7 +46,7 @@ pub enum InvalidToken {
     Reject,
 }
 
-/// What a token must be.
+/// The rules for valid tokens.
 #[derive(Clone, Debug)]
 pub struct TokenRules {
     /// The header that holds it; in `Authorization` behind `Bearer`.
@@ -57,7 +57,7 @@ pub struct TokenRules {
     pub issuer: Option<String>,
     /// The audience that it must name, if any.
     pub audience: Option<String>,
-    /// How far clocks may differ, in seconds.
+    /// The allowed difference between clocks, in seconds.
     pub leeway: u64,
     /// The claim that holds the user ID. As in all names of claims, a dot leads into an object.
     pub claim: String,
@@ -65,13 +65,13 @@ pub struct TokenRules {
     pub plan_claim: Option<String>,
     /// The claims that limits may be counted per.
     pub claims: Arc<[Arc<str>]>,
-    /// The plans that there are.
+    /// All plans of the configuration.
     pub plans: ClientPlans,
-    /// What becomes of one that is not valid.
+    /// The treatment of a token that is not valid.
     pub invalid: InvalidToken,
 }
 
-/// A source of user IDs: tokens that keep these rules and are signed with one of these keys.
+/// A source of user IDs: tokens that satisfy these rules and are signed with any of these keys.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     pub(crate) rules: TokenRules,
@@ -80,7 +80,7 @@ pub struct Tokens {
     keys: TokenKeys,
 }
 
-/// What a valid token says.
+/// The content of a valid token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TokenUser {
     pub(crate) id: Box<str>,
@@ -90,7 +90,7 @@ pub(crate) struct TokenUser {
 }
 
 impl Tokens {
-    /// A source of users by these rules and keys.
+    /// Makes a source of users by these rules and keys.
     pub fn new(rules: TokenRules, keys: TokenKeys) -> Self {
         let mut validation = Validation {
             leeway: rules.leeway,
@@ -119,7 +119,7 @@ impl Tokens {
         }
     }
 
-    /// The header that it looks into.
+    /// Returns the header that holds the token.
     pub const fn header(&self) -> &HeaderName {
         &self.rules.header
     }
@@ -129,12 +129,12 @@ impl Tokens {
         !self.keys.load().is_empty()
     }
 
-    /// Whether the request has a token that nothing can be said of, because there are no keys yet.
+    /// Whether the request has a token that cannot be verified, because there are no keys yet.
     pub fn is_undecided(&self, headers: &HeaderMap) -> bool {
         !self.has_keys() && self.token(headers).is_some()
     }
 
-    /// The token of a request, if it has one: two are as bad as one that is not valid.
+    /// Returns the token of a request, if it has one; two tokens count as an invalid token.
     pub fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
         let mut values = headers.get_all(&self.rules.header).iter();
         let value = values.next()?.as_bytes().trim_ascii();
@@ -149,12 +149,12 @@ impl Tokens {
         }
     }
 
-    /// Whether its tokens may say which plan a user has.
+    /// Whether its tokens may name the plan of a user.
     pub const fn tell_plans(&self) -> bool {
         self.rules.plan_claim.is_some()
     }
 
-    /// What a token says of its user, if it is valid.
+    /// Returns the user of a token, if the token is valid.
     pub(crate) fn user(&self, token: &[u8]) -> Option<TokenUser> {
         if token.len() > MAX_TOKEN {
             return None;
@@ -170,10 +170,10 @@ impl Tokens {
         })
     }
 
-    /// The claims of a token that one of the keys has signed, and that is in force.
+    /// Returns the claims of a token that is signed with any of the keys, and in force.
     fn verified(&self, token: &[u8]) -> Result<Map<String, Value>, TokenFault> {
         let header = decode_header(token).map_err(|_| TokenFault::Malformed)?;
-        // What a header calls critical (RFC 7515, 4.1.11) is not understood here.
+        // Critical extensions (RFC 7515, 4.1.11) are not supported.
         if header.crit.is_some() {
             return Err(TokenFault::Critical);
         }
@@ -182,7 +182,7 @@ impl Tokens {
         let validation = validation.ok_or(TokenFault::Algorithm)?;
         let id = header.kid.as_deref();
         let keys = self.keys.load();
-        // Each verification costs what a request costs, so a set that names its keys is not tried through.
+        // A verification takes the same time as a request, so the keys of a set with names are not all tried.
         if id.is_none() && keys.iter().all(|key| key.id.is_some()) {
             return Err(TokenFault::KeyNotNamed);
         }

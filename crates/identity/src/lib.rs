@@ -1,4 +1,4 @@
-//! Names who is calling: addresses, proxies, API keys, tokens, certificates, and the lists and plans that name clients.
+//! Names the callers of requests: addresses, proxies, API keys, tokens, certificates, and the lists and plans that name clients.
 //!
 //! Start reading at [`Clients`]. This crate charges no limit: it has peers, headers and certificates in, and clients, plans and entries of
 //! lists out.

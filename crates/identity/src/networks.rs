@@ -40,7 +40,7 @@ impl<T> Default for NetworkTable<T> {
 }
 
 impl<T> NetworkTable<T> {
-    /// Adds a network, unless it is there: then the value of before stays, and is returned. IPv4 that is written as IPv6 is IPv4.
+    /// Adds a network. If it is there already, its old value stays, and is returned. IPv4 that is written as IPv6 counts as IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
         let known = match folded(network) {
             IpNet::V4(network) => {
@@ -56,7 +56,7 @@ impl<T> NetworkTable<T> {
         known
     }
 
-    /// The longest network that holds an address, with its value. IPv4 that is written as IPv6 is IPv4.
+    /// Returns the longest network that holds an address, with its value. IPv4 that is written as IPv6 counts as IPv4.
     pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         let address = address::network(address, 128);
         let (bits, value) = match address {
@@ -66,7 +66,7 @@ impl<T> NetworkTable<T> {
         Some((IpNet::new(address, bits).ok()?.trunc(), value))
     }
 
-    /// How many networks there are.
+    /// Returns the number of networks.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -77,7 +77,7 @@ impl<T> NetworkTable<T> {
     }
 }
 
-/// Adds a network to those of its length, unless it is there; returns the value of before.
+/// Adds a network to the networks of its length. If it is there already, returns its old value.
 fn insert<A: Copy + Eq + Hash, T>(
     lengths: &mut Vec<Length<A, T>>,
     bits: u8,
@@ -104,7 +104,7 @@ fn insert<A: Copy + Eq + Hash, T>(
     is_known.then_some(value)
 }
 
-/// The length of the longest network that holds an address, and its value.
+/// Returns the length of the longest network that holds an address, and its value.
 fn longest<A, T>(lengths: &[Length<A, T>], address: A) -> Option<(u8, &T)>
 where
     A: Copy + Eq + Hash + BitAnd<Output = A>,
@@ -115,9 +115,9 @@ where
     })
 }
 
-/// The network of IPv4 that a network of IPv6 stands for, mapped or translated by NAT64, if it stands for one.
+/// Returns the IPv4 network that an IPv6 network stands for, mapped or translated by NAT64. Returns other networks unchanged.
 pub fn folded(network: IpNet) -> IpNet {
-    // Both forms have the address of IPv4 behind as many bits.
+    // Both forms have the IPv4 address after this number of bits.
     const BEFORE_V4: u8 = 96;
     let bits = network.prefix_len().checked_sub(BEFORE_V4);
     match (network, address::network(network.network(), 128), bits) {

@@ -1,12 +1,12 @@
 //! `Forwarded` (RFC 7239), read from its right end.
 //!
-//! What stands on the left may be a client's own words. A quote that the client opened must not swallow what proxies added behind
-//! it. So elements are cut off from the right, where trusted proxies write.
+//! The client may have written the left end. A quote that the client opened must not swallow the elements that proxies appended. So
+//! elements are cut off from the right, where trusted proxies write.
 
 use std::iter;
 use std::net::IpAddr;
 
-/// The hops of one line, the last one first; `None` for one that is hidden, missing or malformed.
+/// Returns the hops of one line, the last one first; `None` for a hop that is hidden, missing or malformed.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     // Empty elements of a list are skipped (RFC 9110, 5.6.1).
     let elements = rsplit_unquoted(line, b',').filter(|element| !element.trim_ascii().is_empty());
@@ -17,13 +17,13 @@ pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
                 .eq_ignore_ascii_case(b"for")
                 .then_some(&value[1..])
         });
-        // Two are as bad as none.
+        // Two `for` parameters count as none.
         let (first, second) = (named.next(), named.next());
         first.filter(|_| second.is_none()).and_then(node)
     })
 }
 
-/// The address of a node: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`. The port may be hidden, too.
+/// Returns a node's address: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`. The port may be hidden.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let value = value.trim_ascii();
     let quoted = value
@@ -33,7 +33,7 @@ fn node(value: &[u8]) -> Option<IpAddr> {
     super::parse(without_hidden_port(value).unwrap_or(value))
 }
 
-/// The rest of an address whose port is hidden, such as `192.0.2.1:_gate` (RFC 7239, 6.3).
+/// Returns the rest of an address whose port is hidden, such as `192.0.2.1:_gate` (RFC 7239, 6.3).
 fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
     let colon = value.iter().rposition(|byte| *byte == b':')?;
     let (address, port) = (&value[..colon], value[colon + 1..].strip_prefix(b"_")?);
@@ -43,7 +43,7 @@ fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
     (is_whole && !port.is_empty() && port.iter().all(is_hidden)).then_some(address)
 }
 
-/// The parts between separators outside of quotes, the last one first.
+/// Returns the parts between separators outside of quotes, the last one first.
 fn rsplit_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     iter::from_fn(move || {

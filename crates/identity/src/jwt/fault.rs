@@ -1,20 +1,20 @@
-//! Why a token names nobody, for `tidegate explain`.
+//! Explains why a token names no client, for `tidegate explain`.
 
 use http::HeaderMap;
 use jsonwebtoken::errors::ErrorKind;
 
 use super::{MAX_TOKEN, Tokens};
 
-/// Why a token names nobody. Nothing in it is of the token's text.
+/// The reason why a token names no client. It has no text of the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// It is longer than any that is looked at.
+    /// It is longer than the longest token that is read.
     #[error("the token is longer than {} bytes", MAX_TOKEN)]
     TooLong,
-    /// It is no signed token.
+    /// It is not a signed token.
     #[error("it holds no signed token (JWT)")]
     Malformed,
-    /// Its header calls something critical, which is not understood here.
+    /// Its header has a critical extension, which is not supported.
     #[error("the token needs an extension (`crit`) that is not known")]
     Critical,
     /// It is signed by an algorithm that is not accepted.
@@ -23,10 +23,10 @@ pub enum TokenFault {
     /// It names no key, and all keys of the set have names.
     #[error("the token names no key (`kid`), and all keys of the set have names")]
     KeyNotNamed,
-    /// No key has the name that it says, and is for its algorithm.
+    /// No key has the name in the token and is for its algorithm.
     #[error("there is no key with the name (`kid`) and algorithm of the token")]
     UnknownKey,
-    /// Its signature is not that of the key.
+    /// Its signature does not match the key.
     #[error("the token's signature is wrong")]
     Signature,
     /// Its time is over.
@@ -41,7 +41,7 @@ pub enum TokenFault {
     /// It is of another issuer.
     #[error("the token is of another issuer (`iss`)")]
     Issuer,
-    /// Its claims are no JSON object, or one of them has another type than it must have.
+    /// Its claims are no JSON object, or a claim does not have the required type.
     #[error("a claim of the token has a wrong type, such as a list for a text")]
     BadClaims,
     /// It lacks this claim, which the rules need.
@@ -53,7 +53,7 @@ pub enum TokenFault {
 }
 
 impl TokenFault {
-    /// What a key says of a token, if that is more than what is known: a claim is looked at once the signature is right.
+    /// Records the fault that a key found, if it is more precise: claims are checked only after the signature.
     pub(super) fn note(&mut self, error: &ErrorKind) {
         let found = match error {
             ErrorKind::ExpiredSignature => Self::Expired,
@@ -73,7 +73,7 @@ impl TokenFault {
 }
 
 impl Tokens {
-    /// Why the token of a request names nobody; none if it has none, or it names somebody.
+    /// Returns why the token of a request names no client; none if there is no token, or it names a client.
     pub(crate) fn fault(&self, headers: &HeaderMap) -> Option<TokenFault> {
         let token = self.token(headers)?;
         if token.len() > MAX_TOKEN {

@@ -17,18 +17,18 @@ const RSA_BYTES: usize = 256;
 #[derive(Clone, Default)]
 pub struct TokenKeys {
     keys: Arc<ArcSwap<Vec<Key>>>,
-    /// Called for a token that names a key which is not among them.
+    /// Called for a token that names a missing key.
     missed: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// One key. It verifies one kind of signature: with another, what one algorithm makes safe may be forged by the other (RFC 8725, 3.1).
+/// One key. It verifies one kind of signature: with two, signatures of a safe algorithm may be forged by the other (RFC 8725, 3.1).
 pub(super) struct Key {
     pub(super) id: Option<String>,
     signature: Signature,
     pub(super) key: DecodingKey,
 }
 
-/// Why a file or a key set holds no key.
+/// The error for a file or a key set that holds no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no key for these algorithms in it")]
 pub struct InvalidKey;
@@ -40,10 +40,9 @@ impl fmt::Debug for TokenKeys {
 }
 
 impl TokenKeys {
-    /// No keys as yet: no token is valid until [`replace`](Self::replace) brings some.
+    /// Starts without keys: no token is valid until [`replace`](Self::replace) adds some.
     ///
-    /// `missed` is called whenever a token that could be accepted names a key which is not among them. It runs while the
-    /// request does, so it must not wait for anything.
+    /// `missed` is called whenever a token that could be accepted names a missing key. It runs within the request, so it must not block.
     pub fn awaited(missed: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             keys: Arc::default(),
@@ -51,7 +50,7 @@ impl TokenKeys {
         }
     }
 
-    /// The one key of a file, for the first of these signatures: a secret for HS256, else a public key in PEM.
+    /// Reads the one key of a file, for the first of these signatures: a secret for HS256, else a public key in PEM.
     ///
     /// # Errors
     ///
@@ -60,7 +59,7 @@ impl TokenKeys {
         let signature = *signatures.first().ok_or(InvalidKey)?;
         let key = match signature {
             Signature::Hs256 => match content.trim_ascii_end() {
-                // A public key is everybody's, and so would be tokens that are signed with it.
+                // A public key is not secret, so every client could sign tokens with it.
                 [] | [b'-', b'-', b'-', b'-', b'-', ..] => return Err(InvalidKey),
                 secret => Ok(DecodingKey::from_secret(secret)),
             },
@@ -85,18 +84,18 @@ impl TokenKeys {
         })
     }
 
-    /// Replaces all known keys by those of a JWK set (RFC 7517), and returns how many they are. If the set holds none, the keys
-    /// before stay. A key verifies the signature that it names, or the first of `signatures` that fits it.
+    /// Replaces all keys by the keys of a JWK set (RFC 7517), and returns their number. If the set holds none, the old keys stay. A key
+    /// verifies the signature that it names, or the first of `signatures` that fits it.
     ///
     /// # Errors
     ///
-    /// The set is not a JWK set. The keys before stay.
+    /// The set is not a JWK set. The old keys stay.
     pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
         let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
         let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
             return Err(InvalidKey);
         };
-        // A set may hold keys of kinds that are not known here (RFC 7517, 5).
+        // A set may hold keys of kinds that are not supported (RFC 7517, 5).
         let jwks = jwks
             .into_iter()
             .filter_map(|jwk| serde_json::from_value(jwk).ok());
@@ -115,7 +114,7 @@ impl TokenKeys {
         self.keys.load()
     }
 
-    /// Says that a token names a key which is not known.
+    /// Reports a token that names a missing key.
     pub(super) fn tell_missed(&self) {
         if let Some(missed) = &self.missed {
             missed();
@@ -123,12 +122,12 @@ impl TokenKeys {
     }
 }
 
-/// A private key is no business of a gateway's.
+/// Whether a file holds a private key, which a gateway must not have.
 fn is_private(pem: &[u8]) -> bool {
     pem.windows(11).any(|word| word == b"PRIVATE KEY")
 }
 
-/// How many bytes a PEM file's content is, about: what it adds to an RSA key's modulus is less than a hundred.
+/// Returns the approximate length of a PEM file's content in bytes. It adds less than a hundred to an RSA key's modulus.
 fn pem_length(pem: &[u8]) -> usize {
     let lines = pem.split(|byte| *byte == b'\n');
     let content = lines.filter(|line| !line.starts_with(b"-----"));
@@ -143,7 +142,7 @@ impl Key {
     fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
         let public_use = &jwk.common.public_key_use;
         let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
-        // A secret that is empty is everybody's, and a short RSA key verifies nothing.
+        // Every client has the empty secret, and a short RSA key is not safe.
         let usable = match &jwk.algorithm {
             AlgorithmParameters::OctetKey(key) => !key.value.is_empty(),
             AlgorithmParameters::RSA(key) => base64_length(key.n.len()) >= RSA_BYTES,

@@ -2,7 +2,7 @@
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 
-/// How a token is signed.
+/// The signature of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
     /// HMAC with SHA-256 and a shared secret.
@@ -24,7 +24,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// All of them with their names in tokens and in YAML.
+    /// All signatures with their names in tokens and in YAML.
     pub const ALL: [(&'static str, Self); 8] = [
         ("HS256", Self::Hs256),
         ("RS256", Self::Rs256),
@@ -36,7 +36,7 @@ impl Signature {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Whether whoever can verify it can sign, too.
+    /// Whether the key that verifies can also sign.
     pub const fn is_by_secret(self) -> bool {
         matches!(self, Self::Hs256)
     }
@@ -54,7 +54,7 @@ impl Signature {
         }
     }
 
-    /// Whether it is made with keys of this kind; of elliptic curves the length of a point tells which one it is on.
+    /// Whether it is made with keys of this kind. The length of a point identifies its elliptic curve.
     pub(super) fn fits(self, key: &DecodingKey) -> bool {
         let length = key.try_get_as_bytes().map_or(0, <[u8]>::len);
         let is_right = match self {
