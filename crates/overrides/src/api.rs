@@ -1,4 +1,4 @@
-//! Overrides as JSON: what the admin port takes and answers, and what `tidegate overrides dump` writes.
+//! Overrides as JSON: requests and answers of the admin port, and the output of `tidegate overrides dump`.
 
 mod table;
 
@@ -18,13 +18,13 @@ use crate::name::MAX_NAME;
 use crate::setting::{InvalidSetting, Override, Setting};
 pub use table::table;
 
-/// What stands in place of a time where there is none.
+/// The word in place of a time if there is none.
 const NEVER: &str = "never";
 
-/// The longest time that an override may be set for, and the farthest that its end may lie ahead; for longer there is `never`.
+/// The longest time that an override may be set for, also if it is set with its end; for longer there is `never`.
 const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
-/// What an override does.
+/// The action of an override.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
@@ -36,7 +36,7 @@ pub enum Verb {
     Exempt,
     /// 403.
     Block,
-    /// Another version of the program has set it, which knows more.
+    /// An action of another version of the program, which this version cannot read.
     #[default]
     Unknown,
 }
@@ -44,9 +44,9 @@ pub enum Verb {
 /// An override as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// Whom it is for.
+    /// The name of its client or network.
     pub name: String,
-    /// What it does.
+    /// Its action.
     pub action: Verb,
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,17 +56,17 @@ pub struct Shown {
     pub limits: Option<BTreeMap<String, String>>,
     /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
-    /// Why it was set.
+    /// The reason.
     #[serde(default)]
     pub reason: String,
-    /// Who set it: the name of an admin token, or `no token` where none is needed.
+    /// Its author: the name of an admin token, or `no token` where none is needed.
     #[serde(default)]
     pub by: String,
     /// When it was set.
     pub set: String,
     /// Its version.
     pub version: u64,
-    /// Why nobody may have this name, in the answer to a change.
+    /// Why perhaps no client has this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Where it is kept, if it is shown alone.
@@ -79,20 +79,20 @@ pub struct Shown {
 pub struct ShownList {
     /// The overrides.
     pub overrides: Vec<Shown>,
-    /// How many are in force.
+    /// The number of overrides in force.
     pub count: usize,
     /// Where they are kept: `redis`, `file`, or `process`, with which they end.
     pub kept: Kept,
-    /// The name behind which the next part begins; none: this is the last one.
+    /// The name behind which the next part begins; none: this is the last part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// An override as it is wished for. What [`Shown`] has beside it is read and does not count.
+/// A requested override. The other fields of [`Shown`] are read and ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Whom it is for, if it is one of many.
+    /// The name of its client or network, in a list of many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The action; with `plan` or `limits` it may be left out.
@@ -104,13 +104,13 @@ pub struct Wanted {
     /// Numbers by the names of limits, such as `capacity: 500, refill: 100/s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
-    /// For how long, such as `24h`, or `never` for no end.
+    /// Its duration, such as `24h`, or `never` for no end.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasting: Option<String>,
-    /// Until when, such as `2026-11-24T08:30:00Z`, or `never`; in place of `for`.
+    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`; in place of `for`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(default, skip_serializing)]
@@ -125,31 +125,31 @@ pub struct Wanted {
     kept: serde::de::IgnoredAny,
 }
 
-/// Many overrides that are wished for.
+/// Many requested overrides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WantedList {
     /// The overrides.
     pub overrides: Vec<Wanted>,
 }
 
-/// What became of many.
+/// The result of a request for many overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// How many are in force.
+    /// The number of requested overrides that are in force.
     pub set: usize,
-    /// How many had ended already.
+    /// The number of overrides that had ended already.
     #[serde(default)]
     pub over: usize,
-    /// How many are not in force for another reason.
+    /// The number of overrides that are not in force for another reason.
     pub refused: usize,
-    /// Why the first of these are not, with their names.
+    /// The reasons for the first of these, with their names.
     pub reasons: Vec<String>,
 }
 
-/// Why something cannot be set.
+/// The reason why an override cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWish {
-    /// A text.
+    /// A text is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
     /// There is no action, or not the plan or the limits that belong to it.
@@ -174,7 +174,7 @@ pub enum InvalidWish {
 }
 
 impl Shown {
-    /// An override for people and programs.
+    /// Returns an override in its form for people and programs.
     pub fn of(it: &Override) -> Self {
         let (mut plan, mut limits) = (None, None);
         let action = match &it.setting.action {
@@ -199,7 +199,7 @@ impl Shown {
         }
     }
 
-    /// The override that was in force for `subject` before a change.
+    /// Returns the override that was in force for `subject` before a change.
     pub fn previous(subject: &ListedClient, it: &Previous) -> Self {
         match it {
             Previous::Override(it) => Self::of(it),
@@ -217,7 +217,7 @@ impl Shown {
         }
     }
 
-    /// What it makes of a request; none if it cannot be told.
+    /// Returns its effect on requests; none if the action is not known or not whole.
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match self.action {
             Verb::Plan => OverrideAction::Plan(self.plan.as_deref()?.into()),
@@ -236,7 +236,7 @@ impl Shown {
 }
 
 impl ShownList {
-    /// A part of `count` overrides, which are in order. More follow it if `has_more`.
+    /// Makes a part of `count` overrides, which are in order. More follow it if `has_more`.
     pub fn of(part: &[Override], has_more: bool, count: usize, kept: Kept) -> Self {
         let last = part.last().filter(|_| has_more);
         Self {
@@ -249,7 +249,7 @@ impl ShownList {
 }
 
 impl Loaded {
-    /// Notes one that is not set, and why unless that was said of `most` others.
+    /// Counts an override that is not set. Adds the reason, unless `most` reasons are there.
     pub(crate) fn refuse(&mut self, name: &str, why: &str, most: usize) {
         self.refused += 1;
         if self.reasons.len() < most {
@@ -260,7 +260,7 @@ impl Loaded {
 }
 
 impl Wanted {
-    /// A wish as people type it.
+    /// Makes a wish as people type it.
     pub fn new(
         action: Option<Verb>,
         plan: Option<String>,
@@ -327,7 +327,7 @@ impl Wanted {
                 let end = humantime::parse_rfc3339(end).ok();
                 let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
                 let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-                // One at the epoch would be none.
+                // An end at the epoch would mean no end.
                 let end = end.map(micros).filter(|end| *end > 0);
                 end.map(Ends::At).ok_or(InvalidWish::TimeForm)
             }
@@ -340,10 +340,10 @@ fn set(limits: &BTreeMap<String, String>) -> OverrideAction {
     OverrideAction::Set(Arc::new(SetNumbers::new(limits.clone())))
 }
 
-/// A time for people, in UTC.
+/// Writes a time for people, in UTC.
 fn written(time: Micros) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(time));
-    // Later than the year 9999: no gateway sets that.
+    // No gateway sets a time after the year 9999.
     let last = Duration::from_secs(253_402_300_799);
     let Some(time) = time.filter(|time| *time <= UNIX_EPOCH + last) else {
         return NEVER.to_owned();

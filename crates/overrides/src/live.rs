@@ -1,5 +1,5 @@
-//! What a change of overrides makes of a gateway: requests see other overrides, what is remembered of the clients is looked at again,
-//! and the status page has an event.
+//! Applies changes of overrides to a gateway. Requests see other overrides, the store recalls cached state of the clients, and the status
+//! page gets an event.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -19,28 +19,28 @@ use crate::name::is_unlisted;
 use crate::redis::Timing;
 use crate::setting::{Change, Override};
 
-/// Events that wait for the status page; of more, the first are left out.
+/// The most events that wait for the status page; beyond that, the first are left out.
 const MOST_EVENTS: usize = 100;
-/// How many plans the status page lists.
+/// The most plans that the status page lists.
 const MOST_SHOWN: usize = 100;
-/// Changes of so many clients at once concern all.
+/// The most clients of a recall; more changes at once concern all clients.
 const MOST_CLIENTS: usize = 1_000;
-/// How much of a name or a reason an event has, in bytes.
+/// The longest name or reason in an event, in bytes; a longer text is cut.
 const MAX_TEXT: usize = 128;
 /// The longest text of an action in an event and on the status page, in bytes; a longer one is cut.
 const MAX_DOES: usize = 256;
 
-/// The overrides of a gateway, what requests see of them, and their events.
+/// The overrides of a gateway, their table for requests, and their events.
 #[derive(Clone, Debug)]
 pub struct LiveOverrides {
     /// All that are in force, and their changes.
     pub overrides: Arc<Overrides>,
-    /// What requests see.
+    /// The table that requests read.
     pub table: OverrideTable,
     events: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// What is told of changes.
+/// The parts of a gateway that changes of overrides affect.
 struct Applied {
     table: OverrideTable,
     store: Store,
@@ -49,8 +49,8 @@ struct Applied {
 }
 
 impl LiveOverrides {
-    /// Those for the clients that `store` and `hasher` know: kept in Redis, or else in `file` if one is named. With Redis, those that
-    /// Redis has are known from here on.
+    /// Starts the overrides of the clients of `store` and `hasher`: kept in Redis, or else in `file` if it is named. Reads the overrides
+    /// that Redis has.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl LiveOverrides {
                 let (servers, key_prefix) = redis.servers();
                 let overrides =
                     Overrides::in_redis(servers, key_prefix, Timing::default(), applied);
-                // Errors are met again, by what keeps asking.
+                // The next reads meet errors again.
                 let _ = overrides.sync().await;
                 overrides
             }
@@ -81,7 +81,7 @@ impl LiveOverrides {
         })
     }
 
-    /// How many are in force, and those that were set last, for the status page. Others may name one of `plans`.
+    /// Returns the number of overrides in force and the latest overrides, for the status page. New overrides may name any of `plans`.
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest();
         let latest = latest.iter().map(Shown::of).map(|it| document::Override {
@@ -101,7 +101,7 @@ impl LiveOverrides {
         }
     }
 
-    /// What has happened since this was called last, for the status page.
+    /// Takes the events since the last call, for the status page.
     pub fn events(&self) -> Vec<String> {
         self.events.lock().drain(..).collect()
     }
@@ -119,7 +119,7 @@ impl Listener for Applied {
         if changes.is_empty() {
             return;
         }
-        // Requests see the change before what is remembered is forgotten.
+        // Requests see the change before cached state is recalled.
         if let Store::Redis(store) = &self.store {
             store.recall(self.concerned(changes));
         }
@@ -137,19 +137,19 @@ impl Listener for Applied {
 }
 
 impl Applied {
-    /// The clients that these changes concern.
+    /// Returns the clients that these changes concern.
     fn concerned(&self, changes: &[Change]) -> Recall {
         if changes.len() > MOST_CLIENTS {
             return Recall::All;
         }
         let tag = |change: &Change| {
             let client = match &change.subject {
-                // The name has only the start of the hash that tells the client's keys.
+                // The name has only the start of the hash that determines the client's keys.
                 subject if is_unlisted(subject) => return None,
                 ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
                 ListedClient::UserId(id) => Client::UserId((&**id).into()),
                 ListedClient::Certificate(name) => Client::Certificate(name.clone()),
-                // It may be many clients, and the addresses of them are not known.
+                // A network may have many clients, at unknown addresses.
                 ListedClient::Network(_) => return None,
             };
             Some(self.hasher.tag(&client))

@@ -1,6 +1,6 @@
-//! `/overrides` of the admin port: what is in force; `/overrides/{name}`: for one client or network.
+//! `/overrides` of the admin port: the overrides in force; `/overrides/{name}`: the override of a client or network.
 //!
-//! Whoever asks may do so: that was checked before. What was changed is told with the answer, for the audit.
+//! Access was checked before. The answer comes with the changes that were made, for the audit.
 
 mod answers;
 mod carried;
@@ -25,28 +25,28 @@ use carried::{Load, Reason, expected, read};
 /// The longest body with many overrides, and with one, in bytes.
 const MAX_LOAD: usize = 8 << 20;
 const MAX_ONE: usize = 16 << 10;
-/// How many may be set at once, and how many are shown at once at most.
+/// The most overrides that may be set at once, and that are shown at once.
 const MOST: usize = 10_000;
-/// How many are shown at once if nothing is said.
+/// The number of overrides that are shown at once without `limit`.
 const PAGE: usize = 1_000;
 /// The most bytes of names, actions and reasons in an answer. A reader that stalls holds no more memory.
 const MAX_SHOWN: usize = 1 << 20;
-/// How many refusals of a load are told.
+/// The most reasons for refusals in the answer to a load.
 const MAX_REASONS: usize = 20;
 
-/// Whose override, or all.
+/// The overrides that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// All.
     All,
-    /// One, by its name as it stands in the path.
+    /// One override, by its name as it is in the path.
     One(String),
 }
 
-/// What is asked about overrides, and by whom.
+/// A request about overrides, and its sender.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// Whose.
+    /// The overrides that the path names.
     pub asked: &'a Asked,
     /// The method of the request.
     pub method: &'a Method,
@@ -56,49 +56,49 @@ pub struct Question<'a> {
     pub headers: &'a HeaderMap,
     /// The body of the request.
     pub body: Bytes,
-    /// The name of whoever asks.
+    /// The name of the sender.
     pub by: &'a str,
 }
 
-/// What answers.
+/// The parts of a gateway that are needed to answer.
 #[derive(Debug)]
 pub struct Port<'a> {
     /// The overrides of this gateway.
     pub overrides: &'a Arc<Overrides>,
     /// The plans and the limits of its configuration.
     pub defined: &'a Defined,
-    /// Who calls, by this configuration.
+    /// The client sources of its configuration.
     pub clients: &'a Clients,
 }
 
-/// An answer, and what has changed.
+/// An answer, and the changes that were made.
 #[derive(Debug, Default)]
 pub struct Answered {
     /// The answer.
     pub response: Response<Bytes>,
-    /// What was changed, in the order of the changes.
+    /// The changes that were made, in order.
     pub changed: Vec<Changed>,
-    /// How many changes were refused.
+    /// The number of refused changes.
     pub refused: usize,
-    /// Whom a change was for, and why it failed: nobody knows how much of it was made.
+    /// The name of a failed change, and its error. A part of the change may have been made.
     pub failed: Option<(String, ChangeError)>,
 }
 
-/// A change that was asked for, and made.
+/// A requested change that was made.
 #[derive(Debug)]
 pub struct Changed {
-    /// Whom the override is for.
+    /// The client or network of the override.
     pub subject: ListedClient,
-    /// What was in force before.
+    /// The override that was in force before.
     pub before: Option<Previous>,
-    /// What is in force now.
+    /// The override that is in force now.
     pub after: Option<Override>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Asked {
-    /// What a path asks for, if it is about overrides. The slash of a network may be escaped, or not.
+    /// Reads a path, if it is about overrides. The slash of a network may be escaped, or not.
     pub fn of(path: &str) -> Option<Self> {
         match path.strip_prefix("/overrides")? {
             "" => Some(Self::All),
@@ -109,7 +109,7 @@ impl Asked {
         }
     }
 
-    /// How many bytes of a body are read. Whoever may only look sends none, so nobody buffers it.
+    /// Returns the most bytes of a body that are read. Reads need no body, so senders with read access cannot fill buffers.
     pub const fn max_body(&self, method: &Method) -> usize {
         match (self, method) {
             (_, &Method::GET | &Method::HEAD) => 0,
@@ -118,7 +118,7 @@ impl Asked {
         }
     }
 
-    /// The methods by which it is asked, as `Allow` says them.
+    /// Returns the accepted methods, in the form of `Allow`.
     const fn allow(&self) -> &'static str {
         match self {
             Self::All => "GET, HEAD, POST",
@@ -128,7 +128,7 @@ impl Asked {
 }
 
 impl Port<'_> {
-    /// Answers, and changes what is to be changed.
+    /// Answers a request, and makes its changes.
     pub async fn answer(&self, question: Question<'_>) -> Answered {
         let mut answered = Answered::default();
         let answer = match (question.asked, question.method) {
@@ -149,7 +149,7 @@ impl Port<'_> {
         answered
     }
 
-    /// Whom a path names. What stands behind a `?` in it would be lost, and the rest might name another client.
+    /// Returns the client or network that a path names. Text behind a `?` would be lost, and the rest might name another client.
     fn named(&self, name: &str, question: &Question<'_>) -> Result<ListedClient, Refusal> {
         match question.query {
             "" => self.subject(name),
@@ -157,7 +157,7 @@ impl Port<'_> {
         }
     }
 
-    /// Whom a part of a path or query names.
+    /// Returns the client or network that a part of a path or query names.
     fn subject(&self, part: &str) -> Result<ListedClient, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
         read_name(&name, self.clients.ipv6_prefix).map_err(bad)
@@ -263,7 +263,7 @@ impl Port<'_> {
         Ok(response)
     }
 
-    /// Sets many. What cannot be set is told, and the others are set.
+    /// Sets many overrides. Overrides that cannot be set are listed in the answer, and the others are set.
     async fn load(
         &self,
         question: &Question<'_>,
@@ -331,7 +331,7 @@ impl Port<'_> {
 }
 
 impl Answered {
-    /// Notes that a change failed; the answer.
+    /// Records that a change failed, and returns the answer.
     fn fails(&mut self, whom: String, error: ChangeError, detail: &str) -> Refusal {
         let code = match error {
             ChangeError::Store(_) => "store_unavailable",
@@ -343,12 +343,12 @@ impl Answered {
     }
 }
 
-/// How many of these fit in an answer; one at least.
+/// Returns the number of these overrides that fit in an answer, at least 1.
 fn fitting(part: &[Override]) -> usize {
     let mut bytes = 0;
     let fit = part.iter().take_while(|it| {
         let action = it.setting.action.to_string();
-        // What stands beside them takes some 200.
+        // The other fields take about 200 bytes.
         bytes += it.subject.to_string().len() + it.setting.reason.len() + action.len() + 200;
         bytes <= MAX_SHOWN
     });

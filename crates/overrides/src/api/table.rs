@@ -1,10 +1,10 @@
-//! Overrides as people read them: a row each.
+//! Overrides as a table for people, with a row each.
 
 use tidegate_status::shown;
 
 use super::Shown;
 
-/// The rows of a table, under its heads.
+/// Returns the rows of a table, under its heads.
 pub fn table(overrides: &[Shown]) -> String {
     let head = ["name", "does", "until", "by", "set", "reason"];
     let mut rows = vec![head.map(str::to_owned)];

@@ -17,7 +17,7 @@ use crate::setting::Override;
 /// The reason where there is no other.
 pub(super) const NONE: &str = "No override is in force.";
 
-/// An answer to what cannot be done. Boxed, because it is rare.
+/// An answer to a request that cannot be served. Boxed, because it is rare.
 pub(super) type Refusal = Box<Response<Bytes>>;
 
 pub(super) fn bad(detail: impl Display) -> Refusal {
@@ -41,7 +41,7 @@ pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refu
     refusal
 }
 
-/// Why a wish was not fulfilled; none: no override is in force.
+/// Returns why a wish was not fulfilled; none: no override is in force.
 pub(super) const fn why(outcome: &Outcome) -> Option<(StatusCode, &'static str, &'static str)> {
     Some(match outcome {
         Outcome::Conflict(_) => (

@@ -1,4 +1,4 @@
-//! What requests about overrides carry: conditions, and bodies of a bounded size.
+//! Reads conditions, and bodies of a bounded size, from requests about overrides.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::answers::{Refusal, bad};
 use crate::api::Wanted;
 use crate::change::Expected;
 
-/// Many overrides that are wished for, no more than [`MOST`]: of others nothing is kept, because a short text can list many.
+/// Many requested overrides, at most [`MOST`]: a longer list is refused while it is read, because a short text can list many.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Load {
     #[serde(deserialize_with = "at_most")]
@@ -43,7 +43,7 @@ fn at_most<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Wanted>, D::Error> 
     list.deserialize_seq(Bounded)
 }
 
-/// Why an override is cleared.
+/// The reason why an override is cleared.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason {
@@ -51,7 +51,7 @@ pub(super) struct Reason {
     pub(super) reason: String,
 }
 
-/// What must be in force, by `If-Match` or `If-None-Match`.
+/// Reads the override that must be in force, from `If-Match` or `If-None-Match`.
 pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
     let version = |value: &HeaderValue| {
         let text = value.to_str().ok()?.trim();
@@ -59,7 +59,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
         // No override has the version 0, which scripts take for no override.
         version.filter(|version| *version != 0)
     };
-    // Of two the second would not count.
+    // The second value of a header would not count.
     let is_twice = |name| headers.get_all(name).iter().nth(1).is_some();
     if is_twice(IF_MATCH) || is_twice(IF_NONE_MATCH) {
         return Err(bad("a change may have one condition"));
@@ -76,7 +76,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
     }
 }
 
-/// The JSON of a body, unless it is empty.
+/// Reads the JSON of a body, unless it is empty.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refusal> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
