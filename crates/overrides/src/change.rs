@@ -1,4 +1,4 @@
-//! A change that an operator wants, and its outcome.
+//! A change that an operator requests, and its outcome.
 
 use std::io;
 use std::time::Duration;
@@ -33,14 +33,14 @@ pub enum Ends {
     At(Micros),
 }
 
-/// A change that an operator wants.
+/// A change that an operator requests.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Whom the override is for.
+    /// The client or network of the override.
     pub subject: ListedClient,
     /// The override that must be in force.
     pub expected: Expected,
-    /// When it ends; of no effect where it is cleared.
+    /// The end of the override; without effect if it is cleared.
     pub ends: Ends,
     /// The effect of the change.
     pub intent: Intent,
@@ -98,7 +98,7 @@ pub enum Outcome {
     },
     /// No override was in force to clear.
     Nothing,
-    /// Another override is in force than was expected: this.
+    /// This override is in force, and not the expected one.
     Conflict(Option<Override>),
     /// There are [`MAX_OVERRIDES`](crate::MAX_OVERRIDES) already.
     Full,
@@ -111,7 +111,7 @@ pub enum Outcome {
 pub enum Previous {
     /// This.
     Override(Override),
-    /// One in a form that this version of the program cannot read.
+    /// An override in a form that this version of the program cannot read.
     Unreadable {
         /// Its version.
         version: u64,
@@ -121,7 +121,7 @@ pub enum Previous {
 }
 
 impl Outcome {
-    /// Returns the outcome of an entry that was made in place of another, as of then: by now a short override may have ended.
+    /// Returns the outcome of an entry that was made in place of another, at that time: a short override may have ended since.
     pub(crate) fn made(subject: &ListedClient, entry: Entry, before: Option<Entry>) -> Done {
         let previous = |(version, ends, it)| match it {
             Some(it) => Previous::Override(it),
@@ -134,7 +134,7 @@ impl Outcome {
                 after,
             },
             None => Self::Cleared {
-                // A version that is no number stood there, if none can be read.
+                // If no version can be read, the stored version is not a number.
                 before: previous(before.unwrap_or_default()),
                 version: entry.version,
             },
@@ -143,7 +143,7 @@ impl Outcome {
     }
 }
 
-/// Why no change was made.
+/// The reason why no change was made.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// Redis did not answer as it should. If it did not answer in time, the change may have been made before.
@@ -152,17 +152,17 @@ pub enum ChangeError {
     /// The file of overrides cannot be written.
     #[error("the file of overrides cannot be written: {0}")]
     File(#[from] io::Error),
-    /// The gateway ends.
+    /// The gateway is stopping.
     #[error("the gateway is stopping")]
     Ended,
 }
 
-/// Changes of which not all have an outcome.
+/// Changes that do not all have an outcome.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unfinished {
     /// The outcomes of the first.
     pub outcomes: Vec<Outcome>,
-    /// Why the others have none.
+    /// The reason why the others have none.
     pub error: ChangeError,
 }

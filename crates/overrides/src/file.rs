@@ -1,6 +1,6 @@
 //! The file in which a gateway without Redis keeps overrides: a line of JSON for each name. If a name has several, the newest counts.
 //!
-//! A change is on the disk before it is answered. The file is written anew for it: it has all of a change, or none.
+//! A change is on the disk before it is answered. Each change writes a new file, which has all of the change or none of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use tidegate_identity::ListedClient;
 use crate::name::read_name;
 use crate::table::{Entry, Table};
 
-/// How much of the file is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
+/// The longest file that is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
 const MAX_FILE: u64 = 3 << 30;
 /// The longest line, in bytes: a name, a reason and numbers, all of them escaped, and the keys around them.
 const MAX_LINE: u64 = 16 << 10;
@@ -24,11 +24,11 @@ struct Line {
     record: String,
 }
 
-/// Reads the file at `path` into `table`, and writes it anew. If there is none, it begins one.
+/// Reads the file at `path` into `table`, and writes it anew. Creates the file if there is none.
 ///
 /// # Errors
 ///
-/// The file cannot be read or written, or a line is not one of its lines. A last line without its end was cut off, and does not
+/// The file cannot be read or written, or a line does not have the form of an entry. A last line without its end was cut off, and does not
 /// count.
 pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<()> {
     match File::open(path) {
@@ -75,7 +75,7 @@ fn of_line(line: &[u8]) -> Option<(ListedClient, Entry)> {
     Some((subject, Entry::read(&line.record)?))
 }
 
-/// Writes entries to another file, and puts it in the place of this one. If it fails, the file is as before.
+/// Writes entries to another file, and renames it to `path`. If this fails, the file is as before.
 pub(crate) fn write(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -102,7 +102,7 @@ pub(crate) fn write(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io:
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
     fs::rename(&new, path)?;
-    // The name is on the disk, too.
+    // The new name must be on the disk, too.
     folder.sync_all()
 }
 

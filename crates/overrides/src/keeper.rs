@@ -28,8 +28,8 @@ const MOST_LATEST: usize = 100;
 
 /// The receiver of changes.
 pub trait Listener: Send + Sync {
-    /// Other overrides are in force from now on. It is called before a change is answered. `are_news`: the changes happened now; else
-    /// they were in force when this process first read any.
+    /// Called when other overrides are in force, before a change is answered. `are_news`: the changes happened now; else they were in force
+    /// when this process first read any.
     fn changed(
         &self,
         changes: &[Change],
@@ -46,7 +46,7 @@ pub struct Overrides {
     file: Option<PathBuf>,
     timing: Timing,
     table: Mutex<Table>,
-    // Held over calls: one of them at a time.
+    // Held during calls, so that a single call runs at a time.
     read: tokio::sync::Mutex<Read>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
@@ -173,7 +173,7 @@ impl Overrides {
         clock.map_or_else(system_time, |clock| clock.now())
     }
 
-    /// Makes changes, each by itself, in their order. A change that is made is in force on this gateway. They go on if the caller does not wait.
+    /// Makes changes, each by itself, in order. A change that is made is in force on this gateway. They go on if the caller does not wait.
     ///
     /// # Errors
     ///
@@ -276,14 +276,14 @@ impl Overrides {
         changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
     }
 
-    /// Shows the listener the overrides in force, if any has changed. No request waits for the pass over all.
+    /// Shows the listener the overrides in force, if any has changed. Runs outside of async tasks: no request waits for it.
     async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.changes.is_empty() {
             return;
         }
         let (changes, are_news) = (std::mem::take(&mut unseen.changes), unseen.are_news);
         let this = self.clone();
-        // A listener that panicked has said so.
+        // A panic of the listener is in the log already.
         let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
         unseen.since = Instant::now();
     }
@@ -317,7 +317,7 @@ fn system_time() -> Micros {
     since.map_or(0, micros)
 }
 
-/// Logs that Redis stopped answering, and that it answers again. Returns whether it does not.
+/// Logs that Redis stopped answering, and that it answers again. Returns whether Redis fails now.
 fn log(error: Option<CallError>, was_failing: bool) -> bool {
     match (&error, was_failing) {
         (Some(error), false) => {

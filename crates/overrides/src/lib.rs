@@ -1,11 +1,11 @@
-//! Keeps overrides: what operators set for a client or a network at run time, on all gateways, in place of what the configuration says.
+//! Keeps overrides: settings that operators make for a client or a network at run time, on all gateways, in place of the configuration.
 //!
-//! The overrides are one table of versioned entries, by name. Redis has it, and each gateway has a copy, so no request asks Redis for one.
-//! Twice a second a gateway reads the entries that are newer than the version that it has read. An entry that is over stays, so that a gateway that
-//! was away, or a Redis that lost data, brings back none that is older. Overrides end by Redis's clock.
+//! The overrides are one table of versioned entries, by name. Redis has it, and each gateway has a copy, so no request reads it from Redis.
+//! Twice a second a gateway reads the entries that are newer than the version that it has read. An entry that is over stays: so a gateway
+//! that was away, or a Redis that lost data, brings back no older entry. Overrides end by Redis's clock.
 //!
 //! - [`read_name`]: the client or network of an override; [`Setting`], [`Override`]: its content
-//! - [`Wish`], [`Outcome`]: a change that an operator wants; [`Change`]: a change that has happened
+//! - [`Wish`], [`Outcome`]: a change that an operator requests; [`Change`]: a change that has happened
 //! - `table`: the entries, as of a time; `redis`, `local`, `file`: the places that keep them
 //! - [`Overrides`]: all of it; [`api`]: as JSON; [`port`]: over HTTP
 //! - [`LiveOverrides`]: applies changes to a gateway

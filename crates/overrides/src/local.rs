@@ -13,8 +13,8 @@ use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file;
 use crate::table::{Entry, Table};
 
-/// Decides changes as of the table's time, each of which sees those before it, and notes them in the file. One call at a time. Fails if
-/// the file cannot be written.
+/// Decides changes at the table's time, and writes them to the file. Each change sees the changes before it. Only one call may run at a
+/// time. Fails if the file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
     file: Option<&Path>,
@@ -24,7 +24,7 @@ pub(crate) fn change(
     if let Some(path) = file
         && !newest.is_empty()
     {
-        // The table is free while the disk is slow.
+        // The table is not locked while the disk is slow.
         let mut entries = table.lock().entries().clone();
         entries.extend(newest.into_iter().map(|(it, entry)| (it.clone(), entry)));
         file::write(path, &entries)?;

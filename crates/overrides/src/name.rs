@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use tidegate_identity::{Caller, Clients, ListedClient, UnknownClient, folded};
 
-/// The longest name of a client, in bytes, with what stands before it.
+/// The longest name of a client, in bytes, with its prefix.
 pub const MAX_NAME: usize = 256;
 
-/// Why a text names nobody.
+/// The reason why a text is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// It is not written as clients and networks are.
+    /// It does not have the form of a client or a network.
     #[error(
         "an override is for api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS, an address, or a network such as 10.0.0.0/8"
     )]
@@ -27,7 +27,7 @@ pub enum InvalidName {
     HostBits(IpAddr),
 }
 
-/// How the name of a client begins whose API key is not listed. The rest is the start of the key's hash.
+/// The start of a client's name if its API key is not listed. The rest is the start of the key's hash.
 const UNLISTED: &str = "unlisted-";
 
 /// Whether it is a client whose API key is not listed.
@@ -35,8 +35,8 @@ pub(crate) fn is_unlisted(client: &ListedClient) -> bool {
     matches!(client, ListedClient::ApiKey(name) if name.starts_with(UNLISTED))
 }
 
-/// Returns why no client has this name, as far as `clients` shows. An API key may be listed later, and names may have two spellings, so
-/// this refuses none.
+/// Returns why no client has this name, as far as `clients` shows. An API key may be listed later, and names may have two spellings, so no
+/// name is refused.
 pub(crate) fn doubt(client: &ListedClient, clients: &Clients) -> Option<String> {
     if is_unlisted(client) || matches!(client, ListedClient::Network(_)) {
         return None;
@@ -67,11 +67,11 @@ fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
     }
 }
 
-/// Reads the name of an override. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
+/// Reads the name of an override. `ip:ADDRESS` is a client: for IPv6 the network of `ipv6_prefix` bits, as clients are counted.
 ///
 /// # Errors
 ///
-/// It is no name.
+/// It is not a name.
 pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidName> {
     if text.len() > MAX_NAME {
         return Err(InvalidName::Long);

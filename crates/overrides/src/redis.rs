@@ -59,7 +59,7 @@ pub(crate) struct RedisTable {
     keys: [Word; 2],
 }
 
-/// Entries that are newer than a version, and what Redis has beside them.
+/// Entries that are newer than a version, and the other state of the table in Redis.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     /// The time by Redis's clock.
@@ -68,9 +68,9 @@ pub(crate) struct Page {
     pub(crate) version: u64,
     /// The highest version of an entry that was dropped.
     pub(crate) floor: u64,
-    /// The number of names that stand in one of the keys alone, because Redis has lost a part of the other.
+    /// The number of names that only one key has, because Redis has lost a part of the other.
     pub(crate) lacking: u64,
-    /// Up to which version this page goes.
+    /// The version up to which this page goes.
     pub(crate) until: u64,
     pub(crate) entries: Vec<(ListedClient, Entry)>,
 }
@@ -127,7 +127,7 @@ impl RedisTable {
         }
     }
 
-    /// Returns which connection there is to the server that has the table; no two are the same. None: there is none now.
+    /// Returns the number of the connection to the server that has the table; no two are the same. None: there is no connection now.
     pub(crate) fn connection(&self) -> Option<u64> {
         let shard = self.shards.of_key(self.keys[0].as_str()).ok()?;
         Some(shard.client.connection()).filter(|connection| *connection != 0)
@@ -147,7 +147,7 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes, of which the caller has read what Redis has up to the version `known`. By that, `room` more overrides may be in force.
+    /// Makes changes. The caller has read the entries of Redis up to the version `known`: by these, `room` more overrides may be in force.
     /// If it fails, no change is made after it has returned.
     pub(crate) async fn change(
         &self,
@@ -180,8 +180,8 @@ impl RedisTable {
         Ok(done)
     }
 
-    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns how many Redis took. The
-    /// deadline is a time of Redis's clock, whenever the call is answered.
+    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns the number that Redis
+    /// took. The deadline is a time of Redis's clock, whenever the call is answered.
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,
@@ -223,7 +223,7 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Reads an answer of `lua/overrides.lua`. An entry that no gateway can have written is passed over.
+/// Reads an answer of `lua/overrides.lua`. Skips an entry that no gateway can have written.
 fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     let (head, entries) = reply.split_first_chunk::<6>()?;
     let read = |pair: &[Vec<u8>]| {

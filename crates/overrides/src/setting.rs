@@ -1,4 +1,4 @@
-//! What an override says, and how it is written down.
+//! The content of an override, and its stored form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub const MAX_PLAN: usize = 128;
 pub const MAX_SET_LIMITS: usize = 8;
 /// The longest names of these limits with their numbers, in bytes.
 const MAX_SET: usize = 1_024;
-/// The longest name of who set it, in bytes; a longer one is cut.
+/// The longest name of an author, in bytes; a longer name is cut.
 const MAX_BY: usize = 64;
 
 /// The form in which an action is stored.
@@ -41,20 +41,20 @@ fn numbers<'de, D: Deserializer<'de>>(texts: D) -> Result<Arc<SetNumbers>, D::Er
     BTreeMap::deserialize(texts).map(|texts| Arc::new(SetNumbers::new(texts)))
 }
 
-/// What an override says, and who says so.
+/// The content of an override, and its author.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// What holds.
+    /// The action.
     #[serde(with = "StoredAction")]
     pub action: OverrideAction,
-    /// Why.
+    /// The reason.
     pub reason: Box<str>,
-    /// Who set it: the name of an admin token, or `no token` where none is needed.
+    /// Its author: the name of an admin token, or `no token` where none is needed.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
 
-/// Why a setting is refused.
+/// The reason why a setting is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSetting {
     /// The reason is longer than [`MAX_REASON`].
@@ -74,7 +74,7 @@ pub enum InvalidSetting {
 }
 
 impl Setting {
-    /// What is set by whom, and why.
+    /// Makes a setting, with its reason and its author.
     ///
     /// # Errors
     ///
@@ -110,20 +110,20 @@ fn plain(text: &str) -> Result<(), InvalidSetting> {
     }
 }
 
-/// Who cleared an override, and why.
+/// The reason for a clearing, and its author.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clearing {
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Box<str>,
-    /// As [`Setting::by`].
+    /// Like [`Setting::by`].
     #[serde(skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
 
 impl Clearing {
-    /// By whom, and why.
+    /// Makes a clearing, with its reason and its author.
     ///
     /// # Errors
     ///
@@ -143,13 +143,13 @@ impl Clearing {
 /// An override as it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Whom it is for.
+    /// Its client or network.
     pub subject: ListedClient,
     /// Its version: the time of the change, or a greater number. Later changes have larger ones.
     pub version: u64,
     /// When it ends, in us since the epoch by the clock of the store; none: never.
     pub ends: Option<Micros>,
-    /// What it says.
+    /// Its content.
     pub setting: Arc<Setting>,
 }
 

@@ -17,16 +17,16 @@ use crate::setting::{Change, Clearing, Override, Setting};
 
 /// The most entries of a table: overrides in force and ended ones. Beyond that, entries are dropped that have been over for the longest.
 pub(crate) const MAX_ENTRIES: usize = 2 * crate::MAX_OVERRIDES;
-/// The first character of the content of a cleared one. No content stands for one, too.
+/// The first character of a cleared entry's content. Empty content means cleared, too.
 const CLEARED: char = '-';
 
-/// The newest word about one name.
+/// The newest entry of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) version: u64,
     /// The time at which it is over; none: never. A cleared entry is over from its clearing on.
     pub(crate) ends: Option<Micros>,
-    /// As it is stored.
+    /// The content as it is stored.
     content: Box<str>,
     // None: it is cleared, or cannot be read, because another version of the program has written it. Then it is not in force.
     setting: Option<Arc<Setting>>,
@@ -200,7 +200,7 @@ impl Table {
         self.version
     }
 
-    /// Notes a version that the store has.
+    /// Records a version that the store has.
     pub(crate) fn saw(&mut self, version: u64) {
         self.version = self.version.max(version);
     }

@@ -50,7 +50,7 @@ impl Overrides {
         unseen.are_news = read.at.is_some();
         let connection = redis.connection();
         let mut page = redis.read(read.page.version, &self.clock).await?;
-        // Entries that no gateway has stay lost. They are no reason to compare all again and again.
+        // Entries that no gateway has stay lost. They must not cause one comparison after another.
         let is_torn = page.lacking > read.page.lacking;
         let compares_all = is_torn
             || connection.is_none()
@@ -71,8 +71,8 @@ impl Overrides {
             page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
-        // The numbers of the first page count. If entries are given back behind a page that was read, the generation changes. Then all is
-        // compared once more.
+        // The numbers of the first page count. If entries are given back behind a page that was read, the generation changes, and the next
+        // call compares all.
         let first = page;
         let (mut until, mut version) = (first.until, first.version);
         // Whether Redis has the same entry as this gateway.
