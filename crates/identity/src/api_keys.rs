@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 
 use crate::ClientPlan;
 
-/// A listed API key: a name, the SHA-256 of the key, until when it counts, and its client's plan.
+/// A listed API key: a name, the SHA-256 of the key, its end, and its client's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
     /// The client's name.
@@ -31,7 +31,7 @@ pub enum UnknownKey {
     FallThrough,
     /// 401.
     Reject,
-    /// Each distinct key is a client, for keys that only the API behind can verify.
+    /// Each distinct key is a client, for keys that only the upstream can verify.
     Accept,
 }
 

@@ -143,7 +143,7 @@ impl Tokens {
         }
         match bearer(value) {
             Some(token) => Some(token),
-            // Other schemes are for the API behind.
+            // Other schemes are for the upstream.
             None if self.rules.header == AUTHORIZATION => None,
             None => Some(value).filter(|value| !value.is_empty()),
         }

@@ -217,7 +217,7 @@ impl Shown {
         }
     }
 
-    /// Returns its effect on requests; none if the action is not known or not whole.
+    /// Returns its effect on requests; none if the action is unknown, or lacks its plan or limits.
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match self.action {
             Verb::Plan => OverrideAction::Plan(self.plan.as_deref()?.into()),

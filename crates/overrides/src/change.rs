@@ -109,7 +109,7 @@ pub enum Outcome {
 /// The override that a change replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Previous {
-    /// This.
+    /// The override.
     Override(Override),
     /// An override in a form that this version of the program cannot read.
     Unreadable {

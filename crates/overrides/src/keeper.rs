@@ -141,7 +141,7 @@ impl Overrides {
         self.table.lock().get(subject)
     }
 
-    /// Returns all that are in force, by name.
+    /// Returns all overrides in force, by name.
     pub fn list(&self) -> Vec<Override> {
         self.page(None, MAX_OVERRIDES).0
     }
@@ -159,7 +159,7 @@ impl Overrides {
         self.shown.lock().1.clone()
     }
 
-    /// Returns numbers about them.
+    /// Returns numbers about the overrides.
     pub fn figures(&self) -> Figures {
         Figures {
             in_force: self.shown.lock().0,
@@ -243,7 +243,7 @@ impl Overrides {
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)
     }
 
-    /// Keeps them up to date while the future is polled.
+    /// Keeps the overrides up to date while the future is polled.
     pub async fn keep(self: &Arc<Self>) {
         let reading = async {
             let mut is_failing = false;
@@ -265,7 +265,7 @@ impl Overrides {
         tokio::join!(reading, ending);
     }
 
-    /// Brings the table to the time of the store's clock, and takes entries.
+    /// Moves the table to the time of the store's clock, and merges entries.
     fn merge<'a>(
         &self,
         entries: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,

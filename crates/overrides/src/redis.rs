@@ -50,7 +50,7 @@ impl Default for Timing {
     }
 }
 
-/// The way to the table in Redis.
+/// The access to the table in Redis.
 #[derive(Debug)]
 pub(crate) struct RedisTable {
     shards: Arc<Shards>,
@@ -78,7 +78,7 @@ pub(crate) struct Page {
 /// Redis's clock, as answers showed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    // The time at a moment, from which it goes on evenly.
+    // The time at the moment `at`, from which the clock runs evenly.
     time: Micros,
     at: Instant,
     // The moment of the last answer.
@@ -100,8 +100,8 @@ impl Clock {
         self.heard.elapsed()
     }
 
-    /// Takes the time of an answer to a call that was sent at `sent`. It was the time at some moment since then. While that is possible,
-    /// the time goes on evenly.
+    /// Takes the time of an answer to a call that was sent at `sent`. It was Redis's time at some moment since then. While the clock agrees
+    /// with that, it runs on evenly.
     fn saw(clock: &mut Option<Self>, time: Micros, sent: Instant) {
         let seen = Self::new(time, Instant::now());
         // Two clocks drift apart, and times are rounded.
@@ -147,8 +147,8 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes. The caller has read the entries of Redis up to the version `known`: by these, `room` more overrides may be in force.
-    /// If it fails, no change is made after it has returned.
+    /// Makes changes. The caller has read the entries of Redis up to the version `known`: with these, `room` more overrides may be in
+    /// force. If it fails, no change is made after it has returned.
     pub(crate) async fn change(
         &self,
         known: u64,
@@ -180,8 +180,8 @@ impl RedisTable {
         Ok(done)
     }
 
-    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns the number that Redis
-    /// took. The deadline is a time of Redis's clock, whenever the call is answered.
+    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns the number of entries
+    /// that Redis took. The deadline is a time of Redis's clock, whenever the call is answered.
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,

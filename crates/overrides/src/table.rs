@@ -88,7 +88,7 @@ impl Entry {
         !self.content.is_empty() && !self.content.starts_with(CLEARED)
     }
 
-    /// Whether it sets an override that is not over. An override that cannot be read holds its place.
+    /// Whether it sets an override that is not over. An override that cannot be read counts, too.
     pub(crate) fn holds(&self, now: Micros) -> bool {
         self.is_set() && !self.is_over(now)
     }
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Moves to a time, and drops entries that have been over for long. Returns the overrides that end or return by that.
+    /// Moves to a time, and drops entries that have been over for long. Returns the changes: overrides that end or return.
     pub(crate) fn advance(&mut self, now: Micros) -> Vec<Change> {
         let before = std::mem::replace(&mut self.now, now);
         let behind = |time: Micros| (time.saturating_add(1), None);

@@ -23,7 +23,7 @@ pub enum BodyCost {
     Pending,
     /// The body ended, or broke off, without the number that a limit needs. The request is charged by [`Missing`](crate::Missing).
     Missing,
-    /// The client had left, and the number that a limit needs did not come within the bounds. The request costs the same.
+    /// The client had left, and a number did not come within the bounds. The request is charged by [`Missing`](crate::Missing).
     Left,
     /// The body contained all numbers.
     Read,

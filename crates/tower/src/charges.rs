@@ -78,7 +78,7 @@ impl<'a> RuleCharge<'a> {
         verdict.settling && self.limit.reserves().is_some()
     }
 
-    /// Returns the wait of a refused request that has `waited` already. None if the request may not wait until then.
+    /// Returns the event that a refused request waits for, after it has `waited`. None if the request may not wait for that event.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);

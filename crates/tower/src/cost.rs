@@ -21,14 +21,14 @@ pub enum Cost {
     Answer {
         /// The header.
         name: HeaderName,
-        /// The units that are charged until then; at least 1.
+        /// The units that are charged until the answer has the cost; at least 1.
         reserve: u64,
     },
     /// The number in the body of the answer, from 0 up; without it, by `missing`.
     Body {
         /// The path to the number.
         path: JsonPath,
-        /// The units that are charged until then; at least 1.
+        /// The units that are charged until the answer has the cost; at least 1.
         reserve: u64,
         /// The charge for a body without the number.
         missing: Missing,

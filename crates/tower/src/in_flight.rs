@@ -249,7 +249,7 @@ fn has_success(status: StatusCode) -> bool {
     status.is_success() && !has_none
 }
 
-/// The rule of a limit.
+/// Returns the rule of a limit.
 fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
     rules.iter().find(|rule| rule.limit.name() == limit.name())
 }

@@ -264,7 +264,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the requested host in its one spelling: otherwise each spelling of a host would have a budget.
+/// Returns the requested host in its only spelling: otherwise each spelling of a host would have its own budget.
 fn host<B>(request: &Request<B>) -> Cow<'_, str> {
     let header = || request.headers().get(HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);

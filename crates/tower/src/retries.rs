@@ -1,8 +1,8 @@
-//! The times at which a request that waits for holds of others calls the store again, without the end of a hold.
+//! The times at which a request that waits for holds of others calls the store again without notice of an end.
 //!
 //! Ends of holds in this process wake the head of a wait queue. Two events do not: the limit's own refill, at a time that can be computed,
 //! and ends of holds in other gateways. For ends elsewhere, the head calls again after 50, 150, 350 and 750 ms, and when its second is
-//! over. All heads of a gateway together make [`PER_SECOND`] such calls at most: beyond that, a head calls at the end of its second alone.
+//! over. All heads of a gateway together make [`PER_SECOND`] such calls at most: beyond that, a head calls only at the end of its second.
 
 use std::time::{Duration, Instant};
 

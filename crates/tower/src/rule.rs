@@ -141,7 +141,7 @@ pub enum Budget {
     Shared,
 }
 
-/// A limit as a route is charged to it.
+/// A limit of a route, with the key, the costs and the action that the route applies.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The limit, with the quota of clients without a plan.

@@ -38,7 +38,7 @@ pub const MAX_ABANDONED: usize = 4_096;
 
 const SHARDS: usize = 64;
 
-/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and share all.
+/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and share the same queues.
 #[derive(Clone)]
 pub struct WaitQueues(Arc<Shared>);
 
@@ -63,14 +63,14 @@ impl Sender {
 }
 
 impl From<IpAddr> for Sender {
-    /// A sender whose request has a small head.
+    /// Makes a sender whose request has a small head.
     fn from(address: IpAddr) -> Self {
         let permits = 1;
         Self { address, permits }
     }
 }
 
-/// Identifies a wait queue: one limit and one key.
+/// The identity of a wait queue: one limit and one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
     /// The limit's ID: each plan with a budget of its own has a queue.
@@ -102,7 +102,7 @@ struct WaitQueue {
     last_turn: Option<(Micros, Instant)>,
 }
 
-/// Orders the requests of a wait queue: by their turns, in us by the deciding clock, and without turns by arrival.
+/// The order of requests in a wait queue: by their turns, in us by the deciding clock, and without turns by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     turn: Micros,

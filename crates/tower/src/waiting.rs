@@ -114,7 +114,7 @@ impl Admission<'_> {
                         watched.calls += 1;
                         drop(timeout(pause.max(SHORTEST), settled).await);
                     }
-                    // The end of a hold before now is missed, so the request asks the store again at once.
+                    // The end of a hold before now is missed, so the request calls the store again at once.
                     (Until::Settled, ..) => watched = Some(self.watch(nth, rule_charge)),
                 }
             }
@@ -179,7 +179,7 @@ impl Admission<'_> {
         let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         let outlooks = self.store.peek(&charges).await;
-        // Without the store this process decides.
+        // If Redis does not answer, this process decides.
         let outlooks = outlooks.unwrap_or_else(|_| self.store.memory().peek(&charges));
         let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
         match outlooks.iter().any(waits) {

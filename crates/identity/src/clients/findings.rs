@@ -43,7 +43,8 @@ pub enum Finding {
 }
 
 impl Clients {
-    /// Returns why sources named no client, by their indices. Leaves out sources that named one, or whose part of the request is not there.
+    /// Returns why sources named no client, with their indices. Leaves out sources that named one, or whose part of the request is not
+    /// there.
     pub fn findings(
         &self,
         peer: Peer,

@@ -31,8 +31,8 @@ pub enum UnknownClient {
 }
 
 impl Caller {
-    /// Returns the caller that a client's name identifies, as in the client's requests. Facts that the name lacks, such as the address of
-    /// `api_key:acme`, are missing: see `Rule::budget_of` of tidegate-tower.
+    /// Returns the caller that a client's name identifies, as in the client's requests. The caller lacks facts that the name does not have,
+    /// such as the address of `api_key:acme`: see `Rule::budget_of` of tidegate-tower.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The credentials that requests must show.
+//! The credentials that the configuration requires.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The headers and keys of client sources, and the last use of a client's API keys. It shows that the old key of a rotation is out of use.
+//! The headers and keys of client sources, and the last use of a client's API keys. The last use shows that the old key of a rotation is
+//! out of use.
 
 use http::HeaderName;
 

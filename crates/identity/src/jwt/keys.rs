@@ -127,7 +127,7 @@ fn is_private(pem: &[u8]) -> bool {
     pem.windows(11).any(|word| word == b"PRIVATE KEY")
 }
 
-/// Returns the approximate length of a PEM file's content in bytes. It adds less than a hundred to an RSA key's modulus.
+/// Returns the approximate length of a PEM file's content in bytes. The encoding adds less than 100 bytes to an RSA key's modulus.
 fn pem_length(pem: &[u8]) -> usize {
     let lines = pem.split(|byte| *byte == b'\n');
     let content = lines.filter(|line| !line.starts_with(b"-----"));
@@ -142,7 +142,7 @@ impl Key {
     fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
         let public_use = &jwk.common.public_key_use;
         let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
-        // Every client has the empty secret, and a short RSA key is not safe.
+        // An empty secret is not secret, and a short RSA key is not safe.
         let usable = match &jwk.algorithm {
             AlgorithmParameters::OctetKey(key) => !key.value.is_empty(),
             AlgorithmParameters::RSA(key) => base64_length(key.n.len()) >= RSA_BYTES,
