@@ -1,7 +1,7 @@
 //! Overrides, as requests see them: blocks, exemptions, other plans and other numbers, which operators set at run time.
 //!
-//! Each change makes a new table. The number of overrides does not change the steps of a lookup: one for a name, and one for each length of
-//! network in the table. Without overrides a request reads one flag.
+//! Each change makes a new table. A lookup takes one step for a name, and one for each length of network in the table, with any number of
+//! overrides. Without overrides a request reads one flag.
 //!
 //! A block holds for any name that the caller has shown, and for the address. An exemption, a plan and numbers hold for the client's own
 //! name; without one, for the longest network that holds the address.

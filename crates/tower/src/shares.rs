@@ -21,7 +21,7 @@ const SHARDS: usize = 16;
 pub(crate) struct Shares {
     most: usize,
     taken: AtomicUsize,
-    // The number of [`Permit`]s.
+    // The number of `Permit`s.
     holders: AtomicUsize,
     // The number of permits of each address. Seeded per process: clients cannot aim addresses at one lock.
     held: [Mutex<HashMap<IpAddr, usize>>; SHARDS],

@@ -43,8 +43,7 @@ pub enum Finding {
 }
 
 impl Clients {
-    /// Returns why sources named no client, with their indices. Leaves out sources that named one, or whose part of the request is not
-    /// there.
+    /// Returns why sources named no client, with their indices. Leaves out sources that named one, or whose input is not there.
     pub fn findings(
         &self,
         peer: Peer,
