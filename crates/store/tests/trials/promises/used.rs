@@ -298,10 +298,14 @@ fn weights(
     let is_quiet = known.window > 60_000_000;
     // A replica that took over may have missed what was given back, or charged more.
     let until = surely_done(history, request.gateway, at).unwrap_or(at);
-    if history.may_be_lost(Span {
+    let is_lost = history.may_be_lost(Span {
         begin: at,
         end: until,
-    }) {
+    });
+    // A hold that lapses by a step of the clock is charged as reserved.
+    let mut steps = history.steps.iter().map(|step| step.span);
+    let has_lapsed = known.reserves && steps.any(|it| it.meets(request.asked.begin, until));
+    if is_lost || has_lapsed {
         return (cost.min(used), cost.max(used));
     }
     if (question.is_over || is_done) && is_quiet && crash(history, request.gateway).is_none() {

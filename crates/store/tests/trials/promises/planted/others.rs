@@ -305,6 +305,29 @@ fn a_settlement_that_is_sent_again() {
 }
 
 #[test]
+fn a_hold_that_lapses_by_a_step_is_charged_as_reserved() {
+    let mut history = exact(Kind::FixedWindow);
+    history.limits[0].window = 3_600_000 * MS;
+    history.limits[0].reserves = true;
+    let mut request = admitted(0);
+    request.charges[0].used = Some(5);
+    request.settled = Some(START + 20 * MS);
+    history.requests.push(request);
+    history.looks.push(Look {
+        limit: 0,
+        key: Some(0),
+        numbers: TEN,
+        at: START + 1_000 * MS,
+        remaining: 9,
+        lent: None,
+    });
+    assert_eq!(names(&history), ["kept"]);
+    let span = Span::at(START + 5 * MS);
+    history.steps.push(Step { span, ahead: 0 });
+    assert_eq!(names(&history), [""; 0]);
+}
+
+#[test]
 fn a_queue_that_is_overtaken() {
     let mut history = exact(Kind::LeakyBucket);
     history.requests.extend((0..3).map(|_| admitted(0)));
