@@ -22,13 +22,13 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Admin {
-    /// Where it is. Default: 127.0.0.1:9901.
+    /// The address of the admin port. Default: 127.0.0.1:9901.
     pub(crate) address: Option<Scalar<SocketAddr>>,
-    /// What whoever asks about clients shows as `Authorization: Bearer`. It may read and write. Default: none, and on loopback no need.
+    /// The token that requests send as `Authorization: Bearer`. It may read and write. Default: none; on loopback, none is needed.
     pub(crate) token: Option<Scalar<TokenText>>,
-    /// Several tokens in its place, each with a name and a role. Default: none.
+    /// Several tokens in place of `token`, each with a name and a role. Default: none.
     pub(crate) tokens: Option<Vec<Spanned<WrittenToken>>>,
-    /// Names under which it may be asked, such as gateway or *.example.com, beside addresses and localhost. Default: none.
+    /// Names of the port in `Host`, such as gateway or *.example.com, in addition to addresses and localhost. Default: none.
     pub(crate) hosts: Option<Vec<Scalar<HostPattern>>>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Admin {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenToken {
-    /// Who has it, as audit lines say.
+    /// The owner's name, for audit lines.
     pub(crate) name: Scalar<TokenName>,
     /// The token's hash, never the token.
     pub(crate) hash: Scalar<KeyHash>,
-    /// What it may do: read, or write as well. Default: read.
+    /// The rights of the token: read, or write, which includes read. Default: read.
     pub(crate) role: Option<Scalar<Role>>,
 }
 

@@ -11,17 +11,17 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::answers::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
 
-/// Headers that tell of limits, beside `X-RateLimit-Limit` and `-Remaining`.
+/// Limit headers, in addition to `X-RateLimit-Limit` and `-Remaining`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Headers {
-    /// How X-RateLimit-Reset is written, in seconds: epoch or delta. Default: epoch.
+    /// The form of X-RateLimit-Reset: seconds since the epoch (epoch), or from now (delta). Default: epoch.
     pub(crate) reset: Option<Scalar<Reset>>,
-    /// The draft of the IETF whose RateLimit-Policy and RateLimit are sent as well: draft-11. Default: none are.
+    /// The IETF draft of RateLimit-Policy and RateLimit, which are sent as well: draft-11. Default: not sent.
     pub(crate) ietf: Option<Scalar<IetfDraft>>,
 }
 
-/// What a refusal by a limit looks like; Retry-After and the headers that tell of limits are sent in any case.
+/// The answer of a refusal. Retry-After and limit headers do not depend on it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Reject")]

@@ -14,34 +14,34 @@ use crate::value::number::{digits, pattern};
 use crate::value::size::size;
 use crate::value::{Fault, Scalar, Value};
 
-/// How long to wait.
+/// Timeouts, each at most 31d.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Timeouts")]
 pub(crate) struct WrittenTimeouts {
-    /// For a request's head. Default: 10s.
+    /// The longest wait for a request's head; on a new connection, with the TLS handshake. Default: 10s.
     pub(crate) header: Option<Scalar<Duration>>,
-    /// For a connection to an upstream server. Default: 1s.
+    /// The longest wait for a connection to an upstream server, with its TLS handshake. Default: 1s.
     pub(crate) connect: Option<Scalar<Duration>>,
-    /// For the head of the upstream's answer. Default: 60s.
+    /// The longest wait for the head of the upstream's answer, and between two parts of it. Default: 60s.
     pub(crate) upstream: Option<Scalar<Duration>>,
-    /// For the next request on a connection, and the next part of a request body. Default: 75s.
+    /// The longest wait for the next request on a connection, and for the next part of a request body. Default: 75s.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// For the next byte in a tunnel, either way. Default: 5m.
+    /// The longest wait for the next byte in a tunnel, either way. Default: 5m.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
-    /// For requests in flight to end when the gateway stops: a duration, or none for no bound. Default: 30s.
+    /// The longest wait for requests in flight when the gateway stops: a duration, or none for no bound. Default: 30s.
     pub(crate) drain: Option<Scalar<Drain>>,
     /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 60s }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
-/// The least rate at which clients send request bodies and take answers, while they are the ones waited for.
+/// The least rate at which clients send request bodies and receive answers, while the gateway waits for them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slow {
-    /// In bytes per second. Default: 240B/s.
+    /// The rate in bytes per second. Default: 240B/s.
     pub(crate) rate: Option<Scalar<ByteRate>>,
-    /// The longest that a client may be behind that rate before it is cut off. Default: 60s.
+    /// The longest time that a client may be behind that rate. Then its connection is closed. Default: 60s.
     pub(crate) after: Option<Scalar<Duration>>,
 }
 

@@ -13,7 +13,7 @@ use crate::value::Scalar;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CertificateSource {
-    /// What in the certificate names the client: san_dns, san_uri, cn or fingerprint. Default: san_dns.
+    /// The part of the certificate that names the client: san_dns, san_uri, cn or fingerprint. Default: san_dns.
     pub(crate) name: Option<Scalar<CertificateName>>,
 }
 

@@ -12,13 +12,13 @@ use crate::value::word::choice;
 /// The default of `ipv6_prefix`, in bits: the network of one home or one machine.
 pub(crate) const IPV6_PREFIX: u8 = 64;
 
-/// Addresses.
+/// The addresses of clients.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ip {
-    /// How many bits of an IPv6 address are one client. Default: 64.
+    /// The bits of an IPv6 address that identify a client, 1 to 128. Default: 64.
     pub(crate) ipv6_prefix: Option<Scalar<PrefixLength>>,
-    /// How a trusted proxy tells it: x_forwarded_for, forwarded or proxy_protocol. Default: x_forwarded_for.
+    /// The form in which trusted proxies send the address: x_forwarded_for, forwarded or proxy_protocol. Default: x_forwarded_for.
     pub(crate) from: Option<Scalar<AddressSource>>,
 }
 

@@ -20,13 +20,13 @@ use crate::value::word::FilePath;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKey {
-    /// The header; in Authorization the key may stand behind Bearer. Default: X-API-Key.
+    /// The header with the key; in Authorization, the key may follow `Bearer`. Default: X-API-Key.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The keys that are known.
+    /// The known keys. Default: none.
     pub(crate) keys: Option<Vec<Spanned<Key>>>,
-    /// A file with more of them, a list like `keys`; reread when it changes.
+    /// A file with more keys, a list like `keys`; reread when it changes. Default: none.
     pub(crate) keys_file: Option<Scalar<FilePath>>,
-    /// What becomes of any other: fall_through, reject or accept. Default: fall_through.
+    /// The treatment of other keys: fall_through, reject or accept. Default: fall_through.
     pub(crate) unknown: Option<Scalar<UnknownKey>>,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct ApiKey {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Key {
-    /// What the client is called. A client may have several keys, of which all but one expire.
+    /// The name of the client. A client may have several keys; all but one need `expires`.
     pub(crate) name: Scalar<KeyName>,
     /// The key's hash, never the key.
     pub(crate) hash: Scalar<KeyHash>,
-    /// From then on it is unknown. Default: never.
+    /// The date or time from which the key is unknown. Default: never.
     pub(crate) expires: Option<Scalar<Date>>,
-    /// The plan of its client, a name from `plans`. Default: none, and the limits' own quotas.
+    /// The plan of its client, a name from `plans`. Default: none; the limits' own quotas apply.
     pub(crate) plan: Option<Scalar<PlanName>>,
 }
 

@@ -28,7 +28,7 @@ use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
 use crate::value::Scalar;
 use crate::value::net::{Network, PrefixLength};
 
-/// A place to look for a client; exactly one of these.
+/// A source that names clients; it has exactly one key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Source")]
@@ -36,13 +36,13 @@ use crate::value::net::{Network, PrefixLength};
 pub(crate) struct WrittenSource {
     /// A listed API key in a header.
     pub(crate) api_key: Option<ApiKey>,
-    /// A user ID in a header, believed from `trusted_proxies` only.
+    /// A user ID in a header, trusted from `trusted_proxies` only.
     pub(crate) user_id: Option<UserId>,
     /// A user ID in a signed token.
     pub(crate) jwt: Option<Jwt>,
     /// A name in a verified client certificate.
     pub(crate) client_cert: Option<CertificateSource>,
-    /// The caller's address.
+    /// The client's address.
     pub(crate) ip: Option<Ip>,
 }
 
@@ -62,11 +62,11 @@ impl WrittenClients<'_> {
     }
 }
 
-/// User IDs.
+/// User IDs that trusted proxies send.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UserId {
-    /// The header. Default: X-User-Id.
+    /// The header with the user ID. Default: X-User-Id.
     pub(crate) header: Option<Scalar<HeaderName>>,
 }
 

@@ -31,23 +31,23 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Jwt {
-    /// The header; in Authorization behind `Bearer`. Default: Authorization.
+    /// The header with the token; in Authorization, the token follows `Bearer`. Default: Authorization.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The signatures that are accepted: HS256, RS256, RS384, RS512, PS256, ES256, ES384, EdDSA.
+    /// The accepted signatures: HS256, RS256, RS384, RS512, PS256, ES256, ES384, EdDSA.
     pub(crate) algorithms: Spanned<Vec<Scalar<Signature>>>,
-    /// The key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
+    /// A file with the key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
     pub(crate) key_file: Option<Scalar<FilePath>>,
-    /// Where the issuer publishes its keys, as a JWK set. Either this or `key_file`.
+    /// The URL at which the issuer publishes its keys, as a JWK set. Either this or `key_file`.
     pub(crate) jwks_url: Option<Scalar<JwksUrl>>,
-    /// The authorities, in PEM, of which one must vouch for that server. Default: those that this machine trusts.
+    /// A file with the authorities of that server's certificate, in PEM. Default: the system's.
     pub(crate) jwks_ca: Option<Scalar<FilePath>>,
-    /// How often the set is fetched. Default: 5m.
+    /// The time between two fetches of the set, 1s to 1d. Default: 5m.
     pub(crate) jwks_refresh: Option<Scalar<JwksRefresh>>,
-    /// Who must have issued the token. Default: anybody with the key.
+    /// The issuer (`iss`) that a token must have. Default: any.
     pub(crate) issuer: Option<Scalar<Words>>,
-    /// For whom it must have been issued. Default: anybody.
+    /// The audience (`aud`) that a token must have. Default: any.
     pub(crate) audience: Option<Scalar<Words>>,
-    /// How far clocks may differ. Default: 60s.
+    /// The largest difference between clocks. Default: 60s.
     pub(crate) leeway: Option<Scalar<Duration>>,
     /// The claim that holds the user ID; in all names of claims, a dot leads into an object. Default: sub.
     pub(crate) claim: Option<Scalar<Words>>,
@@ -55,7 +55,7 @@ pub(crate) struct Jwt {
     pub(crate) plan_claim: Option<Scalar<Words>>,
     /// The claims that limits may be counted per, as `claim:NAME`. Default: none.
     pub(crate) claims: Option<Vec<Scalar<ClaimName>>>,
-    /// What becomes of a token that is not valid: fall_through or reject. Default: fall_through.
+    /// The treatment of invalid tokens: fall_through or reject. Default: fall_through.
     pub(crate) invalid: Option<Scalar<InvalidToken>>,
 }
 

@@ -55,19 +55,19 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[schemars(title = "tidegate configuration")]
 pub(crate) struct File {
-    /// Where requests come in: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
+    /// The addresses for requests: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
     pub(crate) listen: Option<Listen>,
-    /// Where health, metrics and clients are served: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
+    /// The port for health, metrics and clients: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
     pub(crate) admin: Option<SingleOr<SocketAddr, Admin>>,
-    /// Peers whose word on addresses and users is taken. Default: none.
+    /// Peers whose headers about addresses and users are trusted: networks or addresses. Default: none.
     pub(crate) trusted_proxies: Option<Vec<Scalar<Network>>>,
-    /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
+    /// The place of the limits' state: `memory`, or `redis: { url, … }`. Default: memory.
     pub(crate) store: Option<SingleOr<StoreWord, Store>>,
-    /// Keys the hashes under which clients are kept. Default: none.
+    /// The key of the hashes that stand for clients. Default: none.
     pub(crate) secret: Option<Scalar<SecretText>>,
-    /// Who is calling: the first source that answers names the client. Default: ip.
+    /// The sources of clients. The first source that finds a valid identity names the client. Default: ip.
     pub(crate) clients: Option<Vec<Spanned<WrittenSource>>>,
-    /// The header that tells upstreams who is calling, such as X-Client-Id; clients cannot send it. Default: none.
+    /// The header that sends the client's name to upstreams, such as X-Client-Id; clients cannot send it. Default: none.
     pub(crate) forward_client: Option<Scalar<HeaderName>>,
     /// Networks, addresses and clients that are answered with 403, before any limit. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
@@ -77,17 +77,17 @@ pub(crate) struct File {
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are charged to no limit. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-    /// With `store: memory`, the file in which overrides that are set at run time are kept. Default: none; they end with the process.
+    /// With `store: memory`, the file that keeps the overrides set at run time. Default: none; they end with the process.
     pub(crate) overrides_file: Option<Scalar<FilePath>>,
-    /// What requests must show: none, api_key, jwt or verified; 401 without. Default: none.
+    /// The credentials that requests need: none, api_key, jwt or verified; 401 without them. Default: none.
     pub(crate) require: Option<Scalar<RequireWord>>,
     /// The limits, by name. Each is one budget per client, shared by all routes that list it.
     pub(crate) limits: Option<Named<WrittenLimit>>,
-    /// Named quotas that replace those of limits for a class of clients: by plan, then by limit.
+    /// Quotas that replace the limits' own for a class of clients: by plan, then by limit.
     pub(crate) plans: Option<Plans>,
-    /// Limits that every request is charged to, matched or not.
+    /// Limits that every request is charged to, with or without a route.
     pub(crate) always: Option<Vec<Scalar<LimitName>>>,
-    /// The headers that tell of limits: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
+    /// Limit headers: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// Whether answers carry the request ID as X-Request-Id. Default: true.
     pub(crate) request_id_in_answers: Option<Scalar<bool>>,
@@ -95,27 +95,27 @@ pub(crate) struct File {
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
     /// The path at which listeners answer health checks, such as /healthz. Default: none.
     pub(crate) health: Option<Scalar<HealthPath>>,
-    /// What a refusal by a limit looks like. Default: 429 with problem details.
+    /// The answer of a refusal by a limit. Default: 429 with problem details.
     pub(crate) reject: Option<WrittenReject>,
     /// The routes; the first match wins.
     pub(crate) routes: Option<Routes>,
-    /// What is answered where no route matches. Default: 404 with problem details.
+    /// The answer where no route matches. Default: 404 with problem details.
     pub(crate) unmatched: Option<WrittenReject>,
     /// Groups of servers, by name.
     pub(crate) upstreams: Option<Named<Upstream>>,
-    /// How long to wait.
+    /// Timeouts, each at most 31d.
     pub(crate) timeouts: Option<WrittenTimeouts>,
-    /// How many connections may be open at once. Default: 10000.
+    /// The most open connections of clients. Default: 10000.
     pub(crate) max_connections: Option<Scalar<Connections>>,
-    /// How many of these one address may have, or one /64 of IPv6; trusted proxies may have all. Default: all.
+    /// The most open connections per address, or per IPv6 /64; trusted proxies may have all. Default: all.
     pub(crate) max_connections_per_ip: Option<Scalar<Connections>>,
-    /// How much memory the process may take before it sheds load: none, or a size such as 512MB. Default: none.
+    /// The memory of the process near which it sheds load: none, or a size such as 512MB. Default: none.
     pub(crate) max_memory: Option<Scalar<MemoryLimit>>,
     /// The largest request body. Default: none.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
-    /// What is logged.
+    /// The log and the access log.
     pub(crate) log: Option<Log>,
-    /// Which requests are traced: `{ otlp, sample, max_per_second, headers }`. Default: none.
+    /// Traces of requests: `{ otlp, sample, max_per_second, headers }`. Default: none.
     pub(crate) tracing: Option<Spanned<Tracing>>,
 }
 

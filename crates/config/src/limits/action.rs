@@ -29,19 +29,19 @@ pub(crate) struct WrittenAction {
     pub(crate) delay: Delay,
 }
 
-/// How requests wait.
+/// The wait of requests over the limit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Delay {
-    /// For how long at most, 1h at most; whoever would have to wait for longer is rejected at once.
+    /// The longest wait, at most 1h; requests that would have to wait longer are rejected at once.
     pub(crate) max: Scalar<Duration>,
 }
 
-/// Which requests stay charged.
+/// The requests that stay charged.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
-    /// The statuses of their answers, 200 to 599, and classes of statuses, such as 4xx.
+    /// The statuses of their answers, 200 to 599, or classes of statuses, such as 4xx.
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 

@@ -15,9 +15,9 @@ use crate::value::number::Count;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenBucket")]
 pub(crate) struct WrittenTokenBucket {
-    /// How many at once.
+    /// The units of a full bucket, which can be taken at once.
     pub(crate) capacity: Scalar<Count>,
-    /// How many are added per how long.
+    /// The rate at which units are added, such as 10/s.
     pub(crate) refill: Scalar<Rate>,
 }
 
@@ -38,11 +38,11 @@ impl Numbers for WrittenTokenBucket {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LeakyBucket")]
 pub(crate) struct WrittenLeakyBucket {
-    /// How many may wait.
+    /// The most requests that wait.
     pub(crate) queue: Scalar<Count>,
-    /// How many leave per how long.
+    /// The rate at which requests leave the queue, such as 10/s.
     pub(crate) drain: Scalar<Rate>,
-    /// Whether requests go on at once instead of waiting for their turn. Default: false.
+    /// Whether admitted requests go on at once, without a wait for their turn. Default: false.
     pub(crate) nodelay: Option<Scalar<bool>>,
 }
 

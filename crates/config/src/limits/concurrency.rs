@@ -17,12 +17,12 @@ const LEASE: Duration = Duration::from_secs(10);
 /// The shortest lease: it is renewed a few times before it lapses.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
-/// The numbers of a limit on requests under way.
+/// The numbers of a limit on requests in flight.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Concurrency")]
 pub(crate) struct WrittenConcurrency {
-    /// How many at a time.
+    /// The most units in flight.
     pub(crate) limit: Scalar<Count>,
     /// The time for which a hold outlives a gateway that dies, at least 1s. Default: 10s.
     pub(crate) lease: Option<Scalar<Duration>>,

@@ -21,18 +21,17 @@ use crate::value::number::Count;
 #[schemars(rename = "Cost")]
 #[schemars(extend("minProperties" = 2, "maxProperties" = 3))]
 pub(crate) struct WrittenCost {
-    /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
+    /// The header with the cost, trusted from `trusted_proxies` only; a request without it costs 1.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// What a request costs that is said to cost more.
+    /// The highest cost; a higher cost in the header counts as this.
     pub(crate) max: Option<Scalar<Count>>,
-    /// The header of the answer that says it, from 0 up; without it a request costs what was reserved.
+    /// The answer's header with the cost, from 0 up; without it, a request costs `reserve`.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
-    /// The path to the number in the answer's JSON body, or in its events, that says it; without one a request costs what was
-    /// reserved.
+    /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens; without it, `missing` applies.
     pub(crate) response_json: Option<Scalar<JsonPath>>,
-    /// What is charged until then.
+    /// The units that are charged until the answer.
     pub(crate) reserve: Option<Scalar<Count>>,
-    /// The cost of a successful answer without the number.
+    /// The cost of a successful answer without the number: reserve or all. Default: reserve.
     pub(crate) missing: Option<Scalar<Missing>>,
 }
 

@@ -48,31 +48,31 @@ use crate::value::word::LimitName;
 
 macro_rules! limit {
     ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
-        /// A limit: exactly one algorithm, and what it is counted per.
+        /// A limit: exactly one algorithm, and the values that it is counted per.
         #[derive(Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         #[schemars(rename = "Limit")]
         pub(crate) struct WrittenLimit {
             $($(#[$doc])* pub(crate) $key: Option<$numbers>,)*
-            /// What it is counted per; `[]` is one budget for all. Default: [client].
+            /// The values that have a budget each; `[]` is one budget for all. Default: `[client]`.
             pub(crate) per: Option<Vec<Scalar<Per>>>,
-            /// What a request costs: a whole number, or what a header of a trusted proxy or of the answer says. Default: 1.
+            /// The cost of a request: a whole number, or a number in a trusted proxy's header or in the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
-            /// Which requests stay charged. Default: all.
+            /// The requests that stay charged. Default: all.
             pub(crate) count: Option<Spanned<Counted>>,
-            /// What becomes of a refused request: reject, drop, observe or `delay: { max }`. Default: reject.
+            /// The treatment of requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
             pub(crate) action: Option<SingleOr<ActionWord, WrittenAction>>,
-            /// Once it is exceeded, the key is refused for this long. Default: not.
+            /// The time for which a key is refused once it exceeded the limit. Default: none.
             pub(crate) block: Option<Scalar<Duration>>,
-            /// Whether requests that are refused meanwhile begin the block anew. Default: false.
+            /// Whether refused attempts start the block again. Default: false.
             pub(crate) extend: Option<Scalar<bool>>,
             /// Networks, addresses and clients that are not charged to it. Default: none.
             pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
             /// Networks, addresses and clients that are answered with 403 where it is charged. Default: none.
             pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-            /// What decides when Redis does not. Default: the store's.
+            /// The rule for decisions without Redis: local, open or closed. Default: the store's.
             pub(crate) on_failure: Option<Scalar<OnFailure>>,
-            /// How gateways share it: exact, leased, synced or local. Default: the store's.
+            /// The way in which gateways share it: exact, leased, synced or local. Default: the store's.
             pub(crate) mode: Option<Scalar<Mode>>,
         }
 

@@ -42,7 +42,7 @@ macro_rules! plan_quota {
         #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
         pub(crate) struct PlanQuota {
             $(
-                /// As the limit's own.
+                /// The limit's algorithm, with the plan's numbers.
                 pub(crate) $key: Option<$numbers>,
             )*
         }

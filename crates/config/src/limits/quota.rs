@@ -15,13 +15,13 @@ macro_rules! algorithms {
             token_bucket: $crate::limits::bucket::WrittenTokenBucket,
             /// A queue that drains at a constant rate.
             leaky_bucket: $crate::limits::bucket::WrittenLeakyBucket,
-            /// So many per window; windows start at multiples of their length.
+            /// At most `limit` units per window; windows start at multiples of their length.
             fixed_window: $crate::limits::window::WrittenFixedWindow,
-            /// So many in any window, exactly; keeps one stamp per request.
+            /// At most `limit` units in any window, exactly; keeps one timestamp per request.
             sliding_window_log: $crate::limits::window::WrittenLog,
-            /// So many in any window, by estimate; keeps two numbers.
+            /// At most `limit` units in any window, by estimate; keeps two numbers.
             sliding_window_counter: $crate::limits::window::WrittenCounter,
-            /// So many under way at a time.
+            /// At most `limit` units in flight.
             concurrency: $crate::limits::concurrency::WrittenConcurrency,
         }
     };

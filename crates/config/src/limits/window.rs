@@ -27,11 +27,11 @@ const LONG_LOG: u64 = 10_000;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FixedWindow")]
 pub(crate) struct WrittenFixedWindow {
-    /// How many per window.
+    /// The units per window.
     pub(crate) limit: Scalar<Count>,
-    /// How long it is, at most 31d, or 1mo for months.
+    /// The length of a window, at most 31d, or 1mo for months.
     pub(crate) window: Scalar<WindowLength>,
-    /// The time zone in which a 1d or 1mo begins, such as Asia/Jakarta. Default: UTC.
+    /// The time zone in which a window of 1d or 1mo begins, such as Asia/Jakarta. Default: UTC.
     pub(crate) zone: Option<Scalar<Zone>>,
 }
 
@@ -77,9 +77,9 @@ impl Numbers for WrittenFixedWindow {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Window {
-    /// How many per window.
+    /// The units per window.
     pub(crate) limit: Scalar<Count>,
-    /// How long it is, at most 31d.
+    /// The length of a window, at most 31d.
     pub(crate) window: Scalar<Duration>,
 }
 

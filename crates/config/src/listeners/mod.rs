@@ -26,9 +26,9 @@ pub(crate) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketA
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listener {
-    /// Where it is.
+    /// The address of the listener.
     pub(crate) address: Scalar<SocketAddr>,
-    /// What protects it. Default: nothing.
+    /// TLS towards clients. Default: none.
     pub(crate) tls: Option<Spanned<ListenerTls>>,
 }
 

@@ -18,15 +18,15 @@ use crate::value::word::{FilePath, choice};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerTls {
-    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
+    /// A file with the certificate and its chain, in PEM. Reread when it changes.
     pub(crate) cert: Option<Scalar<FilePath>>,
-    /// A file with the key of that certificate.
+    /// A file with the key of `cert`.
     pub(crate) key: Option<Scalar<FilePath>>,
-    /// Several of them instead, chosen by the name that a client asks for; the first is for all other names.
+    /// Several pairs instead, chosen by the name that a client asks for; the first is for all other names.
     pub(crate) certificates: Option<Spanned<Vec<Certificate>>>,
-    /// A file with the authorities of which one must have issued the client's certificate. Default: clients show none.
+    /// A file with the authorities of client certificates. Default: none; clients show no certificate.
     pub(crate) client_ca: Option<Scalar<FilePath>>,
-    /// Whether a client may come without one: required or optional. Default: required.
+    /// Whether clients need a certificate: required or optional. Default: required.
     pub(crate) client_cert: Option<Scalar<ClientCert>>,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct ListenerTls {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Certificate {
-    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
+    /// A file with the certificate and its chain, in PEM. Reread when it changes.
     pub(crate) cert: Scalar<FilePath>,
-    /// A file with the key of that certificate.
+    /// A file with the key of `cert`.
     pub(crate) key: Scalar<FilePath>,
 }
 

@@ -24,13 +24,13 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct AccessLog {
     /// The file that lines are appended to; SIGUSR1 opens it again. Default: standard error.
     pub(crate) file: Option<Scalar<FilePath>>,
-    /// How a line looks: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
+    /// The format of a line: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
     pub(crate) format: Option<Scalar<AccessFormat>>,
     /// The fields of text and json lines. Default: most; docs/operations.md lists them.
     pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
-    /// The requests that get a line: those that meet one of these conditions. Default: all.
+    /// The requests that get a line: each that meets any of these conditions. Default: all.
     pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
-    /// How many of the requests get a line that were forwarded and have nothing else to tell. Default: 100%.
+    /// The share of lines of forwarded requests with a status below 500 and without a would-be refusal. Default: 100%.
     pub(crate) sample: Option<Scalar<Sample>>,
     /// The most lines per second of requests that the gateway refuses. Default: all.
     pub(crate) max_refusals_per_second: Option<Scalar<Refusals>>,
@@ -44,17 +44,17 @@ bounded!(
     "a whole number from 1 to 1000000"
 );
 
-/// Which requests get a line.
+/// The conditions for a line. A request that meets any of them gets a line.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "AccessFilter")]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct WrittenAccessFilter {
-    /// Those with these statuses, such as 404 or 5xx.
+    /// Requests with these statuses, such as 404 or 5xx.
     pub(crate) status: Option<Vec<Scalar<StatusRange>>>,
-    /// Those with these outcomes, such as limited.
+    /// Requests with these outcomes, such as limited.
     pub(crate) outcome: Option<Vec<Scalar<RequestOutcome>>>,
-    /// Those that took at least so long.
+    /// Requests that took at least this time.
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 

@@ -13,11 +13,11 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::word::choice;
 
-/// What is logged.
+/// The log and the access log.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Log {
-    /// How a line looks: text or json. Default: text.
+    /// The format of a line: text or json. Default: text.
     pub(crate) format: Option<Scalar<LogFormat>>,
     /// Whether every request gets a line: true, false, or `{ file, format, fields, filter, sample }`. Default: true.
     pub(crate) access: Option<SingleOr<bool, AccessLog>>,

@@ -22,21 +22,21 @@ use crate::routes::matching::methods;
 use crate::value::net::no_host;
 use crate::value::{Fault, Scalar, Value};
 
-/// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
+/// The CORS rules of a route. The gateway charges preflights, then answers them itself.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cors {
-    /// Whose pages may read the answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
+    /// The origins whose pages may read answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
     pub(crate) origins: Spanned<Vec<Scalar<CorsOrigin>>>,
-    /// The methods that they may send. Default: the route's, or GET, HEAD and POST where it has none.
+    /// The methods that pages may use. Default: the route's, or GET, HEAD and POST where it has none.
     pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
-    /// The headers that they may set, or `*`. Default: those that need no leave, such as Accept.
+    /// The headers that pages may set, or `*`. Default: headers that browsers always allow, such as Accept.
     pub(crate) headers: Option<Vec<Scalar<HeaderName>>>,
-    /// The headers of answers that they may read beside Retry-After and those that tell of limits, or `*`. Default: none.
+    /// The headers of answers that pages may read, or `*`. Retry-After and limit headers are always readable. Default: none.
     pub(crate) expose: Option<Vec<Scalar<HeaderName>>>,
     /// Whether requests may carry cookies and the like. Default: false.
     pub(crate) credentials: Option<Scalar<bool>>,
-    /// How long browsers may keep the answer to a preflight, 1s to 1d. Default: as they like, mostly 5s.
+    /// The longest that browsers keep the answer to a preflight, 1s to 1d. Default: the browser's, mostly 5s.
     pub(crate) max_age: Option<Scalar<MaxAge>>,
 }
 

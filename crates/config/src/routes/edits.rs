@@ -29,9 +29,9 @@ pub use crate::value::net::UpstreamHost;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HeaderEdits")]
 pub(crate) struct WrittenHeaderEdits {
-    /// By name, in place of whatever was there.
+    /// The headers to set, by name. They replace headers of the same name.
     pub(crate) set: Option<Named<Scalar<HeaderText>>>,
-    /// All of that name.
+    /// The headers to remove, all of each name.
     pub(crate) remove: Option<Vec<Scalar<HeaderName>>>,
 }
 

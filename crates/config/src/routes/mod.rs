@@ -70,17 +70,17 @@ use crate::value::header::HeaderText;
 use crate::value::net::{ParameterName, ParameterText};
 use crate::value::word::LimitName;
 
-/// A route: which requests, where they go, what they are charged to.
+/// A route: its requests, their upstream and their limits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Route {
     /// Its name in logs and metrics. Default: methods, host and path.
     pub(crate) name: Option<Scalar<RouteName>>,
-    /// The host; `*.example.com` is any below. Default: any.
+    /// The host; `*.example.com` is any host below. Default: any.
     pub(crate) host: Option<Scalar<HostPattern>>,
     /// The path; `{name}` is one segment, `/**` at the end any rest.
     pub(crate) path: Scalar<PathPattern>,
-    /// The methods; GET is HEAD too. Default: any.
+    /// The methods; GET includes HEAD. Default: any.
     pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
     /// Parameters of the query, each with the value that it must have. Default: any.
     pub(crate) query: Option<Named<Scalar<ParameterText>, ParameterName>>,
@@ -88,43 +88,43 @@ pub(crate) struct Route {
     pub(crate) request_has: Option<Named<Scalar<HeaderText>, HeaderName>>,
     /// A server's URL, or the name of an entry under `upstreams`.
     pub(crate) upstream: Scalar<Target>,
-    /// The limits that its requests are charged to, all or none.
+    /// The limits of its requests. A request is charged to all of them, or to none.
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
-    /// Networks, addresses and clients that are answered with 403, beside those of the file. Default: none.
+    /// Networks, addresses and clients that are answered with 403, in addition to the file's. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-    /// The only networks, addresses and clients that are let through, of those that the file lets through. Default: all of these.
+    /// The only networks, addresses and clients that are let through, if the file also lets them through. Default: all.
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are not charged to the limits of the route. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-    /// What requests must show: none, api_key, jwt or verified; 401 without. Default: the file's.
+    /// The credentials that requests need: none, api_key, jwt or verified; 401 without them. Default: the file's.
     pub(crate) require: Option<Scalar<RequireWord>>,
     /// The largest request body. Default: the file's.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
-    /// The headers that tell of its limits. Default: the file's.
+    /// Limit headers: x-ratelimit, none, or `{ reset, ietf }`. Default: the file's.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
-    /// What a refusal by its limits looks like. Default: the file's.
+    /// The answer of a refusal by a limit. Default: the file's.
     pub(crate) reject: Option<WrittenReject>,
     /// The protocols that clients may switch to, such as websocket. Default: none.
     pub(crate) upgrade: Option<Vec<Scalar<Protocol>>>,
-    /// How long to wait on this route. Default: the file's.
+    /// Timeouts of this route. Default: the file's.
     pub(crate) timeouts: Option<RouteTimeouts>,
-    /// When a request that a server may have begun with is sent to another one. Default: never.
+    /// Retries at another server, of requests that a server may have begun to handle. Default: none.
     pub(crate) retries: Option<Spanned<Retries>>,
-    /// What is changed in the headers that the upstream gets. Default: nothing.
+    /// Edits of the headers that the upstream gets. Default: none.
     pub(crate) request_headers: Option<WrittenHeaderEdits>,
     /// Edits of the headers of answers. Default: the file's.
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
-    /// The first segments of the path, which the upstream does not get. Default: it gets all.
+    /// The first segments of the path, which are removed for the upstream. Default: none.
     pub(crate) strip_prefix: Option<Scalar<PathPattern>>,
     /// The host that the upstream gets: keep, upstream or a name. Default: keep.
     pub(crate) upstream_host: Option<Scalar<UpstreamHost>>,
-    /// Where requests without TLS are sent: https or https:PORT. Default: they are served.
+    /// The redirect of requests without TLS: https or https:PORT. Default: none; they are served.
     pub(crate) redirect: Option<Scalar<HttpsPort>>,
-    /// Which pages of other origins may read its answers. Default: as the upstream says.
+    /// CORS: the pages of other origins that may read its answers. Default: the upstream decides.
     pub(crate) cors: Option<Cors>,
     /// Whether the upstream ignores the case of letters in a path, and dots at the end of a segment. Default: false.
     pub(crate) case_insensitive: Option<Scalar<bool>>,
-    /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
+    /// The treatment of %2F and %5C in paths: reject or keep. Default: reject.
     pub(crate) encoded_slashes: Option<Scalar<EncodedSlashes>>,
 }
 

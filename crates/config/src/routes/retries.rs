@@ -12,16 +12,16 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::number::{Percent, bounded};
 
-/// When a request that a server may have begun with is sent to another one: only GET, HEAD and OPTIONS without a body,
+/// Retries at another server, of requests that a server may have begun to handle: only GET, HEAD and OPTIONS without a body,
 /// if no answer came or it was 502, 503 or 504.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Retries {
-    /// How often, at most.
+    /// The most times that a request is sent again, 1 to 5.
     pub(crate) attempts: Scalar<Attempts>,
-    /// How long each attempt but the last may wait for an answer. Default: as long as the route does.
+    /// The longest wait for an answer of each attempt but the last. Default: the route's.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// The most retries, of the route's requests in the last ten seconds, beside one a second. Default: 20%.
+    /// The most retries, in percent of the route's requests in the last ten seconds, plus one a second. Default: 20%.
     pub(crate) budget: Option<Scalar<Percent>>,
 }
 

@@ -15,17 +15,17 @@ use crate::routes::Route;
 use crate::shape::SingleOr;
 use crate::value::Scalar;
 
-/// How long to wait on one route.
+/// Timeouts of one route.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteTimeouts {
-    /// For a connection to an upstream server.
+    /// The longest wait for a connection to an upstream server.
     pub(crate) connect: Option<Scalar<Duration>>,
-    /// For the head of the upstream's answer, and between two parts of it.
+    /// The longest wait for the head of the upstream's answer, and between two parts of it.
     pub(crate) upstream: Option<Scalar<Duration>>,
-    /// For the next part of a request's body.
+    /// The longest wait for the next part of a request's body.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// For the next byte in a tunnel, either way.
+    /// The longest wait for the next byte in a tunnel, either way.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
     /// The least rate of clients: none, or `{ rate, after }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
@@ -37,11 +37,11 @@ pub(crate) struct RouteTimeouts {
 pub struct ForwardTimeouts {
     /// For the upstream.
     pub upstream: Timeouts,
-    /// For the next part of a request's body.
+    /// The longest wait for the next part of a request's body.
     pub client: Duration,
     /// The least rate of request bodies and answers; none: no bound.
     pub slow: Option<LeastRate>,
-    /// For the next byte in a tunnel, either way.
+    /// The longest wait for the next byte in a tunnel, either way.
     pub tunnel: Duration,
     /// For a tunnel to end when the gateway stops; none: no bound.
     pub drain: Option<Duration>,

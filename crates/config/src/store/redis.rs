@@ -18,25 +18,25 @@ use crate::value::number::{object, whole, within};
 use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
-/// How to use Redis.
+/// The connection to Redis, and the way in which gateways share limits.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Redis {
-    /// Where it is.
+    /// The URL: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://.
     pub(crate) url: Scalar<RedisUrl>,
-    /// Whom to trust and who we are, if the URL asks for TLS. Default: the authorities of the system, and nobody.
+    /// Trusted authorities and the gateway's certificate, for URLs with TLS. Default: the system's authorities, no certificate.
     pub(crate) tls: Option<Spanned<RedisTls>>,
-    /// The longest that limits may hold a request up. Default: 25ms.
+    /// The longest that a decision waits for Redis, at most 1m. Default: 25ms.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// What decides when Redis does not: local, open or closed. Default: local.
+    /// The rule for decisions without Redis: local, open or closed. Default: local.
     pub(crate) on_failure: Option<Scalar<OnFailure>>,
-    /// How gateways share a limit: exact, leased, synced or local. Default: exact.
+    /// The way in which gateways share a limit: exact, leased, synced or local. Default: exact.
     pub(crate) mode: Option<Scalar<Mode>>,
-    /// How often synced limits are exchanged, from 1ms to 1m. Default: 100ms.
+    /// The time between two exchanges of synced counts, from 1ms to 1m. Default: 100ms.
     pub(crate) sync_every: Option<Scalar<Duration>>,
-    /// How many gateways share it, which is what each quota is divided by in an outage. Default: auto, which counts.
+    /// The number of gateways that share Redis. An outage divides each quota by it. Default: auto, which counts.
     pub(crate) gateways: Option<Scalar<Gateways>>,
-    /// What all keys start with. Default: tidegate.
+    /// The first part of all keys. Default: tidegate.
     pub(crate) key_prefix: Option<Scalar<KeyPrefix>>,
 }
 

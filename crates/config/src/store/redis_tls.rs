@@ -15,11 +15,11 @@ use crate::value::word::FilePath;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedisTls {
-    /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
+    /// A file with the certificates of the only authorities that are trusted. Default: the system's.
     pub(crate) ca: Option<Scalar<FilePath>>,
-    /// A file with the certificate that the gateway shows. Default: none.
+    /// A file with the gateway's certificate. Default: none.
     pub(crate) cert: Option<Scalar<FilePath>>,
-    /// A file with the key of that certificate.
+    /// A file with the key of `cert`.
     pub(crate) key: Option<Scalar<FilePath>>,
 }
 

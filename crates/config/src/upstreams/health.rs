@@ -18,15 +18,15 @@ use crate::value::number::{Percent, bounded};
 use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
-/// When a server that fails is left out.
+/// The rule that leaves out failing servers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Eject {
     /// The failures in a row: no connection, no answer in time, a cut answer, or a status of `status`. Default: 5.
     pub(crate) after: Option<Scalar<Times>>,
-    /// For how long the first time; it doubles up to 32 times that while the server goes on failing. Default: 10s.
+    /// The time of the first ejection. It doubles while the server goes on failing, up to 32 times this. Default: 10s.
     pub(crate) r#for: Option<Scalar<Duration>>,
-    /// The most servers that may be out, of all; one always stays. Default: 50%.
+    /// The most servers that may be out, in percent of all; one always stays. Default: 50%.
     pub(crate) at_most: Option<Scalar<Percent>>,
     /// The statuses that are failures, such as 503 or 5xx. Default: 502, 503, 504.
     pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
@@ -46,13 +46,13 @@ pub(crate) struct Health {
     pub(crate) port: Option<Scalar<CheckPort>>,
     /// The Host (HTTP/2: the authority) of the check. Default: the host of the server's URL.
     pub(crate) host: Option<Scalar<CheckHost>>,
-    /// How often. Default: 5s.
+    /// The time between two checks. Default: 5s.
     pub(crate) every: Option<Scalar<Duration>>,
-    /// How long the answer may take, with the connection. Default: 1s.
+    /// The longest wait for the answer, with the connection. Default: 1s.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// So many good answers in a row bring a server back. Default: 2.
+    /// The good answers in a row that bring a server back. Default: 2.
     pub(crate) healthy_after: Option<Scalar<Times>>,
-    /// So many bad answers in a row take it out. Default: 3.
+    /// The bad answers in a row that take it out; the very first check needs one. Default: 3.
     pub(crate) unhealthy_after: Option<Scalar<Times>>,
 }
 

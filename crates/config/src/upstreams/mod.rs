@@ -40,23 +40,23 @@ pub(crate) struct Upstream {
     pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
     /// The choice of servers: round_robin, least_requests, or `{ hash }` or `{ cookie }` for sticky sessions. Default: round_robin.
     pub(crate) balance: Option<SingleOr<Balance, WrittenSticky>>,
-    /// How often names are resolved; they are also when a connection fails. Default: 30s.
+    /// The time between two resolutions of names; a failed connection also causes one. Default: 30s.
     pub(crate) resolve_every: Option<Scalar<Duration>>,
-    /// When a server that fails is left out: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
+    /// The rule that leaves out failing servers: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
-    /// How servers are asked whether they are well. Default: not.
+    /// Health checks of the servers. Default: none.
     pub(crate) health: Option<Spanned<Health>>,
-    /// How long a server that comes back takes to get its full share. Default: none, it gets that at once.
+    /// The time that a returning server takes to its full share. Default: none, it gets that at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
-    /// The most connections in use to one server; of HTTP/2, requests. Default: as many as it takes.
+    /// The most connections in use to one server; for HTTP/2, the most requests. Default: no bound.
     pub(crate) max_connections: Option<Scalar<Connections>>,
-    /// The part of these that one client address may hold, in percent. Default: 75%.
+    /// The share of these that one client address or IPv6 /64 may use, in percent. Default: 75%.
     pub(crate) max_connections_per_ip: Option<Scalar<Percent>>,
-    /// The most requests that wait for one of these. Default: 100.
+    /// The most requests that wait for a connection. Default: 100.
     pub(crate) max_waiting: Option<Scalar<Waiting>>,
     /// The time for which an idle connection is kept. Default: 30s.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
+    /// Trusted authorities and the gateway's certificate, for https:// servers. Default: the system's authorities, no certificate.
     pub(crate) tls: Option<Spanned<WrittenUpstreamTls>>,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Upstream {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WeightedServer {
-    /// Where it is.
+    /// The URL of the server.
     pub(crate) url: Scalar<Server>,
-    /// How many requests it takes beside the others' own numbers. Default: 1.
+    /// Its share of requests, in proportion to the weights of the others, 1 to 1000. Default: 1.
     pub(crate) weight: Option<Scalar<Weight>>,
 }
 

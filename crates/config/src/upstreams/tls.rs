@@ -12,20 +12,20 @@ use crate::value::net::no_host;
 use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
-/// TLS to servers. Never left out where it is asked for.
+/// TLS to servers at https://, without a fallback to plain HTTP.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "UpstreamTls")]
 pub(crate) struct WrittenUpstreamTls {
-    /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
+    /// A file with the certificates of the only authorities that are trusted. Default: the system's.
     pub(crate) ca: Option<Scalar<FilePath>>,
-    /// A file with the certificate that the gateway shows. Default: none.
+    /// A file with the gateway's certificate. Default: none.
     pub(crate) cert: Option<Scalar<FilePath>>,
-    /// A file with the key of that certificate.
+    /// A file with the key of `cert`.
     pub(crate) key: Option<Scalar<FilePath>>,
     /// The name that the servers' certificate must have. Default: each server's host.
     pub(crate) server_name: Option<Scalar<CertificateName>>,
-    /// Whether the certificate must be right. Default: true.
+    /// Whether the certificate is verified; false trusts any. Default: true.
     pub(crate) verify: Option<Scalar<bool>>,
 }
 
