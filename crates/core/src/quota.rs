@@ -1,6 +1,6 @@
 //! All algorithms under one name.
 //!
-//! [`algorithms!`] has one row for each. No other code matches on [`Quota`]: an algorithm has its differences in its own file.
+//! [`algorithms!`](crate::algorithms) has one row for each. No other code matches on [`Quota`]: an algorithm has its differences in its own file.
 
 use crate::{
     Algorithm, Calendar, Counter, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps, Verdict,

@@ -21,7 +21,7 @@ pub enum Store {
 impl Store {
     /// Decides one request: charges every limit, or none of them.
     ///
-    /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`] decides.
+    /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         match self {
             Self::Memory(store) => store.decide(charges),
@@ -55,7 +55,7 @@ impl Store {
         charges.iter().map(look).collect()
     }
 
-    /// Resets the keys of these charges to a full budget. All gateways admit the full quota within a second, but a limit of [`Mode::Local`]
+    /// Resets the keys of these charges to a full budget. All gateways admit the full quota within a second, but a limit of [`Mode::Local`](crate::Mode)
     /// is reset in this process alone. Running requests take their holds again: here at once, in other gateways by their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
@@ -105,7 +105,7 @@ impl Store {
         }
     }
 
-    /// Returns the cost and the overshoot of limits of [`Mode::Synced`]; empty in memory.
+    /// Returns the cost and the overshoot of limits of [`Mode::Synced`](crate::Mode); empty in memory.
     pub fn synced_usage(&self) -> SyncedUse {
         match self {
             Self::Memory(_) => SyncedUse::default(),

@@ -121,7 +121,7 @@ impl Log {
     }
 }
 
-/// Returns whether the environment turns colours off (https://no-color.org).
+/// Returns whether the environment turns colours off (<https://no-color.org>).
 fn has_no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -36,6 +36,6 @@ pub struct SendOptions<'a> {
     pub own_host: bool,
     /// The server that the request prefers.
     pub affinity: Option<Affinity>,
-    /// The client's address, of IPv6 its prefix. It matters only if the upstream [is bounded](Upstream::is_bounded).
+    /// The client's address, of IPv6 its prefix. It matters only if the upstream [is bounded](crate::Upstream::is_bounded).
     pub address: IpAddr,
 }

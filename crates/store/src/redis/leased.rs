@@ -5,7 +5,7 @@
 //! slice has lasted for a while, the gateway settles the spent units and returns the unneeded ones. A key that is seldom used has no slice:
 //! Redis decides each of its requests, as for exact limits.
 //!
-//! - [`slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: both put to work
+//! - [`mod@slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: both at work
 //! - [`lender`]: the call and its answer; [`answered`]: the verdicts by an answer
 //! - [`clock`]: the clock by which slices end
 

@@ -125,7 +125,7 @@ impl RedisStore {
     }
 
     /// Decides one request within the timeout: by the state in this process, by a refusal that still holds, by Redis, or by each limit's
-    /// [`OnFailure`].
+    /// [`OnFailure`](crate::OnFailure).
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         self.modes.decide(charges).await
     }
