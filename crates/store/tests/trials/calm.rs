@@ -309,7 +309,8 @@ async fn come_back(trial: &Trial, auditor: &Store) {
             continue;
         }
         // Whoever is refused counts from the answer.
-        let due = now() + retry_after;
+        let answered = now();
+        let due = answered + retry_after;
         tokio::time::sleep(Duration::from_micros(due.saturating_sub(now()) + 1)).await;
         let asked_again = now();
         let again = auditor.decide(&[charge]).await;
@@ -319,7 +320,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
         trial.log.returns.lock().unwrap().push(Return {
             limit,
             key: 0,
-            refused: refused.now,
+            refused: answered,
             retry_after,
             asked_again,
             admitted: again.outcome == Outcome::Admitted,
