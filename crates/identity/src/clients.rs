@@ -323,16 +323,15 @@ impl Caller {
 
     /// Makes a caller with an address alone.
     fn at(origin: IpAddr, ipv6_prefix: u8) -> Self {
-        Self {
-            origin: Some(origin),
-            ..Self::only(Client::Ip(address::cut(origin, ipv6_prefix)))
-        }
+        let address = address::cut(origin, ipv6_prefix);
+        Self::only(Client::Ip(address), Client::Ip(address), Some(origin))
     }
 
-    /// Makes a caller that is this client, without other names.
-    fn only(client: Client) -> Self {
+    /// Makes a caller that is this client, with these addresses, and without other names.
+    #[inline]
+    fn only(client: Client, ip: Client, origin: Option<IpAddr>) -> Self {
         Self {
-            ip: client.clone(),
+            ip,
             client,
             named_by: None,
             plan: None,
@@ -341,7 +340,7 @@ impl Caller {
             user_id: None,
             client_cert: None,
             claims: Claims::default(),
-            origin: None,
+            origin,
             has_token: false,
             unknown_key: false,
             refused: None,

@@ -125,7 +125,7 @@ impl Table {
                     held
                 }
             };
-            let held = terms.elsewhere.restrict(quota, held, now);
+            let held = restrict(&mut terms.elsewhere, quota, held, now);
             let mut slot = held.slot(charge, quota, hold);
             if terms.is_undecided {
                 slot.lease.get_or_insert(DECISION_LEASE);
@@ -200,7 +200,7 @@ impl Table {
             Some(held) => (held, Room::Own),
             None => shard.take_new(key, charge, &terms.quota, now),
         };
-        let held = terms.elsewhere.restrict(&terms.quota, held, now);
+        let held = restrict(&mut terms.elsewhere, &terms.quota, held, now);
         let mut slot = held.slot(charge, &terms.quota, HoldId(0));
         let verdict = slot.check_and_block(now);
         shard.put(key, charge.origin, room, slot, None);
@@ -212,7 +212,7 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| KeyState::fresh(&terms.quota));
-        let held = terms.elsewhere.restrict(&terms.quota, held, now);
+        let held = restrict(&mut terms.elsewhere, &terms.quota, held, now);
         let mut slot = held.slot(charge, &terms.quota, HoldId(0));
         Outlook {
             now,
@@ -303,14 +303,14 @@ struct Place {
 pub(crate) struct Terms {
     /// The quota; a cost that it can never fit counts as all of it.
     pub(crate) quota: Quota,
-    /// Use and holds from elsewhere. They count if they exceed the use and holds of this process.
-    pub(crate) elsewhere: Elsewhere,
+    /// Use and holds from elsewhere. They count if they exceed the use and holds of this process. Boxed: most charges have none.
+    pub(crate) elsewhere: Option<Box<Elsewhere>>,
     /// Whether another limit may still refuse the request. Then the charge is held until all limits have decided.
     pub(crate) is_undecided: bool,
 }
 
 /// The use of a key according to Redis's last answer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Elsewhere {
     /// The state.
     pub(crate) used: Option<State>,
@@ -325,24 +325,30 @@ impl Terms {
     pub(crate) fn of(quota: Quota) -> Self {
         Self {
             quota,
-            elsewhere: Elsewhere::default(),
+            elsewhere: None,
             is_undecided: false,
         }
     }
 }
 
-impl Elsewhere {
-    /// Restricts the state of a key.
-    fn restrict(&mut self, quota: &Quota, mut held: KeyState, now: Micros) -> KeyState {
-        if let Some((all, lease)) = self.held {
-            // Own holds are counted one by one.
-            held.holds.count_others(all, lease, now);
-        }
-        KeyState {
-            state: stricter(quota, held.state, self.used.take(), now),
-            blocked_until: held.blocked_until.max(self.blocked_until),
-            ..held
-        }
+/// Restricts the state of a key by its use elsewhere, if there is any.
+fn restrict(
+    elsewhere: &mut Option<Box<Elsewhere>>,
+    quota: &Quota,
+    mut held: KeyState,
+    now: Micros,
+) -> KeyState {
+    let Some(elsewhere) = elsewhere.take() else {
+        return held;
+    };
+    if let Some((all, lease)) = elsewhere.held {
+        // Own holds are counted one by one.
+        held.holds.count_others(all, lease, now);
+    }
+    KeyState {
+        state: stricter(quota, held.state, elsewhere.used, now),
+        blocked_until: held.blocked_until.max(elsewhere.blocked_until),
+        ..held
     }
 }
 

@@ -63,10 +63,12 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> PerCharge<Key> {
-        let rules = policy.rules.iter();
-        rules
-            .map(|rule| self.key(rule, policy, caller, request))
-            .collect()
+        // Cheaper than to collect them.
+        let mut keys = PerCharge::new();
+        for rule in policy.rules.iter() {
+            keys.push(self.key(rule, policy, caller, request));
+        }
+        keys
     }
 
     /// Returns the address that chooses the keys of this rule; none if the rule's parts are verified, or have few values.

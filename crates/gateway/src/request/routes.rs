@@ -105,6 +105,7 @@ impl<T> Routes<T> {
         }
     }
 
+    #[inline]
     fn route_match(&self, at: usize, target: &Target<'_>, is_preflight: bool) -> RouteMatch<'_, T> {
         let (place, route) = &self.routes[at];
         RouteMatch {

@@ -125,7 +125,7 @@ impl Caller {
 
     /// Makes a caller that has shown this name alone.
     fn showing(client: Client) -> Self {
-        let mut caller = Self::only(client.clone());
+        let mut caller = Self::only(client.clone(), client.clone(), None);
         let name = match client {
             Client::UserId(_) => &mut caller.user_id,
             Client::Certificate(_) => &mut caller.client_cert,

@@ -122,24 +122,19 @@ impl Fallback {
     fn terms(&self, charge: &Charge<'_>, gateways: u64, now: Micros) -> Terms {
         let quota = charge.limit.quota().divided(gateways);
         let blocked_until = self.cache.blocked_until(charge, now);
-        let elsewhere = match charge.limit.counts_running() {
+        let (held, used) = match charge.limit.counts_running() {
             // No other gateway holds units.
-            true if gateways == 1 => Elsewhere::default(),
-            true => Elsewhere {
-                held: self.cache.held(charge, &quota),
-                ..Elsewhere::default()
-            },
-            false => Elsewhere {
-                used: self.cache.state(charge, &quota, now),
-                ..Elsewhere::default()
-            },
+            true if gateways == 1 => (None, None),
+            true => (self.cache.held(charge, &quota), None),
+            false => (None, self.cache.state(charge, &quota, now)),
         };
         Terms {
             quota,
-            elsewhere: Elsewhere {
+            elsewhere: Some(Box::new(Elsewhere {
+                used,
+                held,
                 blocked_until,
-                ..elsewhere
-            },
+            })),
             is_undecided: false,
         }
     }
