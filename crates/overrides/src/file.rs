@@ -1,12 +1,13 @@
-//! The file in which a gateway without Redis keeps overrides: a line of JSON for each name. If a name has several, the newest counts.
+//! The file in which a gateway without Redis keeps overrides: a line of JSON for each change. The newest line of a name counts.
 //!
-//! A change is on the disk before it is answered. Each change writes a new file, which has all of the change or none of it.
+//! A change is on the disk before it is answered. The file is written anew when most of its lines no longer count.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tidegate_identity::ListedClient;
 
@@ -18,25 +19,85 @@ const MAX_FILE: u64 = 3 << 30;
 /// The longest line, in bytes: a name, a reason and numbers, all of them escaped, and the keys around them.
 const MAX_LINE: u64 = 16 << 10;
 
+/// The number of lines without effect that the file may have beside twice its entries.
+const SPARE: usize = 1_000;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct OverrideFile {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+    // The last line may have no end.
+    is_torn: bool,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Line {
     name: String,
     record: String,
 }
 
-/// Reads the file at `path` into `table`, and writes it anew. Creates the file if there is none.
-///
-/// # Errors
-///
-/// The file cannot be read or written, or a line does not have the form of an entry. A last line without its end was cut off, and does not
-/// count.
-pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<()> {
-    match File::open(path) {
-        Ok(file) => read(file, MAX_FILE, table)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+impl OverrideFile {
+    /// Reads the file at `path` into `table`, and writes it anew. Creates the file if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written, or a line does not have the form of an entry. A last line without its end was cut off, and does
+    /// not count.
+    pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<Self> {
+        match File::open(path) {
+            Ok(file) => read(file, MAX_FILE, table)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (file, lines) = write_anew(path, table.entries())?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            lines,
+            is_torn: false,
+        })
     }
-    write(path, table.entries())
+
+    /// Appends changes of `table`, and waits until they are on the disk. If this fails, the file has none of them.
+    pub(crate) fn append<'a>(
+        &mut self,
+        made: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
+        table: &Mutex<Table>,
+    ) -> io::Result<()> {
+        let counting = table.lock().entries().len();
+        if self.is_torn || self.lines > 2 * counting + SPARE {
+            // The table is not locked while the disk is slow.
+            let entries = table.lock().entries().clone();
+            (self.file, self.lines) = write_anew(&self.path, &entries)?;
+            self.is_torn = false;
+        }
+        let mut text = Vec::new();
+        for (subject, entry) in made {
+            write_line(&mut text, subject, entry)?;
+            self.lines += 1;
+        }
+        self.is_torn = true;
+        append_whole(&mut self.file, &text, File::sync_data)?;
+        self.is_torn = false;
+        Ok(())
+    }
+}
+
+/// Appends all of a text, or cuts the file back: a failed change must not be in force after the next start.
+fn append_whole(
+    file: &mut File,
+    text: &[u8],
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let written = file.write_all(text).and_then(|()| sync(file));
+    if written.is_err() {
+        // The first error counts. If this fails as well, the next change writes the file anew.
+        let _ = file.set_len(length).and_then(|()| file.sync_data());
+    }
+    written
 }
 
 fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
@@ -75,8 +136,17 @@ fn of_line(line: &[u8]) -> Option<(ListedClient, Entry)> {
     Some((subject, Entry::read(&line.record)?))
 }
 
-/// Writes entries to another file, and renames it to `path`. If this fails, the file is as before.
-pub(crate) fn write(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Result<()> {
+fn write_line(to: &mut impl io::Write, subject: &ListedClient, entry: &Entry) -> io::Result<()> {
+    let line = Line {
+        name: subject.to_string(),
+        record: entry.written(),
+    };
+    serde_json::to_writer(&mut *to, &line)?;
+    to.write_all(b"\n")
+}
+
+/// Writes entries to another file, and renames it to `path`. Returns the file, and the number of its lines.
+fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Result<(File, usize)> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -89,21 +159,19 @@ pub(crate) fn write(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io:
     options.append(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = BufWriter::new(options.open(&new)?);
+    let file = options.open(&new)?;
+    let mut buffered = BufWriter::new(&file);
     for (subject, entry) in entries {
-        let line = Line {
-            name: subject.to_string(),
-            record: entry.written(),
-        };
-        serde_json::to_writer(&mut file, &line)?;
-        file.write_all(b"\n")?;
+        write_line(&mut buffered, subject, entry)?;
     }
-    file.into_inner()?.sync_all()?;
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    buffered.flush()?;
+    drop(buffered);
+    file.sync_all()?;
     fs::rename(&new, path)?;
     // The new name must be on the disk, too.
-    folder.sync_all()
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok((file, entries.len()))
 }
 
 #[cfg(test)]
@@ -125,20 +193,26 @@ mod tests {
 
     fn versions(path: &Path) -> io::Result<Vec<u64>> {
         let mut table = table();
-        open(path, &mut table)?;
+        OverrideFile::open(path, &mut table)?;
         let mut versions: Vec<u64> = table.entries().values().map(|it| it.version).collect();
         versions.sort_unstable();
         Ok(versions)
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn what_is_appended_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("overrides");
-        assert!(versions(&path).unwrap().is_empty());
-        let (first, second) = (subject("user_id:\"ü\\"), subject("10.0.0.0/8"));
-        let entries = [(first, cleared(2_000)), (second, cleared(7))];
-        write(&path, &entries.into()).unwrap();
+        let table = Mutex::new(table());
+        let mut file = OverrideFile::open(&path, &mut table.lock()).unwrap();
+        for version in 1..=2_000 {
+            let (name, entry) = (subject("user_id:\"ü\\"), cleared(version));
+            file.append([(&name, &entry)].into_iter(), &table).unwrap();
+            table.lock().merge(&name, entry);
+        }
+        let (name, entry) = (subject("10.0.0.0/8"), cleared(7));
+        file.append([(&name, &entry)].into_iter(), &table).unwrap();
+        assert!(fs::metadata(&path).unwrap().len() < 100_000);
         assert_eq!(versions(&path).unwrap(), [7, 2_000]);
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(&path).unwrap().permissions().mode();
@@ -149,24 +223,16 @@ mod tests {
     fn a_change_that_cannot_be_kept_does_not_return_with_the_next_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("overrides");
-        let name = subject("user_id:1");
-        write(&path, &[(name.clone(), cleared(5))].into()).unwrap();
-        // Nothing can be written where a folder is in the way.
-        let new = folder.path().join("overrides.new");
-        fs::create_dir(&new).unwrap();
-        assert!(write(&path, &[(name, cleared(6))].into()).is_err());
-        fs::remove_dir(&new).unwrap();
+        let table = Mutex::new(table());
+        let mut file = OverrideFile::open(&path, &mut table.lock()).unwrap();
+        let kept = (subject("user_id:1"), cleared(5));
+        let made = || [(&kept.0, &kept.1)].into_iter();
+        file.append(made(), &table).unwrap();
+        let mut text = Vec::new();
+        write_line(&mut text, &kept.0, &cleared(6)).unwrap();
+        let fails = |_: &File| Err(io::Error::other("the disk is gone"));
+        assert!(append_whole(&mut file.file, &text, fails).is_err());
         assert_eq!(versions(&path).unwrap(), [5]);
-    }
-
-    /// Earlier versions of the program appended a line for each change.
-    #[test]
-    fn of_several_lines_of_a_name_the_newest_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("overrides");
-        let line = |version| format!("{{\"name\":\"user_id:1\",\"record\":\"{version} 0 \"}}\n");
-        fs::write(&path, [5, 7, 6].map(line).concat()).unwrap();
-        assert_eq!(versions(&path).unwrap(), [7]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod comparing;
 use std::cmp::Reverse;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,12 +17,15 @@ use tidegate_redis::{CallError, Shards};
 use crate::MAX_OVERRIDES;
 use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};
 use crate::figures::{Counts, Figures, Kept};
+use crate::file::OverrideFile;
+use crate::local;
 use crate::redis::{BATCH, Clock, RedisTable, Timing};
 use crate::setting::{Change, Override};
 use crate::table::{Entry, Table};
-use crate::{file, local};
 use comparing::Read;
 
+/// From this number of entries on, a pass over all takes a while.
+const MANY: usize = 2_000;
 /// The number of latest overrides that are at hand.
 const MOST_LATEST: usize = 100;
 
@@ -43,7 +46,7 @@ pub struct Overrides {
     // None: this gateway alone has them.
     redis: Option<RedisTable>,
     // Keeps them for this gateway alone.
-    file: Option<PathBuf>,
+    file: Option<Mutex<OverrideFile>>,
     timing: Timing,
     table: Mutex<Table>,
     // Held during calls, so that a single call runs at a time.
@@ -101,13 +104,9 @@ impl Overrides {
     ///
     /// The file cannot be read or written.
     pub fn in_memory(file: Option<&Path>, listener: Box<dyn Listener>) -> io::Result<Arc<Self>> {
-        let overrides = Self {
-            file: file.map(Path::to_owned),
-            ..Self::new(Timing::default(), listener)
-        };
-        if let Some(path) = file {
-            file::open(path, &mut overrides.table.lock())?;
-        }
+        let mut overrides = Self::new(Timing::default(), listener);
+        let file = file.map(|path| OverrideFile::open(path, overrides.table.get_mut()));
+        overrides.file = file.transpose()?.map(Mutex::new);
         overrides.merge([].into_iter(), &mut Vec::new());
         overrides.tell_now(&[], false);
         Ok(Arc::new(overrides))
@@ -192,10 +191,8 @@ impl Overrides {
     async fn change_all(self: Arc<Self>, wishes: &[Wish]) -> Result<Vec<Outcome>, Unfinished> {
         let mut read = self.read.lock().await;
         let (mut outcomes, mut unseen) = (Vec::new(), Unseen::new());
-        // A file is written once for all of them.
-        let batch = self.redis.as_ref().map_or(usize::MAX, |_| BATCH);
         let changing = async {
-            for wishes in wishes.chunks(batch) {
+            for wishes in wishes.chunks(BATCH) {
                 let done = self.change_some(&mut read, wishes, &mut unseen).await?;
                 let entries = wishes.iter().zip(&done);
                 let entries =
@@ -238,7 +235,7 @@ impl Overrides {
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());
         // No request waits for the disk.
-        let changing = move || local::change(&this.table, this.file.as_deref(), &wishes);
+        let changing = move || local::change(&this.table, this.file.as_ref(), &wishes);
         let changing = tokio::task::spawn_blocking(changing);
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)
     }
@@ -276,15 +273,19 @@ impl Overrides {
         changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
     }
 
-    /// Shows the listener the overrides in force, if any has changed. Runs outside of async tasks: no request waits for it.
+    /// Shows the listener the overrides in force, if any has changed. If there are many, a thread beside the requests' threads does it.
     async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.changes.is_empty() {
             return;
         }
         let (changes, are_news) = (std::mem::take(&mut unseen.changes), unseen.are_news);
-        let this = self.clone();
-        // A panic of the listener is in the log already.
-        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
+        if self.table.lock().entries().len() < MANY {
+            self.tell_now(&changes, are_news);
+        } else {
+            let this = self.clone();
+            // A panic of the listener is in the log already.
+            let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
+        }
         unseen.since = Instant::now();
     }
 

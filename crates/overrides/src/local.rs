@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
 
 use parking_lot::Mutex;
 use tidegate_core::micros;
@@ -10,24 +9,24 @@ use tidegate_identity::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
-use crate::file;
+use crate::file::OverrideFile;
 use crate::table::{Entry, Table};
 
 /// Decides changes at the table's time, and writes them to the file. Each change sees the changes before it. Only one call may run at a
 /// time. Fails if the file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
-    file: Option<&Path>,
+    file: Option<&Mutex<OverrideFile>>,
     wishes: &[Wish],
 ) -> io::Result<Vec<Done>> {
     let (all, newest) = decide(&table.lock(), wishes);
-    if let Some(path) = file
+    // The table is not locked while the disk is slow.
+    if let Some(file) = file
         && !newest.is_empty()
     {
-        // The table is not locked while the disk is slow.
-        let mut entries = table.lock().entries().clone();
-        entries.extend(newest.into_iter().map(|(it, entry)| (it.clone(), entry)));
-        file::write(path, &entries)?;
+        let newest = newest.iter();
+        file.lock()
+            .append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
     }
     Ok(all)
 }
