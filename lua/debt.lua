@@ -31,11 +31,6 @@ local function time_to_pay(parts, at, now, pay)
   return at - now + math.ceil(parts / pay)
 end
 
--- Writes a debt, which expires when it is paid off.
-local function save(key, now, quota, owed, at)
-  record(key, time_to_pay(owed, at, now, quota[3]), owed, at, quota[2])
-end
-
 function debt.counts(at, now, quota)
   return at + quota[4] - now
 end

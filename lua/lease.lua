@@ -115,8 +115,9 @@ if cost == 0 and known_lapse > 0 and known_lapse <= now then wanted = 0 end
 local verdict = check(cost)
 local left = math.max(0, verdict.remaining - lent - out)
 local admitted, retry_after = cost <= left, nil
+local charges = admitted and cost > 0 and checks == 0
 if admitted then
-  if cost > 0 and checks == 0 then
+  if charges then
     algorithm.commit(state, now, cost, quota, verdict)
     left = left - cost
   end
@@ -130,7 +131,7 @@ else
   retry_after = math.max(1, fits_after(cost))
 end
 
-local keeps = not admitted and algorithm.keep or bound
+local keeps = not charges and algorithm.keep or bound
 keeps(state, verdict.reset)
 
 local lapse = now + lasts

@@ -94,8 +94,10 @@ impl Slice {
             });
             return Step::Spent(self.verdict(quota, now), spent, ask);
         }
+        // A request that another limit has refused is no demand.
+        let demand = if checks { 0 } else { cost };
         if self.asked.is_some() {
-            self.waiting += cost;
+            self.waiting += demand;
             return Step::Wait;
         }
         if let Some(last) = &mut self.last
@@ -103,7 +105,7 @@ impl Slice {
         {
             return Step::Decided(refusal);
         }
-        self.adapt(quota, cost, now);
+        self.adapt(quota, demand, now);
         let ask = self.ask(cost, 0, number());
         Step::Ask(Ask { checks, ..ask })
     }
