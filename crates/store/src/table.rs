@@ -15,13 +15,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::MutexGuard;
 use tidegate_core::{Hold, HoldId, Micros, Quota, Slot, State, Verdict, decide};
 
-use crate::charge::{DECISION_LEASE, LimitKey, hold_of, next_hold};
+use crate::charge::{LimitKey, hold_of, next_hold};
 use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::KeyState;
 use shard::{Room, Shard};
 
 const MAX_SHARDS: usize = 64;
+/// The lease of a charge that is held until other limits have decided, in us: longer than the longest `timeout` of Redis.
+const UNDECIDED: Micros = 120_000_000;
 
 /// State by key.
 #[derive(Debug)]
@@ -128,7 +130,7 @@ impl Table {
             let held = restrict(&mut terms.elsewhere, quota, held, now);
             let mut slot = held.slot(charge, quota, hold);
             if terms.is_undecided {
-                slot.lease.get_or_insert(DECISION_LEASE);
+                slot.lease.get_or_insert(UNDECIDED);
             }
             slots.push(slot);
         }

@@ -4,7 +4,7 @@
 //! the request is refused after all, or dropped, slices get their units back, counts are undone, and holds end with cost 0. A charge that
 //! Redis made to lend a slice stays. [`super::leased`] and [`super::synced`] describe slices and differences.
 //!
-//! After a limit has refused, the others are checked, and none stays charged. So a refusal names each limit that refuses, as far as this
+//! After a limit has refused, the others are checked, and are not charged. So a refusal names each limit that refuses, as far as this
 //! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
 //! not make a call for each of them:
 //!
@@ -16,18 +16,21 @@
 //! - Without Redis, the shares of limits with `on_failure: local` decide.
 //!
 //! - [`budgets`]: for operators
+//! - [`reserved`]: the charges that this process holds until all limits have decided
 
 mod budgets;
+mod reserved;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Quota};
+use tidegate_core::HoldId;
 
+use self::reserved::{How, Reserved};
 use super::exact::{Exact, Remembered};
 use super::fallback::Fallback;
-use super::leased::{Leased, Spent};
+use super::leased::Leased;
 use super::synced::{Reply, Synced};
 use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
@@ -176,7 +179,12 @@ impl Modes {
         let mut undecided = Undecided::default();
         // A remembered refusal came first.
         let was_refused = decision.outcome == Outcome::Refused;
-        for (index, charge) in charges.iter().enumerate() {
+        // Leased limits come last: a charge that Redis makes for them stays if another limit refuses.
+        let is_leased = |index: &usize| charges[*index].limit.mode() == Mode::Leased;
+        let (leased, others): (PerCharge<usize>, PerCharge<usize>) =
+            (0..charges.len()).partition(is_leased);
+        for index in others.into_iter().chain(leased) {
+            let charge = &charges[index];
             let is_refused = decision.outcome == Outcome::Refused;
             let now = decision.sources[index].at;
             let said = match charge.limit.mode() {
@@ -225,7 +233,7 @@ impl Modes {
                     terms.is_undecided = is_undecided;
                     let (verdict, hold) = self.fallback.memory.decide_one(charge, terms, now);
                     decision.sources[index].hold = hold;
-                    let how = is_undecided.then_some(How::Here(quota, hold, now));
+                    let how = is_undecided.then_some(How::Here(quota, hold));
                     Ok((Reply::Here(verdict), how))
                 }
             };
@@ -252,47 +260,8 @@ impl Modes {
                 decision.outcome = Outcome::Refused;
             }
         }
+        undecided.exactly.0.sort_unstable();
         undecided
-    }
-
-    /// Ends the reservation of a charge, whose request is decided now.
-    fn end(&self, charge: &Charge<'_>, how: How, is_admitted: bool) {
-        match how {
-            How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
-            How::Synced(start) if !is_admitted => self.synced.uncount(charge, start),
-            // The request holds it until its own end.
-            How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
-            // It was admitted at that time, so it is charged as of then.
-            How::Here(quota, hold, at) => {
-                let used = if is_admitted { charge.cost } else { 0 };
-                let memory = self.fallback.memory.table();
-                memory.end(charge, &quota, hold, used, at);
-            }
-            _ => {}
-        }
-    }
-
-    /// Adds to `reserved` the charges that this process holds in place of Redis.
-    fn reserve_shares<'a>(
-        &self,
-        charges: &[Charge<'a>],
-        left: &Part,
-        part: &Decision,
-        reserved: &mut Reserved<'a>,
-    ) {
-        if part.outcome != Outcome::Admitted {
-            return;
-        }
-        let said = part.verdicts.iter().zip(&part.sources);
-        for (index, (verdict, source)) in left.0.iter().zip(said) {
-            // An observed limit holds no units of a request that it would have refused.
-            if verdict.is_some_and(|verdict| verdict.allowed) {
-                let charge = charges[*index];
-                let share = self.fallback.share(charge.limit);
-                let how = How::Here(share, source.hold, part.now);
-                reserved.kept.push((*index, charge, how));
-            }
-        }
     }
 }
 
@@ -357,43 +326,6 @@ impl Part {
         let had_error = |call: &StoreCall| call.error.is_some();
         if !decision.call.as_ref().is_some_and(had_error) {
             decision.call = part.call;
-        }
-    }
-}
-
-/// The reserved charges. When this is dropped, the request is not admitted.
-struct Reserved<'a> {
-    modes: &'a Modes,
-    kept: PerCharge<(usize, Charge<'a>, How)>,
-}
-
-/// The place of a reservation.
-enum How {
-    /// In a slice.
-    Leased(Spent),
-    /// In the counts of the window that started then.
-    Synced(Micros),
-    /// In the memory store, by this quota, as this hold, at this time.
-    Here(Quota, HoldId, Micros),
-}
-
-impl Reserved<'_> {
-    /// Charges all of them if the request is admitted. Otherwise adds their units to the verdicts again.
-    fn end(mut self, decision: &mut Decision) {
-        let is_admitted = decision.outcome == Outcome::Admitted;
-        for (index, charge, how) in std::mem::take(&mut self.kept) {
-            self.modes.end(&charge, how, is_admitted);
-            if !is_admitted && let Some(verdict) = &mut decision.verdicts[index] {
-                verdict.remaining += charge.cost;
-            }
-        }
-    }
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        for (_, charge, how) in self.kept.drain(..) {
-            self.modes.end(&charge, how, false);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Limits that are kept in the gateway, beside those that Redis decides.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::{Quota, Rate, TokenBucket};
+use tidegate_store::redis::RedisOptions;
 use tidegate_store::{Charge, Limit, Mode, OnFailure, Outcome, RedisStore, Store, Via};
 use tidegate_testkit::RedisServer;
 
-use crate::support::{charge, connect, every_algorithm, exact_store, limit, quiet_window};
+use crate::support::{charge, connect, every_algorithm, exact_store, limit, options, quiet_window};
 
 /// A store whose Redis is not there.
 pub(crate) async fn no_redis() -> RedisStore {
@@ -74,6 +77,64 @@ async fn what_redis_refuses_is_not_charged_here() {
         assert_eq!((refused.via, left.as_slice()), (Via::Store, &[3, 0][..]));
         assert_eq!(admitted(&store, &both[..1], 9).await, 3);
     }
+}
+
+/// A charge that Redis may still refuse is made when Redis has answered, and newer charges stay.
+#[tokio::test]
+async fn a_late_answer_of_redis_moves_no_newer_charge() {
+    let server = RedisServer::start().await;
+    let store = Arc::new(connect(&server.url(), Duration::from_secs(30)).await);
+    let exact = limit("exact", every_algorithm(9, quiet_window())[2]);
+    // Two at once, one more a second: the bucket is full after two.
+    let second = Rate {
+        count: 1,
+        per: 1_000_000,
+    };
+    let own = limit("own", TokenBucket::new(2, second).unwrap()).in_mode(Mode::Local);
+    store.decide(&[charge(&exact, 2, 1)]).await;
+    server.pause().await;
+    let (late, limits) = (store.clone(), (own.clone(), exact));
+    let late = tokio::spawn(async move {
+        let both = [charge(&limits.0, 1, 1), charge(&limits.1, 1, 1)];
+        late.decide(&both).await.outcome
+    });
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let charges = [charge(&own, 1, 1)];
+    // The other unit is held.
+    assert_eq!(admitted(&store, &charges, 2).await, 1);
+    server.resume();
+    assert_eq!(late.await.unwrap(), Outcome::Admitted);
+    assert_eq!(admitted(&store, &charges, 1).await, 0);
+}
+
+/// A gateway's share is smaller than the cost: the cost counts as the share, also beside a limit that Redis decides.
+#[tokio::test]
+async fn a_cost_above_the_share_counts_as_the_share() {
+    let server = RedisServer::start().await;
+    let options = RedisOptions {
+        gateways: Some(10),
+        ..options(&server.url(), Duration::from_millis(25))
+    };
+    let store = RedisStore::connect(options).await.unwrap();
+    server.stop();
+    let local = |name: &str, quota: Quota| Limit::new(name, quota, OnFailure::Local);
+    let exact = local("exact", every_algorithm(90, quiet_window())[2]);
+    let hour = Rate {
+        count: 20,
+        per: 3_600_000_000,
+    };
+    let bucket = TokenBucket::new(20, hour).unwrap();
+    let leased = local("leased", bucket.into()).in_mode(Mode::Leased);
+    let both = [charge(&leased, 1, 5), charge(&exact, 1, 1)];
+    let decision = store.decide(&both).await;
+    let verdict = decision.verdicts[0].unwrap();
+    assert_eq!(
+        (decision.outcome, verdict.remaining),
+        (Outcome::Admitted, 0)
+    );
+    let refused = store.decide(&both[..1]).await.verdicts[0].unwrap();
+    // The share is two units, of which one comes back every half an hour.
+    assert!(refused.retry_after <= 3_600_000_000, "{refused:?}");
 }
 
 #[tokio::test]

@@ -46,9 +46,11 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
     }
     let forgotten = history.forgotten(limit, key);
     // A turn that was held for a request that another slot refused.
-    let split = history
-        .of(limit, key)
-        .filter(|(request, _)| history.is_split(request) && !request.is_admitted());
+    let split = history.of(limit, key).filter(|(request, charge)| {
+        // A limit of the gateway holds a turn until the others have decided.
+        let is_held = charge.here && request.charges.len() > 1;
+        (is_held || history.is_split(request)) && !request.is_admitted()
+    });
     let dropped: Vec<Span> = split
         .map(|(request, _)| Span {
             begin: request.asked.begin,

@@ -1,0 +1,94 @@
+//! The charges that this process holds for a request until all of its limits have decided.
+
+use tidegate_core::{HoldId, Micros, Quota};
+
+use super::super::leased::Spent;
+use super::{Modes, Part};
+use crate::charge::LimitKey;
+use crate::{Charge, Decision, Outcome, PerCharge};
+
+impl Modes {
+    /// Ends the reservation of a charge, whose request is decided now.
+    fn end(&self, charge: &Charge<'_>, how: How, is_admitted: bool) {
+        match how {
+            How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
+            How::Synced(start) if !is_admitted => self.synced.uncount(charge, start),
+            // The request holds it until its own end.
+            How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
+            How::Here(quota, hold) => {
+                // A cost that the quota cannot fit counts as all of it.
+                let cost = charge.cost.min(quota.capacity());
+                let used = if is_admitted { cost } else { 0 };
+                let memory = &self.fallback.memory;
+                memory.table().end(charge, &quota, hold, used, crate::now());
+                let key = LimitKey::of(charge.limit, charge.key);
+                memory.registry().watchers.notify(key);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds to `reserved` the charges that this process holds in place of Redis.
+    pub(super) fn reserve_shares<'a>(
+        &self,
+        charges: &[Charge<'a>],
+        left: &Part,
+        part: &Decision,
+        reserved: &mut Reserved<'a>,
+    ) {
+        if part.outcome != Outcome::Admitted {
+            return;
+        }
+        let said = part.verdicts.iter().zip(&part.sources);
+        for (index, (verdict, source)) in left.0.iter().zip(said) {
+            // An observed limit holds no units of a request that it would have refused.
+            if verdict.is_some_and(|verdict| verdict.allowed) {
+                let charge = charges[*index];
+                let share = self.fallback.share(charge.limit);
+                let how = How::Here(share, source.hold);
+                reserved.kept.push((*index, charge, how));
+            }
+        }
+    }
+}
+
+/// The reserved charges. When this is dropped, the request is not admitted.
+pub(super) struct Reserved<'a> {
+    pub(super) modes: &'a Modes,
+    pub(super) kept: PerCharge<(usize, Charge<'a>, How)>,
+}
+
+/// The place of a reservation.
+pub(super) enum How {
+    /// In a slice.
+    Leased(Spent),
+    /// In the counts of the window that started then.
+    Synced(Micros),
+    /// In the memory store, by this quota, as this hold.
+    Here(Quota, HoldId),
+}
+
+impl Reserved<'_> {
+    /// Charges all of them if the request is admitted. Otherwise adds their units to the verdicts again.
+    pub(super) fn end(mut self, decision: &mut Decision) {
+        let is_admitted = decision.outcome == Outcome::Admitted;
+        for (index, charge, how) in std::mem::take(&mut self.kept) {
+            let units = match &how {
+                How::Here(quota, _) => charge.cost.min(quota.capacity()),
+                How::Leased(_) | How::Synced(_) => charge.cost,
+            };
+            self.modes.end(&charge, how, is_admitted);
+            if !is_admitted && let Some(verdict) = &mut decision.verdicts[index] {
+                verdict.remaining += units;
+            }
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        for (_, charge, how) in self.kept.drain(..) {
+            self.modes.end(&charge, how, false);
+        }
+    }
+}
