@@ -140,7 +140,7 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    /// Returns the time since the last request.
+    /// Returns the time in which no request was under way.
     pub(crate) fn quiet_for(&self) -> Duration {
         if self.is_busy() {
             return Duration::ZERO;

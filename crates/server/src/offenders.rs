@@ -3,7 +3,6 @@
 //! Usually the list is empty. Then a check costs one load.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -57,12 +56,14 @@ impl Offenders {
             return false;
         }
         let mut until = self.until.lock();
-        let Entry::Occupied(entry) = until.entry(network(ip)) else {
+        // Not by an entry, which makes room for an address that is missing.
+        let address = network(ip);
+        let Some(end) = until.get(&address) else {
             return false;
         };
-        let is_one = *entry.get() > Instant::now();
+        let is_one = *end > Instant::now();
         if !is_one {
-            entry.remove();
+            until.remove(&address);
             self.count.store(until.len(), Ordering::Relaxed);
         }
         is_one

@@ -28,7 +28,7 @@ pub struct Source {
 pub enum Outcome {
     /// Every limit admitted the request, and every limit was charged.
     Admitted,
-    /// At least one limit refused the request; none was charged.
+    /// At least one limit refused the request. None was charged, but for units of a leased limit that Redis had charged before.
     Refused,
     /// A `closed` limit had no store; none was charged.
     Unavailable,

@@ -40,7 +40,7 @@ pub(crate) struct Registry {
     pub(crate) wanted: Notify,
     /// Tasks that wait for settlements, by key.
     pub(crate) watchers: Watchers,
-    /// Notified when a hold was settled, given back or renewed.
+    /// Notified when a hold was settled or renewed.
     pub(crate) progress: Notify,
 }
 

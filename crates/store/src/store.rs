@@ -19,7 +19,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// Decides one request: charges every limit, or none of them.
+    /// Decides one request: charges every limit, or none of them. Units of a leased limit that Redis has charged stay charged.
     ///
     /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {

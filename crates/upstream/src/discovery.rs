@@ -111,7 +111,7 @@ async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
         return Some(vec![address]);
     }
     let (host, port) = server.endpoint();
-    match resolve(host, port).await {
+    match lookup(host, port).await {
         Ok(Ok(addresses)) => return Some(addresses),
         Ok(Err(error)) => {
             tracing::warn!(%host, %error, "the name of an upstream's server cannot be resolved");
@@ -123,8 +123,8 @@ async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
     None
 }
 
-/// Resolves a name. Returns its addresses in one order: resolvers shuffle them.
-pub(crate) async fn resolve(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
+/// Looks up a name, within [`PATIENCE`]. Returns its addresses in one order: resolvers shuffle them.
+pub(crate) async fn lookup(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
     let found = timeout(PATIENCE, lookup_host((host, port))).await?;
     Ok(found.map(|found| {
         let mut addresses: Vec<_> = found.collect();

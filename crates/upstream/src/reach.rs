@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::discovery::resolve;
+use super::discovery::lookup;
 use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
@@ -16,7 +16,7 @@ use tidegate_net::tls::Offer;
 /// The name has no address, or an address does not accept a connection, with the reason as text.
 pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
-    let found = resolve(host, port).await;
+    let found = lookup(host, port).await;
     let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;
     let addresses = found.map_err(|error| format!("the name cannot be resolved: {error}"))?;
     if addresses.is_empty() {

@@ -1,6 +1,6 @@
 //! Access rules of the admin port.
 //!
-//! - Health and metrics need no token. `Host` must be an address, `localhost` or a listed name: a
+//! - Health and metrics need no token. Without a token, `Host` must be an address, `localhost` or a listed name: a
 //!   web page that reaches this address by DNS rebinding sends its own name.
 //! - Clients, the configuration and the status page need a token. If no tokens are configured, only this machine has access. A browser
 //!   sends the token as a password, or the cookie that the status page set. Only the status page itself may send such a request.

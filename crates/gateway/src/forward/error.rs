@@ -7,7 +7,7 @@ use http::StatusCode;
 use crate::request::problem::Problem;
 use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
-/// The wait before a request that met too many others is sent again.
+/// The wait before a refused request is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the problem by the side that caused the error.

@@ -47,7 +47,7 @@ impl Problem {
         self
     }
 
-    /// Whether the request itself is malformed, and not just without a route.
+    /// Whether the request itself is malformed, or needs another connection, and is not just without a route.
     pub(crate) fn is_malformed(&self) -> bool {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }

@@ -184,28 +184,30 @@ impl Budgets {
                 if rule.is_per_plan() && !report.per_plan.contains(&name) {
                     report.per_plan.push(name.clone());
                 }
-                let key = self.key(rule, policy, &caller);
-                if budget == Budget::Own {
-                    all.extend(rule.budgets().map(|limit| (limit, key)));
-                }
+                // Only a budget of the client's own has a known key.
+                let key = (budget == Budget::Own).then(|| self.key(rule, policy, &caller));
+                all.extend(
+                    key.into_iter()
+                        .flat_map(|key| rule.budgets().map(move |limit| (limit, key))),
+                );
                 let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
                     if !report.unlimited.contains(&name) {
                         report.unlimited.push(name);
                     }
                     continue;
                 };
-                match budget {
-                    Budget::Own => own.push(Own {
+                match (budget, key) {
+                    (Budget::Own, Some(key)) => own.push(Own {
                         rule,
                         limit: limit.clone(),
                         route,
                         key,
                     }),
-                    Budget::OfRequest => report.unlisted.push(Unlisted {
+                    (Budget::Shared, _) => report.shared.push(name),
+                    _ => report.unlisted.push(Unlisted {
                         name,
                         per: words(&rule.per),
                     }),
-                    Budget::Shared => report.shared.push(name),
                 }
             }
         }

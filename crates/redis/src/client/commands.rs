@@ -1,4 +1,4 @@
-//! The commands to one Redis server, and their errors.
+//! The commands to one Redis server.
 
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ impl Client {
     ) -> Result<Vec<R>, Failure> {
         let fred = self.fred()?;
         let (keys, arguments) = (in_fred(keys), in_fred(arguments));
-        // Boxed: fred's futures take several KiB, and the futures around them are moved a dozen times.
         let options = match script {
             By::Sha(sha) if asking == Asking::No => {
+                // Boxed: fred's futures take several KiB, and the futures around them are moved a dozen times.
                 let reply = Box::pin(fred.evalsha(sha.as_fred(), keys, arguments));
                 return Ok(reply.await?);
             }
@@ -45,7 +45,7 @@ impl Client {
         };
         let (command, words) = script.command(keys, arguments);
         let reply = match asking {
-            // Not `eval`, which fred has without options.
+            // Not `eval`: it takes no options, and so no timeout of its own.
             Asking::No => Box::pin(fred.with_options(&options).custom(command, words)).await?,
             Asking::Yes => Box::pin(run_asking(&fred, &options, command, words)).await?,
         };

@@ -29,7 +29,7 @@ use single_flight::Waiters;
 const ROWS: usize = 1 << 14;
 const KEYS: usize = 4;
 
-/// The longest time for which a refusal is repeated: every reset, refund and changed limit applies within it.
+/// The longest time for which a refusal is repeated: every reset and changed limit applies within it.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The last decisions of Redis.

@@ -130,7 +130,7 @@ impl Store {
         (!holds.is_empty()).then_some(Holds { store, holds })
     }
 
-    /// Watches for settlements and returns of units under one key in this process, from this call on.
+    /// Watches for settlements under one key in this process, from this call on.
     pub fn settlements(&self, limit: &Limit, key: Key) -> SettlementWatch {
         SettlementWatch::watch(self, limit, key)
     }

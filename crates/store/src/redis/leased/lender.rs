@@ -63,7 +63,7 @@ pub(super) struct Ask {
 pub(super) struct Lent {
     /// The time by its clock.
     pub(super) now: Micros,
-    /// Whether the request was admitted, and its cost charged.
+    /// Whether the request was admitted; then its cost is charged, unless the call only checks it.
     pub(super) admitted: bool,
     /// The units that can still be lent.
     pub(super) left: u64,
