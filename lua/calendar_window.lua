@@ -9,7 +9,7 @@ function calendar_window.covers(now, quota)
   return now >= quota[2] and now < quota[4]
 end
 
-function calendar_window.counts(at, now, quota)
+function calendar_window.counts_for(at, now, quota)
   local _, start, finish, next_finish, last_finish = unpack(quota)
   if at < start then return start - now end
   if at < finish then return finish - now end

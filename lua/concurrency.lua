@@ -19,6 +19,6 @@ function concurrency.commit() end
 -- The end of the next request is unknown: retry after a second.
 function concurrency.time() return 1000000 end
 
-function concurrency.counts(at, now) return at - now end
+function concurrency.counts_for(at, now) return at - now end
 
 algorithms.concurrency = concurrency

@@ -31,7 +31,7 @@ local function time_to_pay(parts, at, now, pay)
   return at - now + math.ceil(parts / pay)
 end
 
-function debt.counts(at, now, quota)
+function debt.counts_for(at, now, quota)
   return at + quota[4] - now
 end
 

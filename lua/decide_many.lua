@@ -8,16 +8,17 @@ local key, word = 1, 2
 for _ = 1, tonumber(ARGV[1]) do
   local times, keys, own = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
   for n = 1, times do
-    local length = said + 1
-    said = length
+    -- The place of the length of this request's answer, which follows.
+    local place = length + 1
+    length = place
     local sound, why = pcall(decide, key, key + keys - 1, ARGV[word + 2 + n], own)
     if sound then
-      reply[length] = said - length
+      reply[place] = length - place
     else
       -- The failure affects no other request of the call.
-      for at = #reply, length + 1, -1 do reply[at] = nil end
-      said = length
-      reply[length] = failure(why)
+      for at = #reply, place + 1, -1 do reply[at] = nil end
+      length = place
+      reply[place] = failure(why)
     end
   end
   key, word = key + keys, word + 3 + times

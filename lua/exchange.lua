@@ -9,7 +9,7 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local gateway, call = ARGV[2], tonumber(ARGV[3])
 
--- Returns the fields of a note, or nil for other content. `heard`: 0 from a reset (forget.lua) until the gateway's next call.
+-- Returns the fields of a note, or nil for other content. `heard`: 0 if the gateway has not called since the last reset (forget.lua).
 local function read(note)
   local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
   return number and {
@@ -22,78 +22,79 @@ local function read(note)
 end
 
 -- Returns the counts of the window that starts at `start` and of the one before it; nil where `counts` has none.
-local function of(counts, start, window)
+local function counts_of(counts, start, window)
   if counts.start == start then return counts.current, counts.previous end
   if counts.start + window == start then return nil, counts.current end
   if counts.start == start + window then return counts.previous, nil end
   return nil, nil
 end
 
--- Returns the units to add to a count, so that it stays between 0 and 2^53 - 1. Below 0 if the gateway took units back. A reset may have
--- removed these units from the count.
-local function difference(count, told, noted)
-  return math.max(-count, math.min(9007199254740991 - count, told - noted))
+-- Returns the units to add to a count, so that it stays between 0 and 2^53 - 1. Below 0 if the gateway took units back.
+-- A reset may have dropped these units, so the count stops at 0.
+local function units_to_add(count, own, noted)
+  return math.max(-count, math.min(9007199254740991 - count, own - noted))
 end
 
 -- The most notes that one call reads: more than there are gateways.
 local MOST_NOTES = 1000
 
 -- Drops the notes of gateways without counts in the current window or the one before.
-local function forget(counted, start, window)
-  local notes = redis.call('HRANDFIELD', counted, MOST_NOTES, 'WITHVALUES')
+local function drop_old_notes(notes_key, start, window)
+  local notes = redis.call('HRANDFIELD', notes_key, MOST_NOTES, 'WITHVALUES')
   for i = 1, #notes, 2 do
     local note = read(notes[i + 1])
-    if not note or note.start + window < start then redis.call('HDEL', counted, notes[i]) end
+    if not note or note.start + window < start then redis.call('HDEL', notes_key, notes[i]) end
   end
 end
 
--- Exchanges one limit's counts: adds `told` less the last note. A fixed window has no `previous`. Returns all counts and the gateway's own.
-local function exchange(key, counted, algorithm, quota, told)
+-- Exchanges one limit's counts: adds `own`, the gateway's counts, less the last note. A fixed window has no `previous`. Returns all counts
+-- and the gateway's own.
+local function exchange(key, notes_key, algorithm, quota, own)
   local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
   local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous
-  local note = redis.call('HGET', counted, gateway)
+  local note = redis.call('HGET', notes_key, gateway)
   local noted = note and read(note) or { call = 0, start = 0, current = 0, previous = 0, heard = true }
   -- The clock stepped back by more than a window: the noted counts move to the current one, as the state's counts did.
   if noted.start > now + window then noted.start = start end
-  local noted_current, noted_previous = of(noted, start, window)
+  local noted_current, noted_previous = counts_of(noted, start, window)
   noted_current, noted_previous = noted_current or 0, noted_previous or 0
 
   -- No effect if a later call has overtaken this one. A note ahead of the state waits until its window begins.
   if call > noted.call and noted.start <= start then
-    local told_current, told_previous = of(told, start, window)
-    told_current = told_current or noted_current
-    told_previous = previous and told_previous or noted_previous
+    local own_current, own_previous = counts_of(own, start, window)
+    own_current = own_current or noted_current
+    own_previous = previous and own_previous or noted_previous
     -- A reset since the last call drops all counts until now, also counts that the gateway had not sent yet.
-    if not noted.heard then noted_current, noted_previous = told_current, told_previous end
-    local more = difference(current, told_current, noted_current)
-    local more_before = difference(previous or 0, told_previous, noted_previous)
+    if not noted.heard then noted_current, noted_previous = own_current, own_previous end
+    local more = units_to_add(current, own_current, noted_current)
+    local more_before = units_to_add(previous or 0, own_previous, noted_previous)
     current = current + more
     if previous then
       previous = previous + more_before
       verdict.previous = previous
     end
     if more ~= 0 or more_before ~= 0 then algorithm.commit(key, now, more, quota, verdict) end
-    noted_current, noted_previous = told_current, told_previous
+    noted_current, noted_previous = own_current, own_previous
     if note or noted_current > 0 or noted_previous > 0 then
-      if noted.start < start then forget(counted, start, window) end
+      if noted.start < start then drop_old_notes(notes_key, start, window) end
       local text = string.format('%d %d %d %d 1', call, start, noted_current, noted_previous)
-      redis.call('HSET', counted, gateway, text)
+      redis.call('HSET', notes_key, gateway, text)
       -- A second longer than the state: a note must not expire before the counts that it describes. Redis may pause between its answer to
       -- TIME and the write of the state, and the state then lives longer by this pause.
       local windows = previous and 2 or 1
-      redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 1000)
+      redis.call('PEXPIRE', notes_key, math.ceil((start + windows * window - now) / 1000) + 1000)
     end
   end
   -- No effect on keys that were written above: they have a shorter time to live.
   bound(key, verdict.reset)
-  bound(counted, 2 * window)
+  bound(notes_key, 2 * window)
   return start, current, previous or 0, noted_current, noted_previous
 end
 
 local reply, position = { now, 1 }, 4
 for i = 1, #KEYS, 2 do
   local algorithm, quota = algorithms[ARGV[position]], {}
-  local told = {
+  local own = {
     start = tonumber(ARGV[position + 1]),
     current = tonumber(ARGV[position + 2]),
     previous = tonumber(ARGV[position + 3]),
@@ -101,8 +102,8 @@ for i = 1, #KEYS, 2 do
   for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 3 + n]) end
   position = position + 4 + algorithm.numbers
   -- Start, current, previous, own current, own previous.
-  local row = { pcall(exchange, KEYS[i], KEYS[i + 1], algorithm, quota, told) }
-  -- The failure affects no other limit of the call.
+  local row = { pcall(exchange, KEYS[i], KEYS[i + 1], algorithm, quota, own) }
+  -- The failure affects no other limit of the call. Its `start` is -1 or -2.
   if not row[1] then row = { false, failure(row[2]), 0, 0, 0, 0 } end
   for n = 2, 6 do reply[#reply + 1] = row[n] end
 end

@@ -3,7 +3,7 @@
 
 local fixed_window = { numbers = 2, commit = window.commit }
 
-function fixed_window.counts(at, now, quota)
+function fixed_window.counts_for(at, now, quota)
   local length = quota[2]
   return at - at % length + length - now
 end

@@ -1,23 +1,24 @@
 -- Holds: units that requests set aside until they end. Computes the same as crates/core/src/holds.rs. A sorted set: each hold is a member
 -- "ID/lease*units", scored by the time of its lapse. The score of the member "held" is the sum of all units, below 0. So "held" is first,
--- and the first two members give the sum and the first lapse. A hold's member never changes, so renewals and ends may be repeated.
+-- and the first two members give the sum and the first lapse. A hold's member never changes, so a renewal that is repeated
+-- finds its member, and a repeated end finds none. The ID of a decision is new: a take is never repeated.
 -- `own`: the parsed arguments of a limit. `own.lease`: us after which a hold lapses. Below 0 the request is charged at once and takes no
--- hold, but held units count as used. `algorithm.frees`: holds charge no unit; `algorithm.queues`: admitted requests wait for their turn.
+-- hold, but held units count as used. `algorithm.frees`: holds charge no unit; `algorithm.is_queue`: admitted requests wait for their turn.
 
 local holds = {}
 
--- The most members that one call drops or cuts. The rest counts as held until the next call.
+-- The most members that one call drops or cuts. Other lapsed holds count as held until the next call.
 local MOST = 1000
 
 local function text(number) return string.format('%d', number) end
 
 local function member_of(id, units, lease) return string.format('%s/%d*%d', id, lease, units) end
 
-local function add(held_key, units)
+local function add_to_sum(held_key, units)
   if tonumber(redis.call('ZINCRBY', held_key, text(-units), 'held')) >= 0 then redis.call('DEL', held_key) end
 end
 
--- Charges units, whether or not they fit.
+-- Charges units, whether or not they fit. The check moves stamps if the clock stepped back.
 local function charge(key, now, units, algorithm, quota)
   algorithm.commit(key, now, units, quota, algorithm.check(key, now, 1, quota))
 end
@@ -30,11 +31,12 @@ end
 
 -- Keeps the holds until the last one lapses and a charge at that time would no longer count.
 local function expire(held_key, last, now, algorithm, quota)
-  local period = math.max(last - now, algorithm.counts(last, now, quota))
+  local period = math.max(last - now, algorithm.counts_for(last, now, quota))
   redis.call('PEXPIRE', held_key, math.max(1, math.ceil(period / 1000) + 1))
 end
 
--- Drops lapsed holds, and charges their reserved units if a charge at the last of these lapses still counts. Returns the units.
+-- Drops lapsed holds, and charges their reserved units if a charge at the last of these lapses still counts. The charge has the time
+-- `now`, because stamps never decrease. Returns the units.
 local function sweep(held_key, key, now, algorithm, quota)
   local lapsed = redis.call('ZRANGEBYSCORE', held_key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
   local members, units = {}, 0
@@ -43,9 +45,9 @@ local function sweep(held_key, key, now, algorithm, quota)
     units = units + tonumber(string.match(lapsed[n], '%*(%d+)$'))
   end
   -- The charge comes first: if a command after it fails, the holds stay, and are charged again later.
-  if algorithm.counts(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
+  if algorithm.counts_for(tonumber(lapsed[#lapsed]), now, quota) > 0 then charge(key, now, units, algorithm, quota) end
   redis.call('ZREM', held_key, unpack(members))
-  add(held_key, -units)
+  add_to_sum(held_key, -units)
   return units
 end
 
@@ -65,7 +67,7 @@ end
 local function held_units(held_key, key, now, lease, algorithm, quota)
   local first = redis.call('ZRANGE', held_key, 0, 1, 'WITHSCORES')
   if not first[1] then return 0, 0 end
-  -- Any other content is an error.
+  -- Without "held" in the first place, the subtraction fails: no script wrote this.
   local held = -tonumber(first[1] == 'held' and first[2])
   if tonumber(first[4]) <= now then held = held - sweep(held_key, key, now, algorithm, quota) end
   local last = last_of(held_key)
@@ -76,7 +78,7 @@ end
 -- Returns `reset` or `retry_after` in us, given its value `wait` without these units. At most the capacity counts.
 local function later(wait, units, now, algorithm, quota)
   if algorithm.time then return wait + algorithm.time(math.min(units, quota[1]), quota) end
-  return math.max(wait, algorithm.counts(now, now, quota))
+  return math.max(wait, algorithm.counts_for(now, now, quota))
 end
 
 -- Returns the algorithm's verdict with held units counted as used. Adds `held` and `last`, and `settling` if only held units refuse.
@@ -98,7 +100,7 @@ function holds.check(held_key, key, now, own)
     end
     verdict.matters = verdict.matters or verdict.reset
     verdict.reset = later(verdict.reset, held, now, algorithm, quota)
-    if verdict.allowed and algorithm.queues then verdict.delay = verdict.reset end
+    if verdict.allowed and algorithm.is_queue then verdict.delay = verdict.reset end
   end
   return verdict
 end
@@ -119,16 +121,16 @@ function holds.commit(held_key, key, now, own, verdict, id)
 end
 
 -- Sets the expiry of holds that do not change, if it is missing or too late.
-function holds.bound(held_key, now, own, verdict)
+function holds.keep(held_key, now, own, verdict)
   if verdict.held == 0 then return end
   local last = verdict.last
-  bound(held_key, math.max(last - now, own.algorithm.counts(last, now, own.quota)))
+  bound(held_key, math.max(last - now, own.algorithm.counts_for(last, now, own.quota)))
 end
 
 -- Renews a hold: it lapses a lease from now. If it is missing, it is taken again, also beyond the limit: its request is running.
 function holds.renew(held_key, id, now, own)
   if redis.call('ZADD', held_key, text(now + own.lease), member_of(id, own.cost, own.lease)) == 1 then
-    add(held_key, own.cost)
+    add_to_sum(held_key, own.cost)
   end
   expire(held_key, last_of(held_key), now, own.algorithm, own.quota)
 end
@@ -142,12 +144,12 @@ function holds.finish(held_key, key, id, used, now, own)
   if not lapse then return false end
   redis.call('ZREM', held_key, member)
   local done, why = pcall(function()
-    add(held_key, -own.cost)
+    add_to_sum(held_key, -own.cost)
     if used > 0 then charge(key, now, used, own.algorithm, own.quota) end
   end)
   if not done then
     redis.call('ZADD', held_key, lapse, member)
-    add(held_key, own.cost)
+    add_to_sum(held_key, own.cost)
     expire(held_key, last_of(held_key), now, own.algorithm, own.quota)
     error(why, 0)
   end

@@ -3,10 +3,10 @@
 
 local leaky_bucket = {
   numbers = 4,
-  queues = true,
+  is_queue = true,
   commit = debt.commit,
   keep = debt.keep,
-  counts = debt.counts,
+  counts_for = debt.counts_for,
   time = debt.time,
 }
 

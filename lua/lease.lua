@@ -1,6 +1,6 @@
 -- Lends a gateway a slice of one limit's budget, settles the units that it has spent, and decides one request in the same call. README.md
 -- beside this file describes KEYS, ARGV and the answer. KEYS[2] is a hash with one field per gateway that has a slice: "session call
--- settled out lapse". `settled`: the session's units charged so far; `out`: the units lent.
+-- settled out lapse". `settled`: the session's units charged so far; `out`: the units lent; `lapse`: the time at which they count as spent.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -10,12 +10,14 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local state, slices = KEYS[1], KEYS[2]
 local algorithm, cost, quota = algorithms[ARGV[2]], tonumber(ARGV[3]), {}
+-- ARGV[4] to ARGV[6] have other terms of a limit: a slice has no use for them.
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[6 + n]) end
 local position = 6 + algorithm.numbers
-local id, told = ARGV[position + 1], {}
-for n = 1, 9 do told[n] = tonumber(ARGV[position + 1 + n]) end
+local id, numbers = ARGV[position + 1], {}
+for n = 1, 9 do numbers[n] = tonumber(ARGV[position + 1 + n]) end
 -- `unsettled`: spent units that no answer has settled; `kept`: units that the caller does not return; `known_lapse`: by its own record.
-local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(told)
+-- `checks`: 1 if another limit has refused the request, which is then decided and not charged.
+local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(numbers)
 
 -- Charges units at the time `at`, whether or not they still fit: they did when they were lent.
 local function charge(units, at)
@@ -56,7 +58,7 @@ local lent, holders, matters = 0, 1, 0
 local function matter(slice)
   matters = math.max(matters, slice.lapse - now)
   -- If the slice lapses, some later call charges it. It matters until a charge at its last moment no longer counts.
-  if slice.out > 0 then matters = math.max(matters, algorithm.counts(slice.lapse - 1, now, quota)) end
+  if slice.out > 0 then matters = math.max(matters, algorithm.counts_for(slice.lapse - 1, now, quota)) end
 end
 
 for holder, slice in pairs(held) do
@@ -68,7 +70,7 @@ for holder, slice in pairs(held) do
   if slice.lapse <= now or holder == id and not own then
     -- Its gateway is gone, or has begun another session. The spent units are unknown: charge all, at the slice's last moment.
     local at = math.min(slice.lapse - 1, now)
-    if slice.out > 0 and algorithm.counts(at, now, quota) > 0 then charge(slice.out, at) end
+    if slice.out > 0 and algorithm.counts_for(at, now, quota) > 0 then charge(slice.out, at) end
     redis.call('HDEL', slices, holder)
     if holder == id then own = nil end
   elseif holder ~= id then
@@ -77,25 +79,26 @@ for holder, slice in pairs(held) do
   end
 end
 
--- `newly`: units spent of the caller's slice since the last settlement. Without a record, the slice has lapsed and was charged whole, or
--- Redis has lost its data. If the slice has not lapsed by `known_lapse`, the data were lost: charge the unsettled units.
-local out, newly = 0, 0
+-- `newly_spent`: units spent of the caller's slice since the last settlement. Without a record, the slice has lapsed and was charged whole,
+-- or Redis has lost its data. If the slice has not lapsed by `known_lapse`, the data were lost: charge the unsettled units.
+local out, newly_spent = 0, 0
 if own then
-  newly = math.max(0, spent - own.settled)
-  out = math.min(kept, math.max(0, own.out - newly))
+  newly_spent = math.max(0, spent - own.settled)
+  out = math.min(kept, math.max(0, own.out - newly_spent))
 elseif known_lapse > now then
-  newly = unsettled
+  newly_spent = unsettled
 end
-if newly > 0 then charge(newly, now) end
+if newly_spent > 0 then charge(newly_spent, now) end
 
 -- Checks units. All lent units count as used.
 local function check(units)
   return algorithm.check(state, now, math.min(units + lent + out, quota[1]), quota)
 end
 
--- A gateway without requests settles and returns its slice within two rounds of half a lapse each. A tenth of a term is for these calls.
-local lasts = math.min(term, algorithm.counts(now, now, quota))
-local settles = lasts + term / 10
+-- An idle gateway returns its slice within one lease: it sees the last use after half of it, and again after the other half. A tenth of a
+-- term is for these calls.
+local slice_lease = math.min(term, algorithm.counts_for(now, now, quota))
+local returned_after = slice_lease + term / 10
 
 -- Returns the time until `units` fit if no other request comes. All slices of others count as spent.
 local function fits_after(units)
@@ -103,10 +106,10 @@ local function fits_after(units)
   if beyond <= 0 then return check(units).retry_after end
   -- First the state must be empty, then lent units must no longer count.
   local empty = check(units).retry_after
-  if algorithm.time then return math.max(empty, settles) + algorithm.time(beyond, quota) end
-  -- If all units leave when the window turns, a slice lapses with its window.
-  local last = math.min(settles, algorithm.counts(now, now, quota) - 1)
-  return math.max(empty, algorithm.counts(now + last, now, quota))
+  if algorithm.time then return math.max(empty, returned_after) + algorithm.time(beyond, quota) end
+  -- All units of a window leave at its end, and slices lapse before that. They are charged at its last microsecond at the latest.
+  local last = math.min(returned_after, algorithm.counts_for(now, now, quota) - 1)
+  return math.max(empty, algorithm.counts_for(now + last, now, quota))
 end
 
 -- The caller's slice has lapsed: its window has turned, or the gateway was silent. Only a request gets a new slice.
@@ -125,6 +128,7 @@ if admitted then
   local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 2))
   local more = math.max(0, math.min(wanted - out, share, left))
   out, left, retry_after = out + more, left - more, 0
+  -- The wait of the next request of this cost.
   local next_cost = math.max(cost, 1)
   if left < next_cost then retry_after = math.max(1, fits_after(next_cost)) end
 else
@@ -134,11 +138,11 @@ end
 local keeps = not charges and algorithm.keep or bound
 keeps(state, verdict.reset)
 
-local lapse = now + lasts
+local lapse = now + slice_lease
 local slice
 if out > 0 or wanted > 0 then
   slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }
-elseif unsettled > 0 and (own or newly > 0) then
+elseif unsettled > 0 and (own or newly_spent > 0) then
   -- All units are returned. If this answer is lost, the caller sends its units again, and the record keeps them from a second charge.
   slice = { session = session, call = call, settled = spent, out = 0, lapse = own and own.lapse or known_lapse }
 elseif own then

@@ -33,7 +33,7 @@ local function fits_after(current, previous, cost, limit, window, unit)
   return window + math.max(0, steps - share) * unit
 end
 
-function sliding_window_counter.counts(at, now, quota)
+function sliding_window_counter.counts_for(at, now, quota)
   local window = quota[2]
   return at - at % window + 2 * window - now
 end

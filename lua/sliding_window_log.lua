@@ -94,7 +94,7 @@ local function leaves_after(key, count, dead, before, extra, missing, window, no
   return entry_at(key, index) + window - now
 end
 
-function sliding_window_log.counts(at, now, quota)
+function sliding_window_log.counts_for(at, now, quota)
   return at + quota[2] - now
 end
 

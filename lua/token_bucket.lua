@@ -6,6 +6,6 @@ algorithms.token_bucket = {
   check = debt.check,
   commit = debt.commit,
   keep = debt.keep,
-  counts = debt.counts,
+  counts_for = debt.counts_for,
   time = debt.time,
 }

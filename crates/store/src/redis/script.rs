@@ -52,7 +52,7 @@ pub(super) enum Task {
     DecideMany,
     /// Checks all, and charges none. Starts the blocks of limits that refuse.
     Check,
-    /// Checks all, and changes no state.
+    /// Checks all. Charges no request and starts no block. Lapsed holds are still charged.
     Look,
     /// Renews holds, or ends them.
     Hold,

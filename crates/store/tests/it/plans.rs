@@ -154,3 +154,19 @@ async fn a_lowered_rate_outlasts_it_also_if_another_limit_refuses() {
     let most = 20 * HOUR / MS;
     assert!((most / 2..most).contains(&(ttl as u64)), "{ttl} ms");
 }
+
+#[tokio::test]
+async fn a_lowered_rate_outlasts_it_also_if_a_request_holds_its_cost() {
+    let server = RedisServer::start().await;
+    let store = Store::Redis(Arc::new(connect(&server.url(), TIMEOUT).await));
+    let fast = limit("rate", bucket(100, 100, 2 * 60_000 * MS));
+    let slow = fast.with_quota(bucket(100, 100, 20 * HOUR));
+    assert_eq!(admitted(&store, &fast, 1, 60).await, 60);
+    let held = slow.clone().reserving(HOUR);
+    let decision = store.decide(&[charge(&held, 1, 1)]).await;
+    assert_eq!(decision.outcome, Outcome::Admitted);
+    let key = charge(&slow, 1, 1).redis_key("tidegate");
+    let ttl = server.command(&["PTTL", &key]).await.as_int();
+    let most = 20 * HOUR / MS;
+    assert!((most / 2..most).contains(&(ttl as u64)), "{ttl} ms");
+}
