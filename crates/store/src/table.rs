@@ -85,21 +85,25 @@ impl Table {
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
         let mut hold = hold_of(charges);
-        let mut own_terms = PerCharge::<Terms>::new();
+        let mut quotas = PerCharge::<Quota>::new();
+        let mut beside = PerCharge::<Beside>::new();
         let mut places = PerCharge::<Place>::new();
         let mut order = PerCharge::<usize>::new();
-        for charge in charges {
+        for (index, charge) in charges.iter().enumerate() {
             let terms = terms(charge);
-            if terms.is_undecided && hold == HoldId(0) {
-                hold = next_hold();
+            quotas.push(terms.quota);
+            if terms.is_undecided || terms.elsewhere.is_some() {
+                beside.push((index, terms.is_undecided, terms.elsewhere));
             }
-            own_terms.push(terms);
             let (shard, key) = self.locate(charge);
             let room = Room::Own;
             places.push(Place { shard, key, room });
             if !order.contains(&shard) {
                 order.push(shard);
             }
+        }
+        if hold == HoldId(0) && beside.iter().any(|(_, is_undecided, _)| *is_undecided) {
+            hold = next_hold();
         }
         // All locks of a decision are held together, always taken in the same order.
         order.sort_unstable();
@@ -109,30 +113,29 @@ impl Table {
         }
         let now = clock();
 
-        let mut known = PerCharge::<Option<KeyState>>::new();
-        for (place, terms) in places.iter_mut().zip(&own_terms) {
-            place.shard = order.binary_search(&place.shard).unwrap_or_default();
-            known.push(shards[place.shard].take(&place.key, &terms.quota, now));
-        }
         let mut slots = PerCharge::<Slot<'_>>::new();
-        let asked = charges.iter().zip(&mut own_terms);
-        for ((place, (charge, terms)), known) in places.iter_mut().zip(asked).zip(known) {
-            let quota = &terms.quota;
-            let held = match known {
-                Some(held) => held,
-                None => {
-                    let shard = &mut shards[place.shard];
-                    let (held, room) = shard.take_new(place.key, charge, quota, now);
-                    place.room = room;
-                    held
-                }
-            };
-            let held = restrict(&mut terms.elsewhere, quota, held, now);
-            let mut slot = held.slot(charge, quota, hold);
-            if terms.is_undecided {
+        let mut missing = PerCharge::<usize>::new();
+        for (index, (place, quota)) in places.iter_mut().zip(&quotas).enumerate() {
+            place.shard = order.binary_search(&place.shard).unwrap_or_default();
+            let held = shards[place.shard].take(&place.key, quota, now);
+            let held = held.unwrap_or_else(|| {
+                missing.push(index);
+                KeyState::fresh(quota)
+            });
+            slots.push(held.slot(&charges[index], quota, hold));
+        }
+        for index in missing {
+            let (place, charge, quota) = (&mut places[index], &charges[index], &quotas[index]);
+            let (held, room) = shards[place.shard].take_new(place.key, charge, quota, now);
+            place.room = room;
+            slots[index] = held.slot(charge, quota, hold);
+        }
+        for (index, is_undecided, elsewhere) in beside {
+            let slot = &mut slots[index];
+            if is_undecided {
                 slot.lease.get_or_insert(UNDECIDED);
             }
-            slots.push(slot);
+            restrict(slot, elsewhere, now);
         }
         let mut decided = PerCharge::<Verdict>::from_elem(Verdict::default(), slots.len());
         let admitted = decide(&mut slots, now, &mut decided);
@@ -195,27 +198,27 @@ impl Table {
     }
 
     /// Checks one charge of a request that another limit refuses. Charges no unit, and starts the block if the request exceeds the limit.
-    pub(crate) fn check(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Verdict {
+    pub(crate) fn check(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Verdict {
         let (shard, key) = self.locate(charge);
         let mut shard = self.shards.at(shard);
         let (held, room) = match shard.take(&key, &terms.quota, now) {
             Some(held) => (held, Room::Own),
             None => shard.take_new(key, charge, &terms.quota, now),
         };
-        let held = restrict(&mut terms.elsewhere, &terms.quota, held, now);
         let mut slot = held.slot(charge, &terms.quota, HoldId(0));
+        restrict(&mut slot, terms.elsewhere, now);
         let verdict = slot.check_and_block(now);
         shard.put(key, charge.origin, room, slot, None);
         verdict
     }
 
     /// Returns the outlook of one charge alone on these terms, and charges no unit.
-    pub(crate) fn peek(&self, charge: &Charge<'_>, mut terms: Terms, now: Micros) -> Outlook {
+    pub(crate) fn peek(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Outlook {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| KeyState::fresh(&terms.quota));
-        let held = restrict(&mut terms.elsewhere, &terms.quota, held, now);
         let mut slot = held.slot(charge, &terms.quota, HoldId(0));
+        restrict(&mut slot, terms.elsewhere, now);
         Outlook {
             now,
             verdict: slot.check(now),
@@ -300,6 +303,9 @@ struct Place {
     room: Room,
 }
 
+/// The index of a charge that is undecided, or has use elsewhere, and these terms.
+type Beside = (usize, bool, Option<Box<Elsewhere>>);
+
 /// The terms on which this process decides a charge.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -334,24 +340,17 @@ impl Terms {
 }
 
 /// Restricts the state of a key by its use elsewhere, if there is any.
-fn restrict(
-    elsewhere: &mut Option<Box<Elsewhere>>,
-    quota: &Quota,
-    mut held: KeyState,
-    now: Micros,
-) -> KeyState {
-    let Some(elsewhere) = elsewhere.take() else {
-        return held;
+fn restrict(slot: &mut Slot<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros) {
+    let Some(elsewhere) = elsewhere else {
+        return;
     };
     if let Some((all, lease)) = elsewhere.held {
         // Own holds are counted one by one.
-        held.holds.count_others(all, lease, now);
+        slot.holds.count_others(all, lease, now);
     }
-    KeyState {
-        state: stricter(quota, held.state, elsewhere.used, now),
-        blocked_until: held.blocked_until.max(elsewhere.blocked_until),
-        ..held
-    }
+    let own = std::mem::replace(&mut slot.state, slot.quota.fresh());
+    slot.state = stricter(slot.quota, own, elsewhere.used, now);
+    slot.blocked_until = slot.blocked_until.max(elsewhere.blocked_until);
 }
 
 /// Returns the state of this process, charged with the use from elsewhere that exceeds it. If it has expired, the state from elsewhere.
