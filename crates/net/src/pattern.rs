@@ -230,21 +230,16 @@ pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
 /// count, and `/;a/b` is matched as `/b`, as some servers read it.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
-    let segments = std::iter::from_fn(move || {
-        let segment = rest?;
-        let cut = cut(segment, b'/');
-        rest = cut.map(|(_, after)| after);
-        Some(cut.map_or(segment, |(before, _)| before))
+    let names = std::iter::from_fn(move || {
+        let path = rest?;
+        // One scan: for texts as short as these, `str::split` takes three times the time.
+        let end = path.bytes().position(|byte| matches!(byte, b'/' | b';'));
+        let (name, behind) = path.split_at_checked(end.unwrap_or(path.len()))?;
+        let slash = behind.bytes().position(|byte| byte == b'/');
+        rest = slash.and_then(|at| behind.get(at + 1..));
+        Some(name)
     });
-    segments
-        .map(|segment| cut(segment, b';').map_or(segment, |(name, _)| name))
-        .filter(|name| !name.is_empty())
-}
-
-/// Splits a text at its first such ASCII character. For short texts `str::split_once` takes three times the time.
-fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|byte| byte == at)?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
+    names.filter(|name| !name.is_empty())
 }
 
 /// Whether an invalid pattern looks like a regular expression.
