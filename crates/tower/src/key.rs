@@ -63,7 +63,7 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> PerCharge<Key> {
-        // Cheaper than to collect them.
+        // `push` is cheaper than `collect`.
         let mut keys = PerCharge::new();
         for rule in policy.rules.iter() {
             keys.push(self.key(rule, policy, caller, request));

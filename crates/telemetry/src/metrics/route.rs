@@ -157,7 +157,9 @@ impl RouteMetrics {
         if decided.exempt_by().is_some() {
             self.exempt.inc();
         }
-        self.body_cost(decided.body_cost);
+        if decided.body_cost != BodyCost::NotAsked {
+            self.body_cost(decided.body_cost);
+        }
         if let Some(decision) = &decided.decision {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
@@ -200,6 +202,9 @@ impl RouteMetrics {
     }
 
     /// Counts an answer whose body was to contain a cost, by result.
+    // Few requests have such an answer. Without this code inline, the common path has more registers.
+    #[cold]
+    #[inline(never)]
     fn body_cost(&self, told: BodyCost) {
         let result = match told {
             BodyCost::NotAsked | BodyCost::Pending => return,
@@ -217,6 +222,7 @@ impl RouteMetrics {
 
     /// Counts each limit's verdict, and collects the limits that the request is near to.
     fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
+        let is_admitted = decision.outcome == Outcome::Admitted;
         let by = match decision.via {
             Via::Store | Via::Here => 0,
             Via::Fallback => 1,
@@ -236,7 +242,7 @@ impl RouteMetrics {
                 near.add(nearness);
             }
             // Observed limits count only requests that went on. Another limit has stopped this one.
-            if decision.outcome != Outcome::Admitted && said.limit.is_observed() {
+            if !is_admitted && said.limit.is_observed() {
                 continue;
             }
             match said.verdict {
