@@ -1,7 +1,7 @@
 //! Decides which callers are refused or exempt, by `deny`, `require`, `allow` and `exempt`.
 //!
 //! `deny` is checked first, then `require`, `allow` and `exempt`. So for a client that is listed twice, the stricter list counts. An
-//! `allow` list without names is decided with `deny`, by the address alone.
+//! `allow` list without names is checked together with `deny`, by the address alone.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::{Caller, Credentials};
 pub struct AccessLists {
     /// Clients whose requests are answered with 403.
     pub deny: ClientList,
-    /// The only clients whose requests are not answered with 403; none: all clients.
+    /// The only clients whose requests are not answered with 403. `None` allows all clients.
     pub allow: Option<AllowList>,
-    /// Clients that are exempt: by the gateway from all limits, by a route from the limits that the route lists.
+    /// Clients that are exempt. The gateway's list exempts from all limits, a route's list from the limits of the route.
     pub exempt: ClientList,
     /// The credentials that a request must show.
     pub require: Option<Required>,
@@ -73,9 +73,9 @@ struct Exempt {
     all: ClientList,
     /// From the limits that the route lists.
     route: ClientList,
-    /// From one limit, by rule.
+    /// From the limit of each rule, by the rule's index.
     limits: Box<[ClientList]>,
-    /// The number of rules that are charged on every route; the route's follow.
+    /// The number of rules that are charged on every route. They come before the route's own rules.
     always: usize,
 }
 
@@ -83,8 +83,8 @@ struct Exempt {
 type Found<'l> = [Option<&'l ListEntry>; 2];
 
 impl Access {
-    /// Joins the lists of the gateway, the route and the route's limits; none if all are without effect. The first `always` limits are
-    /// charged on every route, so a route's `exempt` does not exempt from them.
+    /// Joins the lists of the gateway, the route and the route's limits. Returns `None` if no list has an effect. The first `always` limits
+    /// are charged on every route, so a route's `exempt` does not exempt from them.
     pub fn new(
         gateway: &AccessLists,
         deny_file: Option<&NetworkFile>,
@@ -123,7 +123,7 @@ impl Access {
         says.then(|| Arc::new(access))
     }
 
-    /// Returns the entry that denies an address, for all clients there.
+    /// Returns the entry that denies all clients at an address.
     pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
         let listed = self.deny.iter().find_map(|list| list.address(address));
         let in_file = || self.deny_file.as_ref()?.address(address);
@@ -133,8 +133,8 @@ impl Access {
         listed.cloned().or_else(in_file).or_else(not_allowed)
     }
 
-    /// Returns the `allow` list with names that has neither the caller's address nor a name that the caller has shown. Lists without
-    /// names are decided by the address.
+    /// Returns an `allow` list with names that has neither the caller's address nor a name that the caller has shown.
+    /// [`Self::denies_address`] checks lists without names.
     fn lacks(&self, caller: &Caller) -> Option<&ListEntry> {
         let mut with_names = self.allow.iter().filter(|allow| allow.list.has_names());
         let lacking = with_names.find(|allow| !allow.has(caller));
@@ -181,7 +181,8 @@ impl Access {
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 
-    /// Returns the verdict on a caller whose address is not denied. `is_preflight` reads the request, which costs a lookup.
+    /// Returns the verdict on a caller whose address is not denied. `None` if no list denies or exempts it. Refuses a caller that lacks
+    /// required credentials. `is_preflight` looks up headers, so it is called only before a refusal.
     pub fn judge(
         &self,
         caller: &mut Caller,
@@ -197,7 +198,7 @@ impl Access {
         {
             caller.refuse(Credentials::Missing(required));
         }
-        // A caller without valid credentials gets 401: the list may have a name that they would show.
+        // A caller whose credentials are refused gets 401, not 403. With valid ones, it may show a name that the list has.
         if caller.refused.is_none()
             && let Some(entry) = self.lacks(caller)
             && !is_preflight()
@@ -208,7 +209,7 @@ impl Access {
             return None;
         }
         let mut exempt = None;
-        // These two are the same for all rules.
+        // These two lists are the same for all rules, so they are searched once.
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
         for index in 0..self.exempt.limits.len() {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
@@ -252,7 +253,7 @@ impl Exempt {
     }
 }
 
-/// Returns the caller's entries in a list. If a caller has several names, the client's counts.
+/// Returns the caller's entries in a list, by its address and by the client's name.
 fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
     if list.is_empty() {
         return [None; 2];
@@ -261,16 +262,16 @@ fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
     [by_address, caller.client.listed_in(list)]
 }
 
-/// The verdict on a request by the lists that have its caller.
+/// The verdict of the access lists on a request.
 #[derive(Clone, Debug)]
 pub enum AccessVerdict {
-    /// It is answered with 403, because of this entry.
+    /// The request is answered with 403, because of this entry.
     Denied(ListEntry),
-    /// Some limits do not charge it.
+    /// Some limits do not charge the request.
     Exempt {
-        /// One bit per rule that does not charge it; there are at most [`tidegate_store::MAX_CHARGES`].
+        /// One bit per rule, set if the rule does not charge the request. There are at most [`tidegate_store::MAX_CHARGES`] rules.
         rules: u64,
-        /// The entry that exempts from the first of these.
+        /// The entry that exempts from the first of these rules.
         entry: ListEntry,
     },
 }

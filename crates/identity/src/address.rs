@@ -1,4 +1,4 @@
-//! Finds the address that a request came from, behind proxies.
+//! Finds the address that a request came from, if proxies forwarded it.
 
 mod forwarded;
 
@@ -31,7 +31,7 @@ pub enum AddressFrom {
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
-/// A network, ready for the comparison that each request needs: `IpNet` computes its first and last address each time.
+/// A network in the form that comparisons need. `IpNet` would compute its first and last address for each request.
 #[derive(Clone, Copy, Debug)]
 enum Network {
     V4 { start: u32, mask: u32 },
@@ -63,7 +63,7 @@ impl Network {
         }
     }
 
-    /// Whether the network has all addresses of IPv4 or IPv6.
+    /// Whether the network contains all addresses of IPv4, or all of IPv6.
     const fn has_all(&self) -> bool {
         matches!(self, Self::V4 { mask: 0, .. } | Self::V6 { mask: 0, .. })
     }
@@ -91,8 +91,9 @@ impl TrustedProxies {
         self.0.iter().any(Network::has_all)
     }
 
-    /// Returns the address that the request came from: the peer's, or, if the peer is trusted, the right-most hop that is not. An entry
-    /// that is not an address ends the walk at the last good hop, so callers cannot choose their address.
+    /// Returns the address that the request came from. If the peer is not trusted, this is the peer's address. Otherwise it is the
+    /// right-most hop that is not trusted. An entry that is no address ends the search at the last valid hop, so callers cannot choose
+    /// their address.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap, from: AddressFrom) -> IpAddr {
         if !self.contains(peer) {
             return peer;
@@ -112,7 +113,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Goes back from the peer, hop by hop, while hops are valid and trusted, [`MAX_HOPS`] at most.
+    /// Goes back from the peer, hop by hop, while hops are valid and trusted. Reads at most [`MAX_HOPS`] hops.
     fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut origin = peer;
         for hop in hops.take(MAX_HOPS) {
@@ -128,8 +129,8 @@ impl TrustedProxies {
     }
 }
 
-/// Returns the network that counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits. IPv4 that is written as IPv6
-/// (mapped, or translated by NAT64) counts as IPv4.
+/// Returns the network that counts as one address: the whole address of IPv4, the first `ipv6_prefix` bits of IPv6. IPv4 that is written as
+/// IPv6 (mapped, or translated by NAT64) counts as IPv4.
 pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
@@ -140,8 +141,8 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// Returns the network of an address that [`network`] returned. Does not look for IPv4 again: an IPv6 address whose end is cut off may look
-/// like a NAT64's.
+/// Returns the network of an address that [`network`] returned. Does not check for IPv4 again, because an IPv6 address without its last
+/// bits may look like an address of NAT64.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {
@@ -153,7 +154,7 @@ pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// Parses an address as proxies write it: also in brackets, with a port or with a zone.
+/// Parses an address as proxies write it, perhaps with brackets, a port or a zone.
 fn parse(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     if let Ok(address) = hop.parse() {
@@ -172,7 +173,7 @@ fn parse(hop: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| without_zone(hop).parse().ok().map(IpAddr::V6))
 }
 
-/// Removes a zone, which names a link of the proxy and does not identify a client.
+/// Removes a zone. It names a network interface of the proxy, and does not identify a client.
 fn without_zone(address: &str) -> &str {
     address
         .split_once('%')

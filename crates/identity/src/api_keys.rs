@@ -1,4 +1,4 @@
-//! Listed API keys: stored as hashes, and looked up without a leak by timing.
+//! Listed API keys: stored as hashes, so that the time of a lookup leaks no key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use aws_lc_rs::digest;
 
 use crate::ClientPlan;
 
-/// A listed API key: a name, the SHA-256 of the key, its end, and its client's plan.
+/// A listed API key: a name, the SHA-256 of the key, its expiry, and its client's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
     /// The client's name.
     pub name: Arc<str>,
     /// The SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// The time since the epoch from which the key is unknown; none: it never ends.
+    /// The time since the epoch at which the key expires. `None` if it never expires.
     pub expires: Option<Duration>,
-    /// The plan of the client; none: the limits' own quotas.
+    /// The plan of the client. `None` if the limits' own quotas apply.
     pub plan: Option<ClientPlan>,
 }
 
-/// The treatment of a key that is not listed, or no longer.
+/// The treatment of a key that is not listed or has expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownKey {
     /// The next source names the client.
     #[default]
     FallThrough,
-    /// 401.
+    /// The request is answered with 401.
     Reject,
     /// Each distinct key is a client, for keys that only the upstream can verify.
     Accept,
 }
 
-/// The listed keys, by hash; cheap to clone, and all clones see a [`ApiKeys::replace`].
+/// The listed keys, by hash. Cheap to clone; all clones see a [`ApiKeys::replace`].
 ///
-/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. The time of a lookup by hash leaks no key. An
-/// attacker who finds hashes that share a prefix with a listed hash has no keys for them.
+/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. The time of a lookup may reveal a part of a listed
+/// hash. No key can be computed from a hash, so this leaks no key.
 #[derive(Clone, Debug)]
 pub struct ApiKeys(Arc<ArcSwap<Table>>);
 
@@ -48,7 +48,8 @@ type Table = HashMap<[u8; 32], Entry>;
 struct Entry {
     client: KeyClient,
     expires: Option<Duration>,
-    /// The time of its last use, in seconds since the epoch; 0: not since the start. All tables that have the key share it.
+    /// The time of the key's last use, in seconds since the epoch; 0 if it was not used since the process started. All tables with the key
+    /// share this value.
     used: Arc<AtomicU64>,
 }
 
@@ -57,9 +58,9 @@ struct Entry {
 pub struct KeyUse {
     /// The SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// The time since the epoch from which the key is unknown; none: it never ends.
+    /// The time since the epoch at which the key expires. `None` if it never expires.
     pub expires: Option<Duration>,
-    /// The time of its last use, in seconds since the epoch; none: not since the start.
+    /// The time of its last use, in seconds since the epoch. `None` if it was not used since the process started.
     pub last_used: Option<u64>,
 }
 
@@ -82,7 +83,7 @@ impl ApiKeys {
         self.0.store(Arc::new(next));
     }
 
-    /// Takes over the times of the last use of keys that both tables have.
+    /// Takes over the times of last use from `before`, for keys that both tables have.
     pub(crate) fn take_uses(&self, before: &Self) {
         let before = before.0.load();
         let mut next = Table::clone(&self.0.load());
@@ -94,7 +95,7 @@ impl ApiKeys {
         self.0.store(Arc::new(next));
     }
 
-    /// Returns when the keys of this client were used last.
+    /// Returns the listed keys of this client, each with its last use.
     pub(crate) fn uses(&self, name: &str) -> Vec<KeyUse> {
         let table = self.0.load();
         let own = table
@@ -140,7 +141,7 @@ impl ApiKeys {
             return None;
         }
         let seconds = now.as_secs();
-        // Cores that serve one client write its time once a second, and otherwise only read it.
+        // The time is written about once a second. More writes to shared memory would slow down all cores that serve this client.
         if entry.used.load(Ordering::Relaxed) != seconds {
             entry.used.store(seconds, Ordering::Relaxed);
         }
@@ -149,13 +150,13 @@ impl ApiKeys {
 }
 
 impl Entry {
-    /// Whether the key is unknown at this time since the epoch.
+    /// Whether the key has expired at `now`, a time since the epoch.
     fn has_ended(&self, now: Duration) -> bool {
         self.expires.is_some_and(|end| now >= end)
     }
 }
 
-/// Returns the time since the epoch. A clock before the epoch ends no key.
+/// Returns the time since the epoch. If the clock is before the epoch, returns 0, so that no key expires.
 fn since_epoch() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap_or_default()

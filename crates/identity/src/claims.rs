@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// The most members of an array that is a value.
+/// The most members of an array that limits can be counted per. A claim with a longer array counts as missing.
 const MAX_MEMBERS: usize = 64;
 
-/// The claims of a caller's token that the configuration names, and the token has.
+/// The claims of a caller's tokens that the configuration names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
 
-/// The value of a claim: one text, or a set of texts in order. An array is the set of its members, so their order and number do not matter,
-/// and an array of one member is that member.
+/// The value of a claim: one text, or a sorted set of texts. An array counts as a set, so the order and repetition of its members do not
+/// matter. An array of one member equals that member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimValue(Box<[Box<str>]>);
 
 impl Claims {
-    /// Returns the claims of a token that have these names, and values that limits can be counted per.
+    /// Returns the claims of a token with these names. Leaves out claims whose values limits cannot be counted per.
     pub fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
         let named = names.iter().filter_map(|name| {
             let value = ClaimValue::of(at(claims, name)?)?;
@@ -27,7 +27,7 @@ impl Claims {
         Self(named.collect())
     }
 
-    /// Returns the value of a claim; none if no verified token has it.
+    /// Returns the value of a claim. `None` if no verified token has the claim.
     pub fn value(&self, name: &str) -> Option<&ClaimValue> {
         let named = self.0.iter().find(|(known, _)| **known == *name);
         named.map(|(_, value)| value)
@@ -64,7 +64,7 @@ impl ClaimValue {
         Some(Self(members.into()))
     }
 
-    /// Returns its texts, in order; at least one.
+    /// Returns its texts, sorted. There is at least one.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|member| &**member)
     }
@@ -76,7 +76,8 @@ impl fmt::Display for ClaimValue {
     }
 }
 
-/// Returns the claim of this name: directly, or as the member of an object that each dot leads into.
+/// Returns the claim of this name. If no claim has the whole name, the part before a dot names an object, and the rest names a member of
+/// it.
 pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(name) {
         return Some(value);

@@ -19,7 +19,7 @@ pub struct ListEntry {
 
 impl ListEntry {
     const OVERRIDE: &'static str = "override";
-    /// The text of a whole list. An entry is a network, or has a `:`.
+    /// The text of a whole list. No entry has this text, because an entry is a network or contains a `:`.
     const ALLOW: &'static str = "allow";
 
     /// Makes the entry of an override.
@@ -76,7 +76,7 @@ impl ClientList {
         self.0.is_none()
     }
 
-    /// Whether it lists clients by name, and not by address alone.
+    /// Whether it lists clients by name.
     pub fn has_names(&self) -> bool {
         self.0.as_ref().is_some_and(|list| list.table.has_names())
     }
@@ -88,7 +88,7 @@ impl ClientList {
             .is_some_and(|list| list.table.has_networks())
     }
 
-    /// Returns the entry of the longest network that holds this address, which has all of its bits.
+    /// Returns the entry of the network with the longest prefix that contains this whole address.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;
         let (_, at) = list.table.at(address)?;
@@ -130,12 +130,12 @@ impl NetworkFile {
         self.networks.load().len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no network.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the entry of the longest network that holds this address.
+    /// Returns the entry of the network with the longest prefix that contains this address.
     pub(crate) fn address(&self, address: IpAddr) -> Option<ListEntry> {
         let networks = self.networks.load();
         let (network, line) = networks.find(address)?;

@@ -85,7 +85,7 @@ impl<T> ClientTable<T> {
         self.networks.is_empty() && !self.has_names()
     }
 
-    /// Whether the table has clients by name, and not by address alone.
+    /// Whether the table has clients by name.
     pub fn has_names(&self) -> bool {
         self.has_api_keys() || !self.user_ids.is_empty() || !self.certificates.is_empty()
     }
@@ -95,7 +95,7 @@ impl<T> ClientTable<T> {
         !self.api_keys.is_empty()
     }
 
-    /// Returns the longest network that holds this address, which has all of its bits, with the network's value.
+    /// Returns the network with the longest prefix that contains this whole address, with the network's value.
     pub fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         self.networks.find(address)
     }

@@ -29,12 +29,12 @@ use members::PlanMembers;
 use required::Required;
 use shown::{header_value, single_key};
 
-/// A client, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
+/// A client. Its text begins with its kind: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// The name of a listed API key; never the key.
     ApiKey(Arc<str>),
-    /// The start of the SHA-256 of an API key that is not listed, where such keys are accepted.
+    /// The first 16 bytes of the SHA-256 of an unlisted API key. Such a key is a client only with `unknown: accept`.
     UnlistedKey([u8; 16]),
     /// A user ID that a trusted proxy or a signed token vouches for.
     UserId(Box<str>),
@@ -45,7 +45,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Returns the value of the client's name in a table. Addresses, and API keys that are not listed, have none.
+    /// Returns the value of the client's name in a table. Addresses and unlisted API keys have no name.
     pub fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => table.api_key(name),
@@ -66,7 +66,7 @@ impl fmt::Display for Client {
         match self {
             Self::ApiKey(name) => write!(f, "api_key:{name}"),
             Self::UnlistedKey(hash) => {
-                // Enough to distinguish clients, also for an upstream that gets their names.
+                // Eight bytes of the hash are enough to distinguish clients, also for an upstream that gets their names.
                 let start = hash
                     .first_chunk()
                     .map_or(0, |start| u64::from_be_bytes(*start));
@@ -84,13 +84,13 @@ impl fmt::Display for Client {
 pub struct Caller {
     /// The client, by the first client source that named one.
     pub client: Client,
-    /// The index of that source; none: no source named a client, and the address counts.
+    /// The index of that source. `None` if no source named a client, so that the address is the client.
     pub named_by: Option<usize>,
-    /// The client's plan by this source; none: the limits' own quotas.
+    /// The client's plan, by this source or by membership. `None` if the limits' own quotas apply.
     pub plan: Option<ClientPlan>,
-    /// The plan that the source named, if there is no such plan.
+    /// The name of a plan that the source named, if no such plan is defined.
     pub unknown_plan: Option<Box<str>>,
-    /// The listed API key that was sent, if any.
+    /// The API key that was sent, if it is listed or accepted.
     pub api_key: Option<Client>,
     /// The user that a trusted proxy or a signed token named, if any.
     pub user_id: Option<Client>,
@@ -98,26 +98,26 @@ pub struct Caller {
     pub client_cert: Option<Client>,
     /// The claims of valid tokens.
     pub claims: Claims,
-    /// The address it came from; of IPv6 its prefix.
+    /// The caller's address; for IPv6, its prefix.
     pub ip: Client,
-    /// The same with all bits; none: the caller was made from a name.
+    /// The caller's address with all bits. `None` if the caller was made from a name without an address.
     pub origin: Option<IpAddr>,
     /// Whether a valid token was sent.
     pub has_token: bool,
     /// Whether the request had an API key that is not listed.
     pub unknown_key: bool,
-    /// The refused credentials, if any; such a caller counts as its address alone.
+    /// The refused credentials, if any. A caller with refused credentials counts as its address alone.
     pub refused: Option<Credentials>,
 }
 
-/// The credentials of a caller.
+/// The credentials for which a caller is refused, sent or missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// An API key.
     ApiKey,
     /// A signed token.
     Token,
-    /// Two values of one header that names a caller. Servers differ in which of the two they read.
+    /// Two values of one header that names a caller. Servers differ in the value that they read, so neither counts.
     Ambiguous,
     /// The required credentials are missing.
     Missing(Required),
@@ -170,7 +170,7 @@ pub struct Clients {
     pub address_from: AddressFrom,
     /// The number of bits of an IPv6 address that make one client, 1 to 128.
     pub ipv6_prefix: u8,
-    /// The header that names the client for the upstream, if any; a client's own is removed.
+    /// The header that names the client for the upstream, if any. If a client sends this header, it is removed.
     pub forward_client: Option<HeaderName>,
     /// The clients that have a plan by the configuration, not by a key or a token.
     pub members: PlanMembers,
@@ -193,14 +193,14 @@ impl Default for Clients {
 impl Clients {
     /// Whether a peer's headers that name users, costs and hops are trusted.
     ///
-    /// Where trusted proxies use the PROXY protocol, only the address in its header is judged. A connection whose header names no client
-    /// may carry the bytes of any client, so the proxy's own address is not trusted.
+    /// With the PROXY protocol, the address in the PROXY header decides. If the PROXY header has no address, any client may have sent the
+    /// bytes that follow. Then the peer is not trusted.
     pub fn trusts(&self, peer: Peer) -> bool {
         let speaks_for_itself = self.address_from != AddressFrom::Connection || peer.is_named;
         speaks_for_itself && self.trusted.contains(peer.address.ip())
     }
 
-    /// Returns the address that a request of `peer` came from; of IPv6 its prefix.
+    /// Returns the address that a request of `peer` came from; for IPv6, its prefix.
     pub fn address(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         self.locate(peer, headers).address()
     }
@@ -237,7 +237,7 @@ impl Clients {
                     unknown,
                 } => {
                     let answer = caller.by_key(headers, header, keys, *unknown);
-                    // Also among sources of the same kind, the first that names a client counts.
+                    // If several sources read API keys, the first that names a client counts.
                     let key = answer.as_ref().map(|(client, _)| client);
                     caller.api_key = caller.api_key.take().or_else(|| key.cloned());
                     answer
@@ -255,7 +255,7 @@ impl Clients {
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
         if let Some(credentials) = caller.refused {
-            // The caller counts as its address alone, also with other valid credentials.
+            // The caller counts as its address alone, even if its other credentials are valid.
             caller.refuse(credentials);
         } else if let Some((index, client, plan)) = first {
             caller.client = client;
@@ -270,7 +270,7 @@ impl Clients {
         caller
     }
 
-    /// Returns the address that a request from `peer` came from, as limits per `ip` count it; IPv6 in full.
+    /// Returns the whole address that a request from `peer` came from. IPv4 that is written as IPv6 counts as IPv4.
     pub fn origin(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         let peer = peer.address.ip();
         let origin = self.trusted.origin(peer, headers, self.address_from);
@@ -297,7 +297,7 @@ impl ClientSource {
         }
     }
 
-    /// Whether its header is there more than once. A user ID counts only from trusted proxies.
+    /// Whether its header is there more than once. A user ID from an untrusted peer is not read, so it is never ambiguous.
     fn is_ambiguous(&self, headers: &HeaderMap, trusted: bool) -> bool {
         let is_read = trusted || !matches!(self, Self::UserId { .. });
         let values = |name| headers.get_all(name).iter().nth(1).is_some();
@@ -312,11 +312,11 @@ impl Caller {
         std::iter::once(&self.client).chain(others.into_iter().flatten())
     }
 
-    /// Returns the address it came from; of IPv6 its prefix.
+    /// Returns the caller's address; for IPv6, its prefix.
     pub const fn address(&self) -> IpAddr {
         match self.ip {
             Client::Ip(address) => address,
-            // Callers that sources name have an address.
+            // Only a caller that was made from a name can lack an address.
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         }
     }

@@ -1,8 +1,8 @@
 //! User IDs from signed tokens: the rules for tokens, and the keys for their signatures.
 //!
-//! The accepted algorithms are fixed when the source is made, and are never taken from a token. A key verifies one algorithm, which the key
-//! or the source names. So a public key can never pass for a shared secret. This module does not fetch keys. It reports a token that names
-//! a missing key.
+//! The accepted algorithms are fixed when the token source is made, and are never taken from a token. A key verifies one algorithm, which
+//! the key or the source names. So a public key can never pass for a shared secret. This module does not fetch keys. It reports a token
+//! that names a missing key.
 
 mod fault;
 mod keys;
@@ -26,10 +26,10 @@ use crate::plan::NamedPlan;
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 8 * 1024;
 
-/// The most keys of a set that a token is tried with, where they have no IDs.
+/// The most keys that are tried for one token. If the token or the keys have no IDs, several keys may fit.
 const MAX_TRIES: usize = 8;
 
-/// Returns the credentials behind the scheme `Bearer`, in letters of either case.
+/// Returns the credentials after the scheme `Bearer`. Ignores the case of the scheme.
 pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(7)?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
@@ -42,24 +42,24 @@ pub enum InvalidToken {
     /// The next source names the client.
     #[default]
     FallThrough,
-    /// 401.
+    /// The request is answered with 401.
     Reject,
 }
 
 /// The rules for valid tokens.
 #[derive(Clone, Debug)]
 pub struct TokenRules {
-    /// The header that holds it; in `Authorization` behind `Bearer`.
+    /// The header that holds the token. In `Authorization`, the token follows `Bearer`.
     pub header: HeaderName,
     /// The signatures that are accepted; at least one.
     pub signatures: Vec<Signature>,
-    /// The issuer that it must name, if any.
+    /// The issuer that the token must name, if any.
     pub issuer: Option<String>,
-    /// The audience that it must name, if any.
+    /// The audience that the token must name, if any.
     pub audience: Option<String>,
     /// The allowed difference between clocks, in seconds.
     pub leeway: u64,
-    /// The claim that holds the user ID. As in all names of claims, a dot leads into an object.
+    /// The claim that holds the user ID. In all names of claims, a dot leads into an object.
     pub claim: String,
     /// The claim that holds the name of the user's plan, if any does.
     pub plan_claim: Option<String>,
@@ -75,7 +75,7 @@ pub struct TokenRules {
 #[derive(Clone, Debug)]
 pub struct Tokens {
     pub(crate) rules: TokenRules,
-    /// One per signature that is accepted: each is for one kind of key.
+    /// One per accepted signature, because each accepts one algorithm.
     validations: Vec<Validation>,
     keys: TokenKeys,
 }
@@ -124,7 +124,7 @@ impl Tokens {
         &self.rules.header
     }
 
-    /// Whether there are any keys yet: a set that was never fetched has none.
+    /// Whether there are any keys. A key set has no keys before its first fetch.
     pub fn has_keys(&self) -> bool {
         !self.keys.load().is_empty()
     }
@@ -134,7 +134,7 @@ impl Tokens {
         !self.has_keys() && self.token(headers).is_some()
     }
 
-    /// Returns the token of a request, if it has one; two tokens count as an invalid token.
+    /// Returns the token of a request, if it has one. Two tokens count as one invalid token.
     pub fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
         let mut values = headers.get_all(&self.rules.header).iter();
         let value = values.next()?.as_bytes().trim_ascii();
@@ -170,7 +170,7 @@ impl Tokens {
         })
     }
 
-    /// Returns the claims of a token that is signed with any of the keys, and in force.
+    /// Returns the claims of a token that is signed with any of the keys and valid now.
     fn verified(&self, token: &[u8]) -> Result<Map<String, Value>, TokenFault> {
         let header = decode_header(token).map_err(|_| TokenFault::Malformed)?;
         // Critical extensions (RFC 7515, 4.1.11) are not supported.
@@ -182,7 +182,8 @@ impl Tokens {
         let validation = validation.ok_or(TokenFault::Algorithm)?;
         let id = header.kid.as_deref();
         let keys = self.keys.load();
-        // A verification takes the same time as a request, so the keys of a set with names are not all tried.
+        // One verification costs about the time of a whole request. If all keys have names, a token that names no key is refused, because
+        // it would need a verification with each key.
         if id.is_none() && keys.iter().all(|key| key.id.is_some()) {
             return Err(TokenFault::KeyNotNamed);
         }

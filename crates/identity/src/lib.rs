@@ -1,7 +1,7 @@
 //! Names the callers of requests: addresses, proxies, API keys, tokens, certificates, and the lists and plans that name clients.
 //!
-//! Start reading at [`Clients`]. This crate charges no limit: it has peers, headers and certificates in, and clients, plans and entries of
-//! lists out.
+//! Start reading at [`Clients`]. This crate charges no limit. It reads peers, headers and certificates, and returns clients, plans and
+//! entries of lists.
 
 mod access;
 mod address;

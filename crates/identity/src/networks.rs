@@ -1,7 +1,7 @@
 //! Networks by address, found in a number of steps that does not grow with the number of networks.
 //!
-//! All networks of one length are in one hash table. An address is looked up once per length that is there, the longest first: at most 33
-//! times for IPv4, and 129 times for IPv6.
+//! All networks with the same prefix length are in one hash table. An address is looked up once per prefix length, the longest first: at
+//! most 33 times for IPv4, and 129 times for IPv6.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -21,7 +21,7 @@ pub struct NetworkTable<T> {
     count: usize,
 }
 
-/// All networks of one length.
+/// All networks with the same prefix length.
 #[derive(Clone, Debug)]
 struct Length<A, T> {
     bits: u8,
@@ -40,7 +40,7 @@ impl<T> Default for NetworkTable<T> {
 }
 
 impl<T> NetworkTable<T> {
-    /// Adds a network. If it is there already, its old value stays, and is returned. IPv4 that is written as IPv6 counts as IPv4.
+    /// Adds a network. If the table has it already, the old value stays and is returned. IPv4 that is written as IPv6 counts as IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
         let known = match folded(network) {
             IpNet::V4(network) => {
@@ -56,7 +56,8 @@ impl<T> NetworkTable<T> {
         known
     }
 
-    /// Returns the longest network that holds an address, with its value. IPv4 that is written as IPv6 counts as IPv4.
+    /// Returns the network with the longest prefix that contains an address, with the network's value. IPv4 that is written as IPv6 counts
+    /// as IPv4.
     pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         let address = address::network(address, 128);
         let (bits, value) = match address {
@@ -71,13 +72,13 @@ impl<T> NetworkTable<T> {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there is no network.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// Adds a network to the networks of its length. If it is there already, returns its old value.
+/// Adds a network to the networks of its length. If it is there already, keeps and returns the old value.
 fn insert<A: Copy + Eq + Hash, T>(
     lengths: &mut Vec<Length<A, T>>,
     bits: u8,
@@ -85,7 +86,7 @@ fn insert<A: Copy + Eq + Hash, T>(
     start: A,
     value: T,
 ) -> Option<&T> {
-    // The longest first.
+    // Lengths are sorted, the longest first.
     let at = lengths.partition_point(|length| length.bits > bits);
     if lengths.get(at).is_none_or(|length| length.bits != bits) {
         let networks = HashMap::default();
@@ -104,7 +105,7 @@ fn insert<A: Copy + Eq + Hash, T>(
     is_known.then_some(value)
 }
 
-/// Returns the length of the longest network that holds an address, and its value.
+/// Returns the longest prefix of a network that contains an address, in bits, and the network's value.
 fn longest<A, T>(lengths: &[Length<A, T>], address: A) -> Option<(u8, &T)>
 where
     A: Copy + Eq + Hash + BitAnd<Output = A>,

@@ -1,7 +1,7 @@
 //! Plans: the plans of a configuration, and the plan of a client.
 //!
-//! A plan has a name, and quotas in place of the limits' own. Here it is a name and a number; each limit's quotas are in its `Rule` of
-//! tidegate-tower. Numbers that an override gives to a client are laid over its plan.
+//! A plan has a name, and quotas that replace the limits' own. This module has the name and the index of a plan. The quotas are in each
+//! limit's `Rule` of tidegate-tower. If an override sets numbers for a client, they replace numbers of the client's plan.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,26 +10,26 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_store::Limit;
 
-/// The plan of a client, or the numbers of an override over the plan that the client has without it.
+/// The plan of a client. An override may replace some of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPlan(Arc<Content>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     name: Box<str>,
-    // Beyond all plans if numbers are laid over a plan.
+    // `usize::MAX` if an override replaces numbers.
     index: usize,
     over: Option<Over>,
 }
 
-/// The numbers of an override over a plan.
+/// The numbers of an override, and the plan whose numbers they replace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Over {
     pub limits: Arc<OwnLimits>,
     pub base: Option<ClientPlan>,
 }
 
-/// The name of a limit, and the limit with the numbers of an override. No limit: unlimited.
+/// The name of a limit, and the limit with the numbers of an override. `None` means unlimited.
 pub type OwnLimit = (Box<str>, Option<Arc<Limit>>);
 
 /// Limits with the numbers of an override.
@@ -46,7 +46,7 @@ impl PartialEq for OwnLimits {
 impl Eq for OwnLimits {}
 
 impl OwnLimits {
-    /// Returns the limit of this name, if the override changes it. No limit: unlimited.
+    /// Returns the limit of this name, if the override changes it. `Some(None)` means unlimited.
     pub fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
         let found = self.0.iter().find(|(known, _)| **known == *name);
         found.map(|(_, limit)| limit.as_ref())
@@ -54,7 +54,7 @@ impl OwnLimits {
 }
 
 impl ClientPlan {
-    /// Lays the numbers of an override over the plan of a client.
+    /// Makes a plan in which the numbers of an override replace numbers of `base`, the client's plan.
     pub fn over(limits: Arc<OwnLimits>, base: Option<Self>) -> Self {
         let name = base.as_ref().map(|base| base.name().into());
         Self(Arc::new(Content {
@@ -64,7 +64,7 @@ impl ClientPlan {
         }))
     }
 
-    /// Returns its place among all [`ClientPlans`]. A plan with numbers of an override over it has a place beyond all.
+    /// Returns its index in [`ClientPlans`]. Returns `usize::MAX` if an override replaces numbers.
     pub fn index(&self) -> usize {
         self.0.index
     }
@@ -74,7 +74,7 @@ impl ClientPlan {
         &self.0.name
     }
 
-    /// Returns the numbers that an override lays over it.
+    /// Returns the numbers of an override and the plan below them, if this plan has an override.
     pub fn laid_over(&self) -> Option<&Over> {
         self.0.over.as_ref()
     }
@@ -92,7 +92,7 @@ impl fmt::Display for ClientPlan {
     }
 }
 
-/// All plans of a configuration; a few, and cheap to clone.
+/// All plans of a configuration. There are few, and a clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct ClientPlans(Arc<[ClientPlan]>);
 
@@ -121,14 +121,14 @@ impl ClientPlans {
     }
 }
 
-/// The plan that a token names for its client.
+/// The plan that a key or a token names for its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedPlan {
     /// No plan: the limits' own quotas apply.
     Nothing,
     /// A plan of the configuration.
     Plan(ClientPlan),
-    /// A plan that the configuration does not have, by its name, which may be cut. The quotas of the limits apply.
+    /// The name of a plan that the configuration does not have, perhaps cut. The limits' own quotas apply.
     Unknown(Box<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Explains why sources named no client, for `tidegate explain`. Requests do not use it.
+//! Explains why sources named no client, for `tidegate explain`. Requests do not use this module.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::{ClientSource, Clients, header_value, single_key};
 use crate::api_keys::{self, UnknownKey};
 use crate::jwt::TokenFault;
 
-/// The reason why a source named no client, though the request has its header. It has no text of the request.
+/// The reason why a source named no client, though the request has its header. It contains no text of the request, because that may be
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The header is there more than once.
@@ -37,13 +38,14 @@ pub enum Finding {
     /// The token names no client.
     #[error("{0}")]
     Token(TokenFault),
-    /// The certificate has no name of the kind that counts.
+    /// The certificate has no name of the kind that the source reads.
     #[error("it has no such name")]
     NoName,
 }
 
 impl Clients {
-    /// Returns why sources named no client, with their indices. Leaves out sources that named one, or whose input is not there.
+    /// Returns the index of each source that named no client, with the reason. Leaves out sources whose header or certificate the request
+    /// lacks.
     pub fn findings(
         &self,
         peer: Peer,

@@ -1,4 +1,4 @@
-//! Members of plans: clients that have a plan because the configuration lists them, or the network they call from.
+//! Members of plans: clients that have a plan because the configuration lists them or their network.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::client_table::{ClientTable, ListedClient};
 pub struct PlanMembers(Option<Arc<ClientTable<ClientPlan>>>);
 
 impl PlanMembers {
-    /// Whether addresses are members.
+    /// Whether networks are members.
     pub fn has_networks(&self) -> bool {
         let members = self.0.as_ref();
         members.is_some_and(|members| members.has_networks())
@@ -26,8 +26,8 @@ impl PlanMembers {
         Self((!members.is_empty()).then(|| Arc::new(members)))
     }
 
-    /// Gives a caller the plan of which it is a member: by the client's name, else by the longest network. A plan that a key or a token
-    /// names counts instead, also if it is not defined.
+    /// Gives a caller the plan that lists it as a member: by the client's name, else by the network with the longest prefix. If a key or a
+    /// token names a plan, that plan counts, even if it is not defined.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;

@@ -11,7 +11,7 @@ use crate::plan::ClientPlan;
 /// The reason why a name identifies no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownClient {
-    /// It is not written like a client.
+    /// The name does not have the form of a client's name.
     #[error(
         "a client is written api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS or an address"
     )]
@@ -31,8 +31,8 @@ pub enum UnknownClient {
 }
 
 impl Caller {
-    /// Returns the caller that a client's name identifies, as in the client's requests. The caller lacks facts that the name does not have,
-    /// such as the address of `api_key:acme`: see `Rule::budget_of` of tidegate-tower.
+    /// Returns the caller that a client's name identifies. The caller lacks facts that only a request has, such as the address of
+    /// `api_key:acme`: see `Rule::budget_of` of tidegate-tower.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Caller {
         }
     }
 
-    /// Returns the caller that a log names, like [`named`](Self::named), with the address `origin`. The log may also have the plan. It
-    /// counts for a user without a plan by the configuration, because tokens name plans.
+    /// Returns the caller that a log names, like [`named`](Self::named), with the address `origin`. `plan` is the plan in the log. Only
+    /// users get it, because their tokens may have named it.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl Caller {
             && clients.has_tokens()
         {
             caller.has_token = !clients.has_user_ids();
-            // A token's plan counts before a membership. If tokens name no plans, the log's plan may come from a membership that is gone.
+            // A plan of a token counts before a membership. If tokens name no plans, the log's plan may come from a former membership. Then
+            // a present membership counts first.
             if clients.tokens().any(Tokens::tell_plans) {
                 caller.plan = plan.clone();
             }
@@ -116,7 +117,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Refuses the credentials of this caller, by the record of a log.
+    /// Returns this caller with its credentials refused, as a log records it.
     #[must_use]
     pub fn with_refused(mut self, credentials: Credentials) -> Self {
         self.refuse(credentials);
@@ -136,7 +137,8 @@ impl Caller {
     }
 }
 
-/// Returns the client of an unlisted API key by its name. The name has the start of the key's hash, which distinguishes such clients.
+/// Returns the client of an unlisted API key by its name. The name contains the first eight bytes of the key's hash, which distinguish such
+/// clients.
 fn unlisted_key(name: &str) -> Option<Client> {
     let digits = name.strip_prefix("api_key:unlisted-")?;
     let start = u64::from_str_radix(digits, 16).ok()?;

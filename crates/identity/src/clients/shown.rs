@@ -1,4 +1,4 @@
-//! Names clients by what a caller shows: a key, a token, a certificate, or a user ID of a trusted proxy.
+//! Names clients by the credentials of a caller: a key, a token, a certificate, or a user ID from a trusted proxy.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
@@ -82,14 +82,14 @@ impl Caller {
     }
 }
 
-/// Returns a header's value, trimmed, if it is there exactly once and not empty.
+/// Returns a header's value, trimmed, if the header is there exactly once and not empty.
 pub fn header_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// Returns the API key in a header, like [`header_value`]; in `Authorization` without the scheme `Bearer`.
+/// Returns the API key in a header, like [`header_value`]. In `Authorization`, a scheme `Bearer` before the key is removed.
 pub(super) fn single_key<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let value = header_value(headers, name)?;
     let behind = (name == AUTHORIZATION).then(|| bearer(value)).flatten();

@@ -1,5 +1,5 @@
-//! The headers and keys of client sources, and the last use of a client's API keys. The last use shows that the old key of a rotation is
-//! out of use.
+//! The headers and keys of client sources, and the last use of a client's API keys. The last use shows when a client has stopped using the
+//! old key of a rotation.
 
 use http::HeaderName;
 
@@ -70,7 +70,7 @@ impl Clients {
         uses
     }
 
-    /// Takes over the times of last use under the configuration `before`. Keys are the same if their hashes are.
+    /// Takes over the times of last use from the configuration `before`. Two keys with the same hash are the same key.
     pub fn take_key_uses(&self, before: &Self) {
         for keys in self.api_keys() {
             before

@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use super::{ClientSource, Clients};
 use crate::certificate::CertificateName;
 
-/// The longest name in a certificate that names a client, in bytes.
+/// The longest name of a certificate that can name a client, in bytes.
 const MAX_CERTIFICATE_NAME: usize = 256;
 
 impl Clients {
-    /// Returns a certificate's name as sources read it: DNS names in lower case, fingerprints also without colons. None if no certificate
-    /// can have the name.
+    /// Returns a certificate's name as sources read it: DNS names in lower case, fingerprints in lower case and without colons. `None` if
+    /// no certificate can have the name.
     pub fn certificate_name<'n>(&self, name: &'n str) -> Option<Cow<'n, str>> {
         let reads = |wanted: fn(CertificateName) -> bool| {
             let mut sources = self.sources.iter();
             sources.any(|source| matches!(source, ClientSource::Certificate(it) if wanted(*it)))
         };
-        // These names are not changed.
+        // URIs and common names are compared as they are.
         let is_any = reads(|it| matches!(it, CertificateName::SanUri | CertificateName::Cn));
         if is_any && name.len() <= MAX_CERTIFICATE_NAME {
             return Some(name.into());
@@ -34,7 +34,7 @@ impl Clients {
         (fits && dns.bytes().all(is_dns)).then_some(dns.into())
     }
 
-    /// Whether a user can have this ID. IDs in headers are read without blanks at their ends; IDs in tokens are not changed.
+    /// Whether a user can have this ID. Blanks at the ends of an ID are removed in headers, but not in tokens.
     pub fn can_name_user(&self, id: &str) -> bool {
         id.trim_ascii() == id || self.has_tokens()
     }

@@ -5,10 +5,10 @@ use jsonwebtoken::errors::ErrorKind;
 
 use super::{MAX_TOKEN, Tokens};
 
-/// The reason why a token names no client. It has no text of the token.
+/// The reason why a token names no client. It contains no text of the token, because that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// It is longer than the longest token that is read.
+    /// It is longer than `MAX_TOKEN`.
     #[error("the token is longer than {} bytes", MAX_TOKEN)]
     TooLong,
     /// It is not a signed token.
@@ -41,19 +41,20 @@ pub enum TokenFault {
     /// It is of another issuer.
     #[error("the token is of another issuer (`iss`)")]
     Issuer,
-    /// Its claims are no JSON object, or a claim does not have the required type.
+    /// Its claims are not a JSON object, or a claim does not have the required type.
     #[error("a claim of the token has a wrong type, such as a list for a text")]
     BadClaims,
-    /// It lacks this claim, which the rules need.
+    /// It lacks this claim, which the rules require.
     #[error("the token has no claim `{0}`")]
     Missing(String),
-    /// This claim of it holds no user ID.
+    /// This claim holds no user ID.
     #[error("the token's claim `{0}` holds no user ID")]
     NoUser(String),
 }
 
 impl TokenFault {
-    /// Records the fault that a key found, if it is more precise: claims are checked only after the signature.
+    /// Records the fault that a key found, if it is more precise. A fault of a claim is more precise than a fault of the signature, which
+    /// is checked first.
     pub(super) fn note(&mut self, error: &ErrorKind) {
         let found = match error {
             ErrorKind::ExpiredSignature => Self::Expired,
@@ -73,7 +74,7 @@ impl TokenFault {
 }
 
 impl Tokens {
-    /// Returns why the token of a request names no client; none if there is no token, or it names a client.
+    /// Returns why the token of a request names no client. `None` if there is no token, or if the token names a client.
     pub(crate) fn fault(&self, headers: &HeaderMap) -> Option<TokenFault> {
         let token = self.token(headers)?;
         if token.len() > MAX_TOKEN {

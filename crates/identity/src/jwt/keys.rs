@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Signature;
 
-/// The smallest RSA key that verifies anything: 2,048 bits (RFC 7518, 3.3), in bytes.
+/// The smallest accepted RSA key, in bytes: 2,048 bits (RFC 7518, 3.3).
 const RSA_BYTES: usize = 256;
 
 /// The keys that tokens are verified with; cheap to clone, and all clones see a replacement.
@@ -21,7 +21,8 @@ pub struct TokenKeys {
     missed: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// One key. It verifies one kind of signature: with two, signatures of a safe algorithm may be forged by the other (RFC 8725, 3.1).
+/// One key, which verifies one kind of signature. If it verified two kinds, an attacker could use it for the wrong kind and forge tokens
+/// (RFC 8725, 3.1).
 pub(super) struct Key {
     pub(super) id: Option<String>,
     signature: Signature,
@@ -42,7 +43,8 @@ impl fmt::Debug for TokenKeys {
 impl TokenKeys {
     /// Starts without keys: no token is valid until [`replace`](Self::replace) adds some.
     ///
-    /// `missed` is called whenever a token that could be accepted names a missing key. It runs within the request, so it must not block.
+    /// `missed` is called whenever a token with an accepted algorithm names a missing key. It runs within the request, so it must not
+    /// block.
     pub fn awaited(missed: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             keys: Arc::default(),
@@ -84,18 +86,18 @@ impl TokenKeys {
         })
     }
 
-    /// Replaces all keys by the keys of a JWK set (RFC 7517), and returns their number. If the set holds none, the old keys stay. A key
-    /// verifies the signature that it names, or the first of `signatures` that fits it.
+    /// Replaces all keys by the keys of a JWK set (RFC 7517), and returns their number. A key verifies the signature that it names. If it
+    /// names none, it verifies the first of `signatures` that fits it.
     ///
     /// # Errors
     ///
-    /// The set is not a JWK set. The old keys stay.
+    /// The text is not a JWK set, or holds no key for these signatures. The old keys stay.
     pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
         let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
         let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
             return Err(InvalidKey);
         };
-        // A set may hold keys of kinds that are not supported (RFC 7517, 5).
+        // A set may hold keys of unsupported kinds (RFC 7517, 5), which are left out.
         let jwks = jwks
             .into_iter()
             .filter_map(|jwk| serde_json::from_value(jwk).ok());
@@ -127,7 +129,8 @@ fn is_private(pem: &[u8]) -> bool {
     pem.windows(11).any(|word| word == b"PRIVATE KEY")
 }
 
-/// Returns the approximate length of a PEM file's content in bytes. The encoding adds less than 100 bytes to an RSA key's modulus.
+/// Returns the approximate length of a PEM file's content in bytes. The encoding adds less than 100 bytes to an RSA key's modulus, so the
+/// length shows whether the modulus has 2,048 bits.
 fn pem_length(pem: &[u8]) -> usize {
     let lines = pem.split(|byte| *byte == b'\n');
     let content = lines.filter(|line| !line.starts_with(b"-----"));
@@ -165,7 +168,7 @@ impl Key {
         })
     }
 
-    /// Whether a token with this header may be signed with it.
+    /// Whether this key may have signed a token with this algorithm and key ID.
     pub(super) fn may_have_signed(&self, algorithm: Algorithm, id: Option<&str>) -> bool {
         let named = match (&self.id, id) {
             (Some(own), Some(id)) => own == id,

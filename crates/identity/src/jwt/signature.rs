@@ -36,7 +36,7 @@ impl Signature {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Whether the key that verifies can also sign.
+    /// Whether the key that verifies this signature can also make it.
     pub const fn is_by_secret(self) -> bool {
         matches!(self, Self::Hs256)
     }
@@ -54,7 +54,7 @@ impl Signature {
         }
     }
 
-    /// Whether it is made with keys of this kind. The length of a point identifies its elliptic curve.
+    /// Whether this key can verify this signature. The length of a public key's point identifies its elliptic curve.
     pub(super) fn fits(self, key: &DecodingKey) -> bool {
         let length = key.try_get_as_bytes().map_or(0, <[u8]>::len);
         let is_right = match self {
