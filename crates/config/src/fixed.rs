@@ -1,6 +1,6 @@
-//! The parts of a configuration that a running gateway cannot change. A reload that would change one is refused, with its place.
+//! The parts of a configuration that a running gateway cannot change. A reload that would change such a part is refused.
 //!
-//! State is kept in the store and under the secret, and the log is opened once, so all of these outlive every plan.
+//! The store and the secret hold the gateway's state, and the log is opened once. A new plan cannot replace them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) enum FixedStore {
     Redis(Box<FixedRedis>),
 }
 
-/// The settings of Redis. The defaults of limits (`mode`, `on_failure`) belong to the limits, and are not fixed.
+/// The settings of Redis. `mode` and `on_failure` are defaults of the limits, so a reload can change them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedRedis {
     // May hold a password.
@@ -40,7 +40,7 @@ pub(crate) struct FixedRedis {
 }
 
 impl Fixed {
-    /// Returns each key with its value, in a format of this version. For a secret, such as a URL, the value is only whether it is set.
+    /// Returns each key with its value, in a format that may change between versions. Secrets, such as a URL, are replaced by `***`.
     pub fn texts(&self) -> [(&'static str, String); 5] {
         [
             ("`store`", format!("{:?}", self.store)),

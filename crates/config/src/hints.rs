@@ -1,6 +1,6 @@
-//! Notes on unknown keys that belong to other proxies, or to another place in the file.
+//! Notes on unknown keys: keys of other proxies, and keys that belong to another place in the file.
 
-/// A key, a key that is allowed in its place, and the note.
+/// Unknown keys, a key that is allowed in their place, and the note. The allowed key identifies the part of the file.
 const NOTES: [(&[&str], &str, &str); 16] = [
     (
         &["tls", "ssl", "https"],

@@ -1,12 +1,12 @@
-//! The configuration: read from YAML, checked once, and never looked at again.
+//! The configuration: read from YAML and checked once, at the start and at each reload.
 //!
 //! ```text
 //! text ─ yaml ─> file::File ─ file::check ─> plan::Plan
 //! (as written)               (what the gateway runs)
 //! ```
 //!
-//! Only the file can make a plan, and no code below start-up reads the file. Each error contains its place: line, column, the line itself,
-//! and the allowed values. Messages never contain values that may be secret.
+//! Only this crate makes a plan, and the gateway runs by the plan alone. Each error contains its place: line, column, the line itself, and
+//! the allowed values. Messages never contain values that may be secret.
 
 mod access;
 mod admin;
@@ -61,11 +61,11 @@ use yaml::{Place, Problem, Source};
 /// The longest configuration that is read, in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads the configuration in a file and checks it; `env` looks up the variables that it names.
+/// Reads the configuration in a file and checks it. `env` looks up variables of the environment.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or has mistakes. The error lists all mistakes.
+/// The file cannot be read, or has mistakes. The error lists the mistakes.
 pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -73,11 +73,12 @@ pub fn load(
     load_after(path, env, None)
 }
 
-/// Reads a configuration like [`load`], for a gateway that runs and has to keep the parts that were fixed `before`.
+/// Reads a configuration like [`load`], for a running gateway. The configuration must not change the parts in `before`, which need a
+/// restart.
 ///
 /// # Errors
 ///
-/// The errors of [`load`], or a part differs from `before`.
+/// The errors of [`load`], or a part that differs from `before`.
 pub fn reload(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -111,11 +112,11 @@ fn load_after(
     }
 }
 
-/// Checks the text of a configuration; `name` is the file's name in messages.
+/// Checks the text of a configuration. `name` is the file's name in messages.
 ///
 /// # Errors
 ///
-/// The text has mistakes. The error lists all of them.
+/// The text has mistakes. The error lists them.
 pub fn parse(
     name: &str,
     text: &str,
@@ -153,7 +154,7 @@ pub fn load_keys(
 ) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let text = read_text(path).map_err(|problem| refusal(&name, problem))?;
-    // A key in the place of its hash must not be shown, neither in a line nor as a name.
+    // The file may hold a key itself in place of its hash, by mistake. So no message shows a line of it.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = yaml::read(&source, |_, _| None).map_err(|problem| {
         let problem = Problem::new(problem.place, "this is not a list of keys");
@@ -218,14 +219,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the error of a whole file.
+/// Returns an error about a file as a whole, without a place in it.
 fn refusal(name: &str, problem: Problem) -> ConfigError {
     Source::new(name, "").refuse(vec![problem])
 }
 
-/// Reads the text of a file that is reread while requests are served.
+/// Reads the text of a file that the running gateway rereads.
 fn read_text(path: &Path) -> Result<String, Problem> {
-    // Opening a pipe waits for its other end.
+    // To open a pipe would block until another process opens its other end.
     let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
     if is_pipe {
         return Err(Problem::new(None, "this is no regular file"));

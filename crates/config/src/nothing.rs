@@ -1,10 +1,10 @@
-//! Keys without a value, such as a list whose entries are all commented out. A key with null reads like a key that is not there.
+//! Keys without a value, such as a list whose entries are all commented out. The YAML library treats such a key like a missing key.
 
 use crate::yaml::{Keys, Problem, Spanned};
 
 use crate::check::Check;
 
-/// Keys that keep clients out, each with the remedy. Without their value they would let every client in.
+/// Keys that keep clients out, each with the remedy. Without a value, they would let every client in.
 const GUARDS: [(&str, &str); 2] = [
     (
         "allow",
@@ -16,9 +16,9 @@ const GUARDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Refuses guards without a value, and warns of all other keys without one.
+/// Refuses guards without a value. Warns of all other keys without a value.
 pub(crate) fn without_value(check: &mut Check<'_>) {
-    // The text has been read as a file before, so that it is YAML.
+    // The text is valid YAML, because it has been read as a file before.
     if let Ok(keys) = crate::yaml::read::<Keys>(check.source, |_, _| None) {
         walk(check, &keys);
     }

@@ -9,7 +9,7 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
-/// Returns a value that was made of files. Reports an error at the scalar of `scalars` that names the file at fault.
+/// Returns a value that was made of files. If a file cannot be used, reports the error at the scalar of `scalars` that names the file.
 pub(crate) fn usable<'s, T>(
     check: &mut Check<'_>,
     made: Result<T, FileError>,
@@ -35,7 +35,7 @@ pub(crate) fn authorities(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> O
     usable(check, tls::authorities(&path), [scalar])
 }
 
-/// Returns the files of the gateway's certificate and its key; none if neither is named. Refuses a certificate or a key alone.
+/// Returns the files of the gateway's certificate and its key. `Some(None)` if neither is named. Refuses a certificate or a key alone.
 pub(crate) fn identity(
     check: &mut Check<'_>,
     certificate: Option<&Scalar<FilePath>>,
@@ -55,7 +55,7 @@ pub(crate) fn identity(
     }
 }
 
-/// Returns the authorities of this system. Refuses a system without any, with `remedy`.
+/// Returns the authorities of this system. If the system has none, reports an error with `remedy`.
 pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>, remedy: &str) -> Option<Trust> {
     let authorities = Authorities::of_the_system();
     if authorities.is_none() {
@@ -65,7 +65,8 @@ pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>, remedy: &str) 
     authorities.map(Trust::Authorities)
 }
 
-/// Returns the problem of a file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
+/// Returns the problem of a file that cannot be used. A path from a variable is not shown, because the variable may hold the file's content
+/// by mistake.
 pub(crate) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
     let is_filled = scalar.raw.contains("${");
     let name = match is_filled {

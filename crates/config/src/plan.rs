@@ -1,6 +1,6 @@
 //! The plan: a checked configuration, with all settings of the gateway.
 //!
-//! Only the check makes a plan, so its content is valid: names are resolved, numbers fit, every route can be reached.
+//! Only a check without errors makes a plan, so its content is valid: names are resolved, numbers fit, every route can be reached.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub struct Plan {
     pub fixed: Fixed,
     /// The listeners; at least one.
     pub listen: Vec<ListenerPlan>,
-    /// The admin port, which serves health, metrics and clients.
+    /// The admin port, which serves health, metrics and requests about clients.
     pub admin: AdminPlan,
     /// The sources that name clients.
     pub clients: Clients,
     /// The plans that a client may have.
     pub plans: ClientPlans,
-    /// Reads numbers that overrides give to the limits.
+    /// The reader of numbers that overrides set for limits.
     pub numbers: NumberReader,
     /// Whether trusted peers begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
@@ -46,19 +46,19 @@ pub struct Plan {
     pub key_files: Vec<KeyFile>,
     /// The file with denied networks, which is reread when it changes.
     pub deny_file: Option<DenyFile>,
-    /// The file of overrides that are set at run time; none: they end with the process, or are in Redis.
+    /// The file of overrides that are set at run time. `None` if overrides end with the process, or are in Redis.
     pub overrides_file: Option<PathBuf>,
-    /// The key sets that are fetched, for tokens.
+    /// The key sets for tokens, which the gateway fetches.
     pub jwks: Vec<JwksPlan>,
     /// The store of limits.
     pub store: StorePlan,
-    /// The key of the hashes under which clients are kept.
+    /// The key of the hashes that replace the names of clients in the store.
     pub secret: Option<Secret>,
     /// The policy of requests without a route. Its limits are also charged for all other requests.
     pub unmatched: Policy,
-    /// The answer to requests without a route; none: 404 with problem details.
+    /// The answer to requests without a route. `None` means 404 with problem details.
     pub no_route: Option<Reject>,
-    /// The path at which listeners answer health checks; none: all paths belong to routes.
+    /// The path at which listeners answer health checks. `None` if all paths belong to routes.
     pub health: Option<Box<str>>,
     /// Edits of answers without a route.
     pub response_headers: HeaderEdits,
@@ -70,14 +70,14 @@ pub struct Plan {
     pub routes: Vec<RoutePlan>,
     /// The timeouts, and the least rate of clients.
     pub timeouts: Timeouts,
-    /// The most connections that are open at once; none: 10,000.
+    /// The most connections that are open at once. `None` means 10,000.
     pub max_connections: Option<usize>,
-    /// The most connections of one address, or one /64 of IPv6, unless it is trusted; none: no bound.
+    /// The most connections of one address, or one /64 of IPv6, unless it is trusted. `None` means no bound.
     pub max_connections_per_ip: Option<usize>,
-    /// The memory in bytes from which on the process sheds load; none: no bound.
+    /// The memory in bytes near which the process sheds load. `None` means no bound.
     pub max_memory: Option<u64>,
     /// The settings of the logs.
     pub log: LogPlan,
-    /// The settings of tracing; none: trace contexts are left alone.
+    /// The settings of tracing. `None` if the gateway forwards trace contexts unchanged.
     pub tracing: Option<TraceSettings>,
 }

@@ -1,4 +1,4 @@
-//! Texts that no message shows.
+//! Secrets: texts that no message shows.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The least characters of a key, a token or a secret that cannot be guessed.
+/// The least length of a key, a token or a secret that cannot be guessed, in characters.
 pub const LEAST_KEY: usize = 16;
 
 /// The starts and ends of placeholders that other programs fill in.
@@ -42,7 +42,7 @@ const PLACEHOLDERS: [(&str, &str); 6] = [
     ("$", ""),
 ];
 
-/// The starts of files in which deployments keep secrets.
+/// The starts of paths at which deployments keep secrets.
 const FILES: [&str; 10] = [
     "file:",
     "./",
@@ -56,10 +56,10 @@ const FILES: [&str; 10] = [
     "/secrets/",
 ];
 
-/// Refuses a secret that some other program should have replaced.
+/// Refuses a placeholder that another program should have replaced by the secret.
 pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-. |".contains(c);
-    // `$name` may be a good secret, so that a bare `$` needs a name in capitals.
+    // `$name` may be a good secret, so only `$NAME` in capitals is a placeholder.
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_placeholder = |(start, end): &(&str, &str)| {
         let name = text
@@ -78,7 +78,7 @@ pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Warns of a secret that is the name of a file, or can be guessed. `what` is its key.
+/// Warns of a secret that looks like the path of a file, or is short enough to be guessed. `what` is its key.
 pub(crate) fn short(check: &mut Check<'_>, what: &str, secret: &Secret, place: Option<Place>) {
     if FILES.iter().any(|start| secret.expose().starts_with(start)) {
         let problem = Problem::new(place, format!("this {what} looks like the name of a file"));

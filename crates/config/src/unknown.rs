@@ -1,17 +1,18 @@
-//! All unknown keys of a file. Reading it as a [`File`](crate::file::File) stops at the first mistake, which hides the others.
+//! All unknown keys of a file. Reading it as a [`File`](crate::file::File) reports the first mistake only, so this module searches for the
+//! other unknown keys.
 
 use crate::yaml::{Keys, Place, Problem, Source};
 use serde_json::Value;
 
 use crate::hints;
 
-/// Returns the mistake at which reading stopped. If that is an unknown key, all others are added.
+/// Returns `first`, the mistake at which reading stopped. If it is an unknown key, adds all other unknown keys.
 pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
     let mut problems = unknown_keys(source);
     let start = |problem: &Problem| problem.place.map(|place| (place.line, place.column));
     let all = problems.len();
     problems.retain(|problem| start(problem) != start(&first));
-    // Keys that are indented wrongly are unknown, too, because of another mistake.
+    // If `first` is no unknown key, it is reported alone. It may be a wrong indentation, which also makes keys unknown.
     if problems.len() == all {
         return vec![first];
     }
@@ -34,7 +35,7 @@ fn unknown_keys(source: &Source<'_>) -> Vec<Problem> {
     walk.unknown
 }
 
-/// The schema with which keys are compared.
+/// A search for keys that the schema does not have.
 struct Walk<'a> {
     schema: &'a Value,
     source: &'a Source<'a>,
@@ -42,7 +43,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Compares keys with the schemas of which one must fit.
+    /// Adds keys that no schema of `schemas` allows.
     fn check(&mut self, keys: &Keys, schemas: &[&'a Value]) {
         let mut all = Vec::new();
         for schema in schemas {
@@ -67,7 +68,7 @@ impl<'a> Walk<'a> {
                     let own = known.iter().filter_map(|it| it.get(&key.value));
                     let mut fitting: Vec<_> = own.collect();
                     fitting.extend(&named);
-                    // Keys in the place of something else are another mistake.
+                    // If no schema has keys here, a map is the mistake, not its keys.
                     if fitting.is_empty() && !known.is_empty() {
                         let allowed = known.iter().flat_map(|it| it.keys());
                         let allowed: Vec<_> = allowed.map(String::as_str).collect();
@@ -79,7 +80,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the schemas that a schema stands for.
+    /// Adds a schema to `all`, with the schemas that it refers to and its alternatives.
     fn resolve(&self, schema: &'a Value, all: &mut Vec<&'a Value>) {
         let name = schema.get("$ref").and_then(Value::as_str);
         let definition = name.and_then(|name| self.schema.pointer(name.strip_prefix('#')?));

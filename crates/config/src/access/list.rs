@@ -22,12 +22,12 @@ pub(crate) enum Purpose {
     Members,
 }
 
-/// The clients that can have names.
+/// The clients that the sources of the configuration can name.
 #[derive(Debug)]
 pub(crate) struct KnownClients {
-    /// The names of listed API keys; none: no source reads keys.
+    /// The names of listed API keys. `None` if no source reads keys.
     keys: Option<HashSet<Arc<str>>>,
-    /// Whether a file may list more keys one day.
+    /// Whether a key file may list more keys later.
     has_key_file: bool,
     /// Whether a source reads tokens.
     pub(crate) has_tokens: bool,
@@ -35,21 +35,21 @@ pub(crate) struct KnownClients {
     clients: Clients,
 }
 
-/// The peers whose user ID headers count.
+/// The peers from which a header with a user ID is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Users {
-    /// None: no source reads user IDs.
+    /// No peer, because no source reads user IDs.
     Nobody,
-    /// None: no proxy is trusted.
+    /// No peer, because no proxy is trusted.
     NoProxy,
     /// Trusted proxies.
     Proxies,
-    /// All clients: every address is trusted.
+    /// All peers, because every address is trusted.
     Everyone,
 }
 
 impl KnownClients {
-    /// Returns the clients that these callers can name; `has_proxies` if any proxy is trusted.
+    /// Returns the clients that these sources can name. `has_proxies` is set if any proxy is trusted.
     pub(crate) fn of(callers: &Callers, has_proxies: bool) -> Self {
         let clients = &callers.clients;
         let Clients {
@@ -79,7 +79,7 @@ impl KnownClients {
         known
     }
 
-    /// Whether an API key may be listed.
+    /// Whether an API key is listed, or a key file may list one.
     pub(crate) fn has_keys(&self) -> bool {
         self.has_key_file || self.keys.as_ref().is_some_and(|keys| !keys.is_empty())
     }
@@ -89,7 +89,7 @@ impl KnownClients {
         self.clients.read_certificates()
     }
 
-    /// Whether all of these clients are networks of trusted proxies, and there is one.
+    /// Whether the list is not empty, and all entries are networks of trusted proxies.
     fn are_proxies(&self, entries: &[(ListedClient, Option<Place>)]) -> bool {
         let trusted = &self.clients.trusted;
         let is_proxy = |(client, _): &(ListedClient, _)| match client {
@@ -101,7 +101,7 @@ impl KnownClients {
         !trusted.trust_everyone() && !entries.is_empty() && entries.iter().all(is_proxy)
     }
 
-    /// Whether a user can be named.
+    /// Whether a source can name users.
     pub(crate) fn has_users(&self) -> bool {
         self.has_tokens || matches!(self.users, Users::Proxies | Users::Everyone)
     }
@@ -176,7 +176,7 @@ pub(crate) fn entries(
     entries
 }
 
-/// Returns a client as requests name it. Refuses a client that no request can name.
+/// Returns a client in the spelling of requests. Refuses a client that no request can name.
 fn spelt(
     check: &mut Check<'_>,
     client: ListedClient,
@@ -211,7 +211,7 @@ fn may_be_secret(text: &str) -> bool {
     !text.contains(['.', ':', '/']) && !is_plain_word(text)
 }
 
-/// Refuses a name that no API key has, or warns of it if a key file may list it later.
+/// Refuses a name that no API key has. If a key file may list the name later, warns only.
 fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownClients) {
     let Some(keys) = &known.keys else {
         let problem = Problem::new(place, "no client source names an `api_key`");

@@ -35,7 +35,7 @@ choice!(
     ]
 );
 
-/// The keys about callers, of the file or of a route, as they are written.
+/// The access keys of the file or of a route, as they are written.
 #[derive(Clone, Copy)]
 pub(crate) struct WrittenAccess<'f> {
     pub(crate) exempt: Option<&'f [Scalar<ListedText>]>,
@@ -44,13 +44,13 @@ pub(crate) struct WrittenAccess<'f> {
     pub(crate) require: Option<&'f Scalar<RequireWord>>,
 }
 
-/// The access lists of the file, and its file of denied networks.
+/// The access lists of the configuration, and its file of denied networks.
 pub(crate) struct FileAccess {
     pub(crate) lists: AccessLists,
     pub(crate) deny_file: Option<DenyFile>,
 }
 
-/// Reads the access lists of the file or of a route. A route without `require` requires the same as the file.
+/// Reads the access lists of the file or of a route. A route without `require` has the `require` of the file.
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,

@@ -18,11 +18,11 @@ const COMMENT: [char; 2] = ['#', ';'];
 pub struct DenyFile {
     /// Its path.
     pub path: PathBuf,
-    /// The networks that requests are looked up in.
+    /// The networks in which the addresses of requests are looked up.
     pub networks: NetworkFile,
 }
 
-/// Reads the file that a configuration names.
+/// Reads the file that `deny_file` names.
 pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<DenyFile> {
     let path = check.file(scalar)?;
     match load_networks(&path) {
@@ -47,10 +47,10 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     let name = path.display().to_string();
     let text = crate::read_text(path).map_err(|problem| crate::refusal(&name, problem))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    // Messages contain places only, as for a key file: they stand below a key of the configuration.
+    // Messages show places but no lines, as for a key file, because they become notes of a message about the configuration.
     let source = Source::secret(&name, text);
     if text.trim().is_empty() {
-        // A program may have just begun to write the file. Without this error, no client would be denied meanwhile.
+        // Another program may just be writing the file. Without this error, no client would be denied meanwhile.
         let problem = Problem::new(None, "this file is empty");
         let problem = problem.note("a file without networks has a comment: # none");
         return Err(source.refuse(vec![problem]));
@@ -77,7 +77,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
                 };
                 problems.push(problem(fault, entry, place));
             }
-            // The message would not show further problems.
+            // An error does not show more problems.
             Err(_) => break,
         }
     }
@@ -88,7 +88,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
 }
 
 fn problem(fault: Fault, entry: &str, place: Place) -> Problem {
-    // Only networks are shown: the file may be another one with secrets, such as a key file.
+    // Only text in the form of a network is shown, because `deny_file` may name a file with secrets by mistake, such as a key file.
     let is_shown = entry
         .chars()
         .all(|c| c.is_ascii_hexdigit() || ".:/".contains(c));

@@ -24,11 +24,12 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Admin {
     /// The address of the admin port. Default: 127.0.0.1:9901.
     pub(crate) address: Option<Scalar<SocketAddr>>,
-    /// The token that requests send as `Authorization: Bearer`. It may read and write. Default: none; on loopback, none is needed.
+    /// The token that requests send as `Authorization: Bearer`. It may read and write. Default: none; a port on a loopback address needs
+    /// none.
     pub(crate) token: Option<Scalar<TokenText>>,
-    /// Several tokens in place of `token`, each with a name and a role. Default: none.
+    /// A list of tokens in place of `token`, each with a name and a role. Default: none.
     pub(crate) tokens: Option<Vec<Spanned<WrittenToken>>>,
-    /// Names of the port in `Host`, such as gateway or *.example.com, in addition to addresses and localhost. Default: none.
+    /// Allowed names in `Host`, such as gateway or *.example.com, in addition to addresses and localhost. Default: none.
     pub(crate) hosts: Option<Vec<Scalar<HostPattern>>>,
 }
 
@@ -40,12 +41,12 @@ pub(crate) struct WrittenToken {
     pub(crate) name: Scalar<TokenName>,
     /// The token's hash, never the token.
     pub(crate) hash: Scalar<KeyHash>,
-    /// The rights of the token: read, or write, which includes read. Default: read.
+    /// The rights of the token: read, or write. Write includes read. Default: read.
     pub(crate) role: Option<Scalar<Role>>,
 }
 
 name!(
-    /// The name of a token of the admin port. Not shown: it may be the token, by mistake.
+    /// The name of a token of the admin port. No message shows it, because it may be the token itself by mistake.
     pub(crate) TokenName,
     "a token's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
@@ -56,10 +57,10 @@ name!(
 /// The role of a token of the admin port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Reads.
+    /// May read.
     #[default]
     Read,
-    /// Reads, and changes the state in force.
+    /// May read, and change the state of the gateway.
     Write,
 }
 
@@ -81,7 +82,7 @@ pub struct AdminToken {
     pub role: Role,
 }
 
-/// The token of the admin port; empty: none.
+/// The token of the admin port. `None` if the text is empty.
 pub(crate) struct TokenText(pub(crate) Option<Secret>);
 
 impl Value for TokenText {
@@ -107,7 +108,8 @@ pub struct AdminPlan {
     pub address: SocketAddr,
     /// The token that commands send to it, if the configuration has one in clear.
     pub token: Option<Secret>,
-    /// The tokens. Requests about clients must carry one; if there is none, they need none on loopback.
+    /// The tokens. Requests about clients must send a token. If there are no tokens, such requests are accepted only if the port's address
+    /// is a loopback address.
     pub tokens: Vec<AdminToken>,
     /// The host names that requests may use, in addition to addresses and `localhost`.
     pub hosts: Vec<HostPattern>,

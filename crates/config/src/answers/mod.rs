@@ -15,13 +15,13 @@ use crate::value::answers::{HeadersWord, IetfDraft, MediaType, RejectBody, Rejec
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Headers {
-    /// The form of X-RateLimit-Reset: seconds since the epoch (epoch), or from now (delta). Default: epoch.
+    /// The form of X-RateLimit-Reset: seconds since the epoch (epoch), or seconds from now (delta). Default: epoch.
     pub(crate) reset: Option<Scalar<Reset>>,
-    /// The IETF draft of RateLimit-Policy and RateLimit, which are sent as well: draft-11. Default: not sent.
+    /// The IETF draft of the additional headers RateLimit-Policy and RateLimit: draft-11. Default: not sent.
     pub(crate) ietf: Option<Scalar<IetfDraft>>,
 }
 
-/// The answer of a refusal. Retry-After and limit headers do not depend on it.
+/// The answer to a refused request. Retry-After and limit headers do not depend on these keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Reject")]
@@ -37,7 +37,7 @@ pub(crate) struct WrittenReject {
 /// The default `Content-Type` of a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Reads the answers of a part of the file. Missing keys are as in `outer`.
+/// Reads the answers of the gateway or of a route. Missing keys have the values of `outer`.
 pub(crate) fn answers(
     check: &mut Check<'_>,
     headers: Option<&SingleOr<HeadersWord, Headers>>,
@@ -75,7 +75,7 @@ fn limit_headers(
     }
 }
 
-/// Reads an answer. The default of its status is `usual`.
+/// Reads an answer. Its default status is `usual`.
 pub(crate) fn refusal(check: &mut Check<'_>, reject: &WrittenReject, usual: StatusCode) -> Reject {
     let status = check.read_some(reject.status.as_ref());
     let kind = check.read_some(reject.content_type.as_ref());

@@ -11,7 +11,7 @@ use crate::value::number::Connections;
 use crate::value::size::{size, size_schema};
 use crate::value::{Fault, Scalar, Value};
 
-/// The most bytes of a body; none: no bound.
+/// The most bytes of a body. `None` means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyLimit(pub(crate) Option<u64>);
 
@@ -30,12 +30,12 @@ impl Value for BodyLimit {
     }
 }
 
-/// The most bytes of memory; none: no bound.
+/// The most bytes of memory. `None` means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryLimit(pub(crate) Option<u64>);
 
 impl MemoryLimit {
-    /// The smallest bound, in bytes. With less a gateway could hardly begin.
+    /// The smallest bound, in bytes. With less memory, a gateway can hardly start.
     const LEAST: u64 = 64 << 20;
 }
 
@@ -56,7 +56,7 @@ impl Value for MemoryLimit {
     }
 }
 
-/// Warns of a bound per address that the bound of all connections makes useless.
+/// Warns of `max_connections_per_ip` above `max_connections`, because it has no effect.
 pub(crate) fn useless_share(
     check: &mut Check<'_>,
     all: Option<Connections>,

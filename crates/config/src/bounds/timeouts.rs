@@ -19,15 +19,15 @@ use crate::value::{Fault, Scalar, Value};
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Timeouts")]
 pub(crate) struct WrittenTimeouts {
-    /// The longest wait for a request's head; on a new connection, with the TLS handshake. Default: 10s.
+    /// The longest wait for a request's head. On a new connection, this includes the TLS handshake. Default: 10s.
     pub(crate) header: Option<Scalar<Duration>>,
-    /// The longest wait for a connection to an upstream server, with its TLS handshake. Default: 1s.
+    /// The longest wait for a connection to an upstream server, the TLS handshake included. Default: 1s.
     pub(crate) connect: Option<Scalar<Duration>>,
-    /// The longest wait for the head of the upstream's answer, and between two parts of it. Default: 60s.
+    /// The longest wait for the head of the upstream's answer, and between two parts of the answer. Default: 60s.
     pub(crate) upstream: Option<Scalar<Duration>>,
     /// The longest wait for the next request on a connection, and for the next part of a request body. Default: 75s.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// The longest wait for the next byte in a tunnel, either way. Default: 5m.
+    /// The longest wait for the next byte in a tunnel, in either direction. Default: 5m.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
     /// The longest wait for requests in flight when the gateway stops: a duration, or none for no bound. Default: 30s.
     pub(crate) drain: Option<Scalar<Drain>>,
@@ -41,7 +41,7 @@ pub(crate) struct WrittenTimeouts {
 pub(crate) struct Slow {
     /// The rate in bytes per second. Default: 240B/s.
     pub(crate) rate: Option<Scalar<ByteRate>>,
-    /// The longest time that a client may be behind that rate. Then its connection is closed. Default: 60s.
+    /// The longest time by which a client may be behind `rate`. If it is further behind, its connection is closed. Default: 60s.
     pub(crate) after: Option<Scalar<Duration>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Slow {
 pub(crate) struct ByteRate(pub(crate) NonZeroU64);
 
 impl ByteRate {
-    /// The highest rate, in bytes per second. No client of today's networks could keep to more.
+    /// The highest rate, in bytes per second. Clients could hardly reach a higher rate.
     const MOST: u64 = 1 << 30;
 }
 
@@ -91,7 +91,7 @@ impl Value for NoLeastRate {
     }
 }
 
-/// The time that requests in flight have to end when the gateway stops; none: no bound.
+/// The time in which requests in flight must end when the gateway stops. `None` means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drain(pub(crate) Option<Duration>);
 
@@ -116,19 +116,19 @@ impl Value for Drain {
 /// The timeouts of the gateway, and the least rate of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a request's head, from its first byte.
+    /// The longest wait for a request's head, from its first byte.
     pub header: Duration,
-    /// For a connection to an upstream server.
+    /// The longest wait for a connection to an upstream server.
     pub connect: Duration,
-    /// For the head of the upstream's answer.
+    /// The longest wait for the head of the upstream's answer.
     pub upstream: Duration,
-    /// For the next request on a connection.
+    /// The longest wait for the next request on a connection.
     pub idle: Duration,
-    /// For the next byte in a tunnel, either way.
+    /// The longest wait for the next byte in a tunnel, in either direction.
     pub tunnel_idle: Duration,
-    /// For requests in flight to end when the gateway stops; none: no bound.
+    /// The longest wait for requests in flight when the gateway stops. `None` means no bound.
     pub drain: Option<Duration>,
-    /// The least rate of request bodies and answers; none: no bound.
+    /// The least rate of request bodies and answers. `None` means no bound.
     pub slow: Option<LeastRate>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
     }
 }
 
-/// Reads the least rate of clients. Missing keys are as in `usual`.
+/// Reads the least rate of clients. Missing keys have the values of `usual`.
 pub(crate) fn least_rate(
     check: &mut Check<'_>,
     written: Option<&SingleOr<NoLeastRate, Slow>>,
@@ -174,7 +174,7 @@ pub(crate) fn least_rate(
     match written {
         None => usual,
         Some(SingleOr::Single(scalar)) => {
-            // If the value is refused, there is no plan anyway.
+            // If the value is refused, no plan is made, so the result does not matter.
             let _ = check.read(scalar);
             None
         }

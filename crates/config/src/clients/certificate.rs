@@ -1,4 +1,4 @@
-//! `client_cert`: clients that show a certificate.
+//! `client_cert`: clients that are named by a verified certificate.
 
 use crate::yaml::Problem;
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ pub(crate) struct CertificateSource {
     pub(crate) name: Option<Scalar<CertificateName>>,
 }
 
-/// Warns of sources that read certificates where no listener verifies any.
+/// Warns of each source that reads certificates. The caller has checked that no listener verifies certificates.
 pub(crate) fn unverified(check: &mut Check<'_>, clients: WrittenClients<'_>) {
     for source in clients.sources {
         if source.value.client_cert.is_some() {

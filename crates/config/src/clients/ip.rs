@@ -1,4 +1,4 @@
-//! `ip`: addresses, and how a trusted proxy reports them.
+//! `ip`: the addresses of clients, and the way in which a trusted proxy reports them.
 
 use crate::yaml::{Place, Problem};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::value::Scalar;
 use crate::value::net::PrefixLength;
 use crate::value::word::choice;
 
-/// The default of `ipv6_prefix`, in bits: the network of one home or one machine.
+/// The default of `ipv6_prefix`, in bits. Usually it is the network of one home or one machine.
 pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// The addresses of clients.
@@ -25,12 +25,12 @@ pub(crate) struct Ip {
 /// The way in which a trusted proxy reports the address of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AddressSource {
-    /// In a header of the request.
+    /// In the header `X-Forwarded-For`.
     #[default]
     XForwardedFor,
-    /// In a header of the request.
+    /// In the header `Forwarded`.
     Forwarded,
-    /// Before the first request of a connection.
+    /// In a PROXY protocol header at the start of a connection.
     ProxyProtocol,
 }
 
@@ -45,7 +45,7 @@ choice!(
     ]
 );
 
-/// Warns of `from` if no trusted proxy can report addresses.
+/// Warns of `from`, which has no effect without trusted proxies.
 pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
     check.warn(
         Problem::new(place, "`from` has no effect here").note(
@@ -54,7 +54,8 @@ pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
     );
 }
 
-/// The shortest prefix of IPv6 that is one customer's: providers have /32 and wider, and give /48 to /64.
+/// The shortest IPv6 prefix that may belong to one customer, in bits. Providers have /32 or wider networks, and give /48 to /64 to a
+/// customer.
 const CUSTOMER: u8 = 40;
 
 /// Warns of IPv6 networks that many customers share.

@@ -1,4 +1,4 @@
-//! `api_key`: keys that are listed, and the files that list more.
+//! `api_key`: the listed keys, and files with more keys.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ use crate::value::word::FilePath;
 pub(crate) struct ApiKey {
     /// The header with the key; in Authorization, the key may follow `Bearer`. Default: X-API-Key.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The known keys. Default: none.
+    /// The listed keys. Default: none.
     pub(crate) keys: Option<Vec<Spanned<Key>>>,
-    /// A file with more keys, a list like `keys`; reread when it changes. Default: none.
+    /// A file with more keys, in a list like `keys`. It is reread when it changes. Default: none.
     pub(crate) keys_file: Option<Scalar<FilePath>>,
     /// The treatment of other keys: fall_through, reject or accept. Default: fall_through.
     pub(crate) unknown: Option<Scalar<UnknownKey>>,
@@ -34,13 +34,13 @@ pub(crate) struct ApiKey {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Key {
-    /// The name of the client. A client may have several keys; all but one need `expires`.
+    /// The name of the client. If a client has several keys, all except one need `expires`.
     pub(crate) name: Scalar<KeyName>,
     /// The key's hash, never the key.
     pub(crate) hash: Scalar<KeyHash>,
-    /// The date or time from which the key is unknown. Default: never.
+    /// The date or time at which the key expires. Default: never.
     pub(crate) expires: Option<Scalar<Date>>,
-    /// The plan of its client, a name from `plans`. Default: none; the limits' own quotas apply.
+    /// The name of its client's plan, from `plans`. Default: none; the limits' own quotas apply.
     pub(crate) plan: Option<Scalar<PlanName>>,
 }
 
@@ -64,14 +64,14 @@ pub(crate) struct SeenKeys {
     hashes: HashMap<[u8; 32], Option<Place>>,
 }
 
-/// A client's first key, and its first key that never expires.
+/// The first key of a client, and the client's first key that never expires.
 struct SeenClient {
     place: Option<Place>,
     plan: Option<ClientPlan>,
     unending: Option<Option<Place>>,
 }
 
-/// Checks the keys of a file, together with the keys that are `listed` elsewhere.
+/// Checks the keys of a file, together with the keys that the configuration has `listed`.
 pub(crate) fn keys(
     written: &[Spanned<Key>],
     source: &Source<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn keys(
     Err(source.refuse(check.problems))
 }
 
-/// Reads a list of keys, each with a hash that no other has. Keys with the same name belong to one client.
+/// Reads a list of keys. Refuses two keys with the same hash. Keys with the same name belong to one client.
 pub(crate) fn listed_keys<'f>(
     check: &mut Check<'_>,
     written: impl Iterator<Item = &'f Spanned<Key>>,
@@ -192,7 +192,7 @@ pub(crate) fn key_file(
     })
 }
 
-/// Refuses keys of one name with different plans, or without expiry: two clients may have got the same name by mistake.
+/// Refuses two keys of one name if they have different plans, or if both never expire. Two clients may have the same name by mistake.
 fn one_client(
     check: &mut Check<'_>,
     seen: &mut SeenKeys,
@@ -226,7 +226,7 @@ fn one_client(
     }
 }
 
-/// Whether a name of a plan or a key can be shown. A name with digits or capitals, or a long one, may be an API key in the wrong place.
+/// Whether a name of a plan or a key can be shown. A long name, or a name with digits or capitals, may be an API key in the wrong place.
 pub(crate) fn is_plain_word(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
     name.len() <= 24 && name.chars().all(is_plain)

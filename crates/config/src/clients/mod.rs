@@ -28,7 +28,7 @@ use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
 use crate::value::Scalar;
 use crate::value::net::{Network, PrefixLength};
 
-/// A source that names clients; it has exactly one key.
+/// A source that names clients. It has exactly one key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Source")]
@@ -46,7 +46,7 @@ pub(crate) struct WrittenSource {
     pub(crate) ip: Option<Ip>,
 }
 
-/// The keys about callers, as they are written.
+/// The keys of the file that identify callers, as they are written.
 #[derive(Clone, Copy)]
 pub(crate) struct WrittenClients<'f> {
     pub(crate) trusted_proxies: Option<&'f [Scalar<Network>]>,
@@ -74,7 +74,7 @@ const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 
-/// Headers that frame, route or authorise messages, or contain their origin.
+/// Headers with another purpose: they frame, route or authorise messages, or contain the origin of requests.
 const RESERVED: [&str; 22] = [
     "authorization",
     "connection",
@@ -121,7 +121,7 @@ pub(crate) fn clients(
         forward_client: written
             .forward_client
             .and_then(|scalar| naming_header(check, scalar)),
-        // Set later: members must be clients that these sources can name.
+        // Set later, because the members of plans are checked against these sources.
         members: PlanMembers::default(),
     };
     let mut proxy_protocol = false;
@@ -260,7 +260,8 @@ fn unreached_source(
     check.refuse(problem.note(format!("`ip`, at {at}, names every client: put it last")));
 }
 
-/// Reads a header that names a user or the client, which the gateway removes and sets. Refuses headers with another purpose in HTTP.
+/// Reads a header that names a user or the client. The gateway removes or replaces this header, so headers with another purpose in HTTP are
+/// refused.
 fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
     let name = check.read(scalar)?;
     if RESERVED.contains(&name.as_str()) {
@@ -271,7 +272,8 @@ fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<H
     Some(name)
 }
 
-/// Refuses a header with two meanings. Headers that name a user or the client are removed, so none of them may hold a key or a token.
+/// Refuses a header with two meanings. The gateway removes headers that name a user or the client. Such a header cannot also hold a key or
+/// a token.
 fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
     let named: Vec<&HeaderName> = clients.vouched_headers().collect();
     let shown = clients.sources.iter().filter_map(|source| match source {

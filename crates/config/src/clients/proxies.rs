@@ -7,10 +7,10 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::net::Network;
 
-/// The longest prefix of a network that is a large part of all addresses. In IPv6, 2000::/3 has all public addresses.
+/// The longest prefix of a network that counts as a large part of all addresses, in bits. In IPv6, 2000::/3 has all public addresses.
 pub(crate) const LARGE: u8 = 3;
 
-/// Reads the networks, and warns of networks that contain clients.
+/// Reads the networks of trusted proxies. Warns of networks that probably contain clients.
 pub(crate) fn trusted_networks(check: &mut Check<'_>, proxies: &[Scalar<Network>]) -> Vec<IpNet> {
     let mut networks = Vec::new();
     for scalar in proxies {
@@ -34,12 +34,12 @@ fn clients_in(check: &mut Check<'_>, part: &str, place: Option<Place>) {
     ));
 }
 
-/// Whether a network is 0.0.0.0 or :: alone, which no connection comes from.
+/// Whether a network is the single address 0.0.0.0 or ::, from which no connection comes.
 pub(crate) fn is_nobodys(network: &IpNet) -> bool {
     network.prefix_len() == network.max_prefix_len() && network.addr().is_unspecified()
 }
 
-/// Warns of 0.0.0.0 or :: alone, which means all addresses in other programs.
+/// Warns of the single address 0.0.0.0 or ::, which stands for all addresses in other programs.
 pub(crate) fn no_address(check: &mut Check<'_>, place: Option<Place>) {
     let problem = Problem::new(place, "no connection comes from this address");
     check.warn(problem.note("all addresses are 0.0.0.0/0 and ::/0"));

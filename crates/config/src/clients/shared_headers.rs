@@ -1,4 +1,4 @@
-//! Client sources that share a header, and the credentials that each of them rejects.
+//! Client sources that share a header. A source that rejects unknown credentials also rejects credentials of the others.
 
 use crate::yaml::{Problem, Spanned};
 use tidegate_identity::ClientSource;
@@ -6,7 +6,7 @@ use tidegate_identity::ClientSource;
 use crate::check::Check;
 use crate::clients::WrittenSource;
 
-/// Warns of the first source that rejects requests by a header of another source. The order of sources does not change that.
+/// Warns of the first source that shares its header and rejects credentials. The order of the sources does not matter.
 pub(crate) fn shared_headers(
     check: &mut Check<'_>,
     written: &[Spanned<WrittenSource>],

@@ -39,19 +39,19 @@ pub(crate) struct Jwt {
     pub(crate) key_file: Option<Scalar<FilePath>>,
     /// The URL at which the issuer publishes its keys, as a JWK set. Either this or `key_file`.
     pub(crate) jwks_url: Option<Scalar<JwksUrl>>,
-    /// A file with the authorities of that server's certificate, in PEM. Default: the system's.
+    /// A file with the authorities of the certificate at `jwks_url`, in PEM. Default: the system's.
     pub(crate) jwks_ca: Option<Scalar<FilePath>>,
-    /// The time between two fetches of the set, 1s to 1d. Default: 5m.
+    /// The time between two fetches of the key set, 1s to 1d. Default: 5m.
     pub(crate) jwks_refresh: Option<Scalar<JwksRefresh>>,
     /// The issuer (`iss`) that a token must have. Default: any.
     pub(crate) issuer: Option<Scalar<Words>>,
     /// The audience (`aud`) that a token must have. Default: any.
     pub(crate) audience: Option<Scalar<Words>>,
-    /// The largest difference between clocks. Default: 60s.
+    /// The largest allowed difference between the clocks of issuer and gateway. Default: 60s.
     pub(crate) leeway: Option<Scalar<Duration>>,
-    /// The claim that holds the user ID; in all names of claims, a dot leads into an object. Default: sub.
+    /// The claim that holds the user ID. In all names of claims, a dot leads into an object. Default: sub.
     pub(crate) claim: Option<Scalar<Words>>,
-    /// The claim that holds the name of the user's plan. Default: none, and no token gives a plan.
+    /// The claim that holds the name of the user's plan. Default: none; tokens name no plan.
     pub(crate) plan_claim: Option<Scalar<Words>>,
     /// The claims that limits may be counted per, as `claim:NAME`. Default: none.
     pub(crate) claims: Option<Vec<Scalar<ClaimName>>>,
@@ -59,7 +59,7 @@ pub(crate) struct Jwt {
     pub(crate) invalid: Option<Scalar<InvalidToken>>,
 }
 
-/// Text that is compared as it is: an issuer, an audience, a claim's name.
+/// Text that is compared exactly: an issuer, an audience, a claim's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Words(pub(crate) String);
 
@@ -74,7 +74,7 @@ impl Value for Words {
     }
 }
 
-/// The URL of a JWK set. Its query may hold a key of its own.
+/// The URL of a JWK set. No message shows it, because its query may hold a secret.
 pub(crate) struct JwksUrl(pub(crate) Uri);
 
 impl Value for JwksUrl {
@@ -123,18 +123,18 @@ impl Value for JwksRefresh {
     }
 }
 
-/// A key set that is fetched, and the table that takes its keys.
+/// A key set to fetch, and the table for its keys.
 #[derive(Clone)]
 pub struct JwksPlan {
-    /// Its URL, of HTTP or HTTPS.
+    /// Its URL, with the scheme `http` or `https`.
     pub url: Uri,
-    /// The authorities that may vouch for its server; none: the authorities that this machine trusts.
+    /// The authorities for the certificate of its server. `None` means the authorities of this system.
     pub authorities: Option<Authorities>,
     /// The time between fetches.
     pub refresh: Duration,
     /// The signatures that its keys may verify.
     pub signatures: Vec<Signature>,
-    /// The table that takes its keys.
+    /// The table for its keys.
     pub keys: TokenKeys,
     /// Notified when a token names a key that is not in the set.
     pub missed: Arc<Notify>,
@@ -150,7 +150,7 @@ impl fmt::Debug for JwksPlan {
     }
 }
 
-/// The default of `leeway`: the largest difference between clocks.
+/// The default of `leeway`.
 const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The default time between fetches of a key set.
@@ -261,7 +261,8 @@ fn key_of_file(
     Some(keys)
 }
 
-/// Refuses all but exactly one algorithm. With several, an attacker could use a key for the wrong kind of signature, and forge tokens.
+/// Refuses a list that does not name exactly one algorithm. With several, an attacker could use a key for the wrong kind of signature, and
+/// forge tokens.
 fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Option<Place>) {
     if let [first, rest @ ..] = signatures
         && rest.iter().all(|other| other == first)
@@ -282,7 +283,7 @@ fn names(are_meant: impl Fn(Signature) -> bool) -> String {
     names.join(", ")
 }
 
-/// Reads the URL of a set, which is fetched once the gateway runs.
+/// Reads the settings of a key set. The gateway fetches the set after its start.
 fn key_set(
     check: &mut Check<'_>,
     jwt: &Jwt,
@@ -305,7 +306,7 @@ fn key_set(
         authorities,
         refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
         signatures: signatures.to_vec(),
-        // Wakes only a task that waits. A fetch in progress answers requests that arrive during it.
+        // Wakes only a task that waits. A fetch in progress is not repeated for tokens that arrive meanwhile.
         keys: TokenKeys::awaited(move || ask.notify_waiters()),
         missed,
     })
@@ -322,7 +323,7 @@ fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     }
 }
 
-/// Warns of a set that comes over plain HTTP, and may be changed on its way, unless it never leaves this machine.
+/// Warns of a set that comes over plain HTTP, because an attacker may change it on the way. A server on this machine is excepted.
 fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>) {
     if let Some(scalar) = &jwt.jwks_ca {
         let problem = Problem::new(scalar.place, "this has no effect with http://");
@@ -334,7 +335,7 @@ fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>)
     }
 }
 
-/// Whether a URL's host is this machine by itself.
+/// Whether the host of a URL is always this machine.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address: Result<IpAddr, _> = address.parse();

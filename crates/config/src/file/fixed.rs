@@ -1,4 +1,4 @@
-//! Refuses a reload that would change parts which only a restart changes.
+//! Refuses a reload that would change parts which only a restart can change.
 
 use crate::yaml::Problem;
 use tidegate_store::redis::RedisOptions;

@@ -1,7 +1,7 @@
 //! The configuration as written: the keys at its top, and the order in which they are checked.
 //!
 //! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]): a [`File`] is well-formed, but not checked. The
-//! comments on keys, here and in the folders of the subjects, are shown by editors through `tidegate schema`.
+//! comments on keys, here and in the other folders, become part of `tidegate schema`, so editors show them.
 
 mod fixed;
 
@@ -57,33 +57,33 @@ use crate::{
 pub(crate) struct File {
     /// The addresses for requests: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
     pub(crate) listen: Option<Listen>,
-    /// The port for health, metrics and clients: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
+    /// The admin port, for health, metrics and requests about clients: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
     pub(crate) admin: Option<SingleOr<SocketAddr, Admin>>,
     /// Peers whose headers about addresses and users are trusted: networks or addresses. Default: none.
     pub(crate) trusted_proxies: Option<Vec<Scalar<Network>>>,
-    /// The place of the limits' state: `memory`, or `redis: { url, … }`. Default: memory.
+    /// The place of the limits' budgets: `memory`, or `redis: { url, … }`. Default: memory.
     pub(crate) store: Option<SingleOr<StoreWord, Store>>,
-    /// The key of the hashes that stand for clients. Default: none.
+    /// The key of the hashes that replace the names of clients in Redis. Default: none.
     pub(crate) secret: Option<Scalar<SecretText>>,
     /// The sources of clients. The first source that finds a valid identity names the client. Default: ip.
     pub(crate) clients: Option<Vec<Spanned<WrittenSource>>>,
-    /// The header that sends the client's name to upstreams, such as X-Client-Id; clients cannot send it. Default: none.
+    /// The header that sends the client's name to upstreams, such as X-Client-Id. If a client sends it, it is removed. Default: none.
     pub(crate) forward_client: Option<Scalar<HeaderName>>,
     /// Networks, addresses and clients that are answered with 403, before any limit. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-    /// A file with more networks and addresses, one a line; reread when it changes. Default: none.
+    /// A file with more networks and addresses for `deny`, one a line. It is reread when it changes. Default: none.
     pub(crate) deny_file: Option<Scalar<FilePath>>,
-    /// The only networks, addresses and clients that are let through; 403 for others, before any limit. Default: all.
+    /// The only networks, addresses and clients that are let through. Others are answered with 403, before any limit. Default: all.
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are charged to no limit. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-    /// With `store: memory`, the file that keeps the overrides set at run time. Default: none; they end with the process.
+    /// With `store: memory`, the file for overrides that are set at run time. Default: none; overrides end with the process.
     pub(crate) overrides_file: Option<Scalar<FilePath>>,
-    /// The credentials that requests need: none, api_key, jwt or verified; 401 without them. Default: none.
+    /// The credentials that requests need: none, api_key, jwt or verified. Requests without them are answered with 401. Default: none.
     pub(crate) require: Option<Scalar<RequireWord>>,
-    /// The limits, by name. Each is one budget per client, shared by all routes that list it.
+    /// The limits, by name. Each has one budget per client by default, shared by all routes that list the limit.
     pub(crate) limits: Option<Named<WrittenLimit>>,
-    /// Quotas that replace the limits' own for a class of clients: by plan, then by limit.
+    /// Quotas that replace the limits' own quotas for a group of clients: by plan, then by limit.
     pub(crate) plans: Option<Plans>,
     /// Limits that every request is charged to, with or without a route.
     pub(crate) always: Option<Vec<Scalar<LimitName>>>,
@@ -95,11 +95,11 @@ pub(crate) struct File {
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
     /// The path at which listeners answer health checks, such as /healthz. Default: none.
     pub(crate) health: Option<Scalar<HealthPath>>,
-    /// The answer of a refusal by a limit. Default: 429 with problem details.
+    /// The answer to a request that a limit refuses. Default: 429 with problem details.
     pub(crate) reject: Option<WrittenReject>,
     /// The routes; the first match wins.
     pub(crate) routes: Option<Routes>,
-    /// The answer where no route matches. Default: 404 with problem details.
+    /// The answer to a request that no route matches. Default: 404 with problem details.
     pub(crate) unmatched: Option<WrittenReject>,
     /// Groups of servers, by name.
     pub(crate) upstreams: Option<Named<Upstream>>,
@@ -107,9 +107,9 @@ pub(crate) struct File {
     pub(crate) timeouts: Option<WrittenTimeouts>,
     /// The most open connections of clients. Default: 10000.
     pub(crate) max_connections: Option<Scalar<Connections>>,
-    /// The most open connections per address, or per IPv6 /64; trusted proxies may have all. Default: all.
+    /// The most open connections per address, or per IPv6 /64. Trusted proxies have no bound. Default: all.
     pub(crate) max_connections_per_ip: Option<Scalar<Connections>>,
-    /// The memory of the process near which it sheds load: none, or a size such as 512MB. Default: none.
+    /// The bound of the process's memory, near which the gateway sheds load: none, or a size such as 512MB. Default: none.
     pub(crate) max_memory: Option<Scalar<MemoryLimit>>,
     /// The largest request body. Default: none.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
@@ -152,7 +152,7 @@ impl File {
     }
 }
 
-/// Makes the plan, or returns all errors. A reload must not change the parts that were fixed `before`.
+/// Makes the plan, or returns all errors. With `before`, refuses changes to parts that only a restart can change.
 pub(crate) fn check(
     file: &File,
     source: &Source<'_>,
@@ -171,7 +171,7 @@ pub(crate) fn check(
     }
 }
 
-/// Makes the parts of a plan, in the order in which they need each other.
+/// Makes the parts of a plan. Each part is made after the parts that it needs.
 fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let clients = file.clients();
     let written = file.limits.as_ref();
@@ -213,7 +213,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
     let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
-    // CORS headers are refused at the top of the file, because routes have `cors`.
+    // Edits of CORS headers are refused at the top of the file, because routes have `cors`.
     let way = Way::ToClient { has_cors: true };
     let edits = file.response_headers.as_ref();
     let response_headers = header_edits(check, edits, way, &callers.clients);

@@ -1,4 +1,4 @@
-//! `action` and `count`: the action on refused requests, and the requests that stay charged.
+//! `action` and `count`: the action on refused requests, and the requests whose charge stays after the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +33,11 @@ pub(crate) struct WrittenAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Delay {
-    /// The longest wait, at most 1h; requests that would have to wait longer are rejected at once.
+    /// The longest wait, at most 1h. Requests that would wait longer are rejected at once.
     pub(crate) max: Scalar<Duration>,
 }
 
-/// The requests that stay charged.
+/// The requests that stay charged after their answers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
@@ -50,7 +50,7 @@ pub(crate) struct Counted {
 pub(crate) enum ActionWord {
     Reject,
     Drop,
-    /// None: the limit only counts.
+    /// No action: the limit only counts.
     Observe,
 }
 
@@ -74,7 +74,7 @@ impl Value for ActionWord {
     }
 }
 
-/// The statuses of answers: one, or all of a class.
+/// A status of answers, or a class of statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(StatusRange);
 
@@ -92,7 +92,7 @@ impl Value for Status {
     }
 }
 
-/// The longest wait of a request, whose connection stays open meanwhile.
+/// The longest allowed `max` of a delay. The connection of a waiting request stays open.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// The action of a limit.
@@ -104,7 +104,7 @@ pub(crate) struct LimitAction {
     pub(crate) observes: bool,
 }
 
-/// Returns the key that makes requests hold units, and its place: `count`, or a cost from the answer. None if the limit has neither.
+/// Returns the key that makes requests hold units, and its place: `count`, or a cost from the answer. `None` if the limit has neither.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));
@@ -122,7 +122,7 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
     }
 }
 
-/// Returns the place and the name of the key that takes the cost from the answer; none if there is no such key.
+/// Returns the place and the name of the key that reads the cost from the answer. `None` if there is no such key.
 fn told_by_answer(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
     let header = cost.response_header.as_ref();
     let header = header.map(|scalar| (scalar.place, "response_header"));
@@ -173,7 +173,7 @@ pub(crate) fn action(
     LimitAction::default()
 }
 
-/// Reads the statuses of answers that stay charged, as ranges; none: all statuses.
+/// Reads the statuses of answers whose requests stay charged, as ranges. `None` if all requests stay charged.
 pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[(u16, u16)]>> {
     let written = &limit.count.as_ref()?.value.status;
     let mut statuses: Vec<(u16, u16)> = Vec::new();

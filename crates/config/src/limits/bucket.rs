@@ -46,7 +46,7 @@ pub(crate) struct WrittenLeakyBucket {
     pub(crate) nodelay: Option<Scalar<bool>>,
 }
 
-// `nodelay` is no number.
+// `nodelay` is not part of the quota. `has_nodelay` reads it.
 impl Numbers for WrittenLeakyBucket {
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
         let (count, rate) = (check.read(&self.queue), check.read(&self.drain));

@@ -1,7 +1,7 @@
 //! Days and months of a time zone, as the starts of windows.
 //!
-//! A day begins at midnight, or, where clocks are put forward over midnight, at the first moment of the day. The starts of thirty years are
-//! made once per zone and never freed. Zones are few, because configuration files name them.
+//! A day begins at midnight. If clocks are put forward over midnight, it begins at the first moment of the day. The starts for all years in
+//! `YEARS` are computed once per zone and never freed. This takes little memory, because a configuration names few zones.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use jiff::{Span, ToSpan as _};
 use parking_lot::Mutex;
 use tidegate_core::{Calendar, Micros};
 
-/// The first and the last year of a calendar. Later windows have the length of the last one.
+/// The first and the last year of a calendar. Windows after these years have the length of the last window.
 const YEARS: [i16; 2] = [2020, 2050];
 
 /// The length of a window of the calendar.
@@ -24,7 +24,7 @@ pub(crate) enum Period {
     Month,
 }
 
-/// Returns the calendar of this zone; none for a zone that has no name.
+/// Returns the calendar of this zone. `None` if the zone has no name.
 pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calendar> {
     static KNOWN: LazyLock<Mutex<BTreeMap<String, &'static Calendar>>> =
         LazyLock::new(Mutex::default);

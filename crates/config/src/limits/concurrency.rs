@@ -12,9 +12,9 @@ use crate::limits::numbers::{Numbers, fit};
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// The default time for which a hold outlives a gateway that dies.
+/// The default of `lease`: the time for which a hold outlives a gateway that dies.
 const LEASE: Duration = Duration::from_secs(10);
-/// The shortest lease: it is renewed a few times before it lapses.
+/// The shortest lease. A gateway must be able to renew it a few times before it lapses.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// The numbers of a limit on requests in flight.

@@ -1,4 +1,4 @@
-//! `cost`: the units that a request is charged, and whether the limit can ever admit them.
+//! `cost`: the units that a request is charged. Refuses a cost that the limit can never admit.
 
 use crate::yaml::{Place, Problem};
 use http::HeaderName;
@@ -14,20 +14,21 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`; `missing`
-/// goes with the latter.
+/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`. `missing` is
+/// for `response_json` only.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Cost")]
 #[schemars(extend("minProperties" = 2, "maxProperties" = 3))]
 pub(crate) struct WrittenCost {
-    /// The header with the cost, trusted from `trusted_proxies` only; a request without it costs 1.
+    /// The request header with the cost, trusted from `trusted_proxies` only. A request without it costs 1.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The highest cost; a higher cost in the header counts as this.
+    /// The highest cost. A higher cost in the header counts as this.
     pub(crate) max: Option<Scalar<Count>>,
-    /// The answer's header with the cost, from 0 up; without it, a request costs `reserve`.
+    /// The answer's header with the cost, from 0 up. If the answer lacks the header, the request costs `reserve`.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
-    /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens; without it, `missing` applies.
+    /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens. If the answer lacks the number, `missing`
+    /// applies.
     pub(crate) response_json: Option<Scalar<JsonPath>>,
     /// The units that are charged until the answer.
     pub(crate) reserve: Option<Scalar<Count>>,
@@ -35,7 +36,7 @@ pub(crate) struct WrittenCost {
     pub(crate) missing: Option<Scalar<Missing>>,
 }
 
-/// Reads the cost of a request at a limit with this quota.
+/// Reads the cost of a request. Refuses a cost that never fits the quota.
 pub(crate) fn cost(
     check: &mut Check<'_>,
     limit: &WrittenLimit,
@@ -55,7 +56,7 @@ pub(crate) fn cost(
     Some(cost)
 }
 
-/// Reads a cost that a request or its answer contains. Returns it with the place of the number that is charged at first.
+/// Reads a cost that a request or its answer contains. Returns the cost, and the place of the number that bounds the first charge.
 fn told(
     check: &mut Check<'_>,
     written: &WrittenCost,
@@ -113,7 +114,7 @@ fn told(
     }
 }
 
-/// Refuses a cost that never fits, if it is the same for every request.
+/// Refuses a cost that never fits the quota. Skips costs whose first charge differs between requests.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
     if let Some(cost) = cost.at_first()

@@ -1,4 +1,4 @@
-//! The limits: the keys that they count, the way gateways share them, and the lists that name them (`limits`, `always`).
+//! The limits: the keys that they count, the way in which gateways share them, and the lists of limits (`limits`, `always`).
 
 pub(crate) mod action;
 mod bucket;
@@ -48,36 +48,36 @@ use crate::value::word::LimitName;
 
 macro_rules! limit {
     ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
-        /// A limit: exactly one algorithm, and the values that it is counted per.
+        /// A limit: exactly one algorithm, and the parts of a request whose values have separate budgets.
         #[derive(Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         #[schemars(rename = "Limit")]
         pub(crate) struct WrittenLimit {
             $($(#[$doc])* pub(crate) $key: Option<$numbers>,)*
-            /// The values that have a budget each; `[]` is one budget for all. Default: `[client]`.
+            /// The parts of a request whose values have separate budgets; `[]` is one budget for all requests. Default: `[client]`.
             pub(crate) per: Option<Vec<Scalar<Per>>>,
-            /// The cost of a request: a whole number, or a number in a trusted proxy's header or in the answer. Default: 1.
+            /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
-            /// The requests that stay charged. Default: all.
+            /// The requests that stay charged after their answers. Default: all.
             pub(crate) count: Option<Spanned<Counted>>,
-            /// The treatment of requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
+            /// The action on requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
             pub(crate) action: Option<SingleOr<ActionWord, WrittenAction>>,
-            /// The time for which a key is refused once it exceeded the limit. Default: none.
+            /// The time for which a key is refused after it exceeded the limit. Default: none.
             pub(crate) block: Option<Scalar<Duration>>,
             /// Whether refused attempts start the block again. Default: false.
             pub(crate) extend: Option<Scalar<bool>>,
-            /// Networks, addresses and clients that are not charged to it. Default: none.
+            /// Networks, addresses and clients whose requests the limit does not charge. Default: none.
             pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-            /// Networks, addresses and clients that are answered with 403 where it is charged. Default: none.
+            /// Networks, addresses and clients that are answered with 403 on routes that charge the limit. Default: none.
             pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-            /// The rule for decisions without Redis: local, open or closed. Default: the store's.
+            /// The rule for decisions while Redis is away: local, open or closed. Default: the store's.
             pub(crate) on_failure: Option<Scalar<OnFailure>>,
-            /// The way in which gateways share it: exact, leased, synced or local. Default: the store's.
+            /// The way in which gateways share the limit: exact, leased, synced or local. Default: the store's.
             pub(crate) mode: Option<Scalar<Mode>>,
         }
 
         impl WrittenLimit {
-            /// The algorithms that stand there.
+            /// Returns the algorithms that are written.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()
@@ -91,10 +91,10 @@ algorithms!(limit);
 /// The lease of a hold of reserved units, in us. The holds of a gateway that died lapse after this time.
 const RESERVED: Micros = 10_000_000;
 
-/// The limits by name; none where the limit itself was refused.
+/// The rules of limits, by name. `None` if the limit was refused.
 pub(crate) type Rules = HashMap<String, Option<Rule>>;
 
-/// Reads all limits. Returns them in the order of the file, and by name.
+/// Reads all limits. Returns the limits in the order of the file, and their rules by name.
 pub(crate) fn limits(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
@@ -183,7 +183,7 @@ pub(crate) fn unused_limits<'f>(
     }
 }
 
-/// Reads the block of a key that has exceeded the limit.
+/// Reads the time for which a key that exceeded the limit is refused. Refuses it for leased and synced limits.
 fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Block> {
     let span = check.read_some(limit.block.as_ref());
     let extend = check.read_some(limit.extend.as_ref()).unwrap_or_default();
@@ -239,7 +239,7 @@ fn mode_fits(
     check.refuse(unfit_mode(name, limit, message).note(allowed));
 }
 
-/// Returns the problem of a mode that a limit cannot have: its own, or the store's.
+/// Returns the problem of a mode that a limit cannot have. The place is the limit's `mode`, or the limit if the mode is the store's.
 pub(crate) fn unfit_mode(
     name: &Scalar<LimitName>,
     limit: &WrittenLimit,

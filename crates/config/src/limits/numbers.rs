@@ -1,4 +1,4 @@
-//! The numbers of an algorithm in the configuration, and the errors of numbers that do not fit together.
+//! The numbers of an algorithm in the configuration, and the errors if they do not fit together.
 
 use std::fmt::Debug;
 
@@ -11,10 +11,10 @@ use crate::value::number::Count;
 
 /// The numbers of an algorithm, as they are written.
 pub(crate) trait Numbers: Debug {
-    /// Reads the quota; none if a part of it was refused.
+    /// Reads the quota. `None` if a number was refused.
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota>;
 
-    /// Returns the place of the number that bounds units or requests, and of the window if there is one.
+    /// Returns two places: of the number that bounds units or requests, and of the window, if there is one.
     fn places(&self) -> (Option<Place>, Option<Place>);
 }
 

@@ -1,4 +1,4 @@
-//! Limits that are counted per client and address together, where many people expect "or".
+//! Limits per client and address. Each pair has a budget, but many people expect one budget per client or address.
 
 use crate::yaml::Problem;
 use tidegate_tower::{Per, Rule};
@@ -8,7 +8,7 @@ use crate::check::Check;
 use crate::shape::Named;
 use crate::value::{Scalar, Value as _};
 
-/// Warns of a limit per client and address if no other limit counts the client alone: more addresses are more budgets.
+/// Warns of a limit per client and address, if no limit counts the client alone. Then a client with more addresses gets more budgets.
 pub(super) fn pairs(check: &mut Check<'_>, written: Option<&Named<WrittenLimit>>, rules: &Rules) {
     let is_alone = |rule: &Rule| matches!(&*rule.per, [per] if is_identity(per));
     if rules.values().flatten().any(is_alone) {

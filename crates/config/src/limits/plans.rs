@@ -1,4 +1,4 @@
-//! `plans`: other numbers for limits that are defined. A plan changes numbers only.
+//! `plans`: other numbers for the limits. A plan changes no algorithm and no window.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -25,13 +25,13 @@ use crate::value::client::ListedText;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
-/// The plans as they are written: quotas by plan, then by limit; and its members.
+/// The plans as they are written: by plan, a quota for each limit, and the members.
 pub(crate) type Plans = Named<Named<WrittenQuota>>;
 
-/// `unlimited` or a quota; for `members` a list.
+/// The value of a key in a plan: `unlimited` or a quota; for the key `members`, a list.
 pub(crate) type WrittenQuota = SingleOr<Unlimited, BlockOr<PlanQuota, Scalar<ListedText>>>;
 
-/// The key of a plan that is no limit.
+/// The only key of a plan that is not the name of a limit.
 const MEMBERS: &str = "members";
 
 macro_rules! plan_quota {
@@ -48,7 +48,7 @@ macro_rules! plan_quota {
         }
 
         impl PlanQuota {
-            /// The algorithms that stand there.
+            /// Returns the algorithms that are written.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()
@@ -59,7 +59,7 @@ macro_rules! plan_quota {
 
 algorithms!(plan_quota);
 
-/// A plan without a quota for a limit.
+/// The word `unlimited`: the plan has no quota for the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unlimited;
 
@@ -161,7 +161,7 @@ fn listed(written: &WrittenQuota) -> Option<&[Scalar<ListedText>]> {
     }
 }
 
-/// Warns of plans that no client has, and of a `plan_claim` without plans.
+/// Warns of plans that no client has, and of a `plan_claim` if no plan is defined.
 pub(crate) fn unused_plans(
     check: &mut Check<'_>,
     written: Option<&Plans>,
@@ -175,7 +175,7 @@ pub(crate) fn unused_plans(
         check.warn(problem.note("no plan is defined; define plans under `plans`"));
     }
     let keys = sources().filter_map(|source| source.api_key.as_ref());
-    // A token or a key file may name any plan later.
+    // A token or a key file may name any plan later, so no plan is unused.
     if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
         return;
     }
@@ -198,7 +198,8 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// Returns a limit `with` this quota. Without other numbers it is the limit itself, and without a quota none.
+/// Returns a rule's limit with another quota, made by `with`. If the quota is the limit's own, returns the limit itself. Without a quota,
+/// returns `None`: unlimited.
 pub(crate) fn limit_with(
     rule: &Rule,
     quota: Option<Quota>,
@@ -211,7 +212,7 @@ pub(crate) fn limit_with(
     })
 }
 
-/// Returns the quota of `what`, a plan or an override, or no quota if it is unlimited. Returns none if the numbers are refused.
+/// Returns the quota of `what`, a plan or an override. `Some(None)` means unlimited, and `None` that the numbers are refused.
 pub(crate) fn plan_quota(
     check: &mut Check<'_>,
     what: &str,
@@ -260,7 +261,8 @@ pub(crate) fn plan_quota(
     None
 }
 
-/// Returns a plan's quota if it changes numbers only. Refuses another `nodelay` or `lease`.
+/// Returns a plan's quota. Refuses a `nodelay` or a `lease` that differs from the limit's. Takes over the limit's `lease` if the plan has
+/// none.
 fn no_more(
     check: &mut Check<'_>,
     what: &str,

@@ -1,4 +1,4 @@
-//! Quotas: exactly one algorithm. The table of algorithms, as the configuration has them.
+//! Quotas, each with exactly one algorithm, and the table of algorithms.
 
 use crate::yaml::{Place, Problem};
 use tidegate_core::Quota;
@@ -6,12 +6,12 @@ use tidegate_core::Quota;
 use crate::check::Check;
 use crate::limits::numbers::Numbers;
 
-/// Hands the table of algorithms to a macro: the key of each, and the type of its numbers as they are written. A calendar's windows
-/// are fixed ones.
+/// Passes the table of algorithms to a macro: the key of each algorithm, and the type of its numbers as written. Windows of days and months
+/// belong to `fixed_window`.
 macro_rules! algorithms {
     ($then:ident) => {
         $then! {
-            /// A burst of `capacity`, filled up again at `refill`.
+            /// A bucket of `capacity` units, refilled at the rate `refill`.
             token_bucket: $crate::limits::bucket::WrittenTokenBucket,
             /// A queue that drains at a constant rate.
             leaky_bucket: $crate::limits::bucket::WrittenLeakyBucket,
@@ -33,7 +33,7 @@ macro_rules! keys {
     };
 }
 
-/// Reads the quota of the only algorithm in `written`. Messages contain `whose` and `place`.
+/// Reads the quota of the only algorithm in `written`. Messages name its owner `whose`, at `place`.
 pub(crate) fn quota(
     check: &mut Check<'_>,
     whose: &str,

@@ -1,6 +1,6 @@
-//! Slips in the keys and numbers of one limit: the limit starts, and its effect is hardly intended.
+//! Warns of slips in the keys and numbers of one limit: the limit works, but hardly as intended.
 //!
-//! They include waits of requests: longer than clients wait, or too short for a unit to come back.
+//! Some slips concern the wait of requests: it is longer than clients wait, or ends before a unit is refilled.
 
 use std::time::Duration;
 
@@ -14,19 +14,20 @@ use crate::shape::SingleOr;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The refill time of a whole bucket, up to which a small bucket refuses requests that its rate admits.
+/// The bound of the time in which a whole bucket refills. A small bucket that refills within this time refuses requests that its rate would
+/// admit.
 const HASTE: Duration = Duration::from_millis(100);
 
-/// The largest capacity that is small, in units. Larger ones are bounds of a whole service.
+/// The largest capacity of a small bucket, in units. A larger bucket probably bounds a whole service.
 const SMALL: u64 = 10;
 
 /// The longest `lease` of `concurrency` that is no mistake. It is the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// The longest wait of most clients.
+/// The longest wait for which most clients are patient.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The number of longest waits in the time of one unit, from which on a delay hardly helps.
+/// A delay hardly helps if the refill of one unit takes more than this multiple of the longest wait.
 const RARE: u32 = 10;
 
 /// Warns of slips in a limit. `sync_every` is the time between exchanges of `synced` counts.

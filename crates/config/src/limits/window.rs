@@ -19,7 +19,7 @@ use crate::value::{Fault, Scalar, Value};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The largest limit of an exact log without a warning: it keeps 80 KB per client.
+/// The largest limit of a log that starts without a warning, in units. Such a log takes 80 KB per client.
 const LONG_LOG: u64 = 10_000;
 
 /// The numbers of a fixed window.
@@ -62,7 +62,7 @@ impl Numbers for WrittenFixedWindow {
             (None, None) => TimeZone::UTC,
             (None, Some(_)) => return None,
         };
-        // Every zone that can be written has a name.
+        // `calendar` returns `None` only for a zone without a name, and every zone that can be written has one.
         let calendar = calendar(period, &zone)?;
         let quota = CalendarWindow::new(count?.0, calendar).map(Quota::from);
         fit(check, quota, limit, window.place)
@@ -83,7 +83,7 @@ pub(crate) struct Window {
     pub(crate) window: Scalar<Duration>,
 }
 
-// The numbers of a log. With a comment for editors, its schema would not be the schema of a window.
+// The numbers of a log. A doc comment would give it its own schema, in place of the schema of a window.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenLog(Window);
@@ -109,7 +109,7 @@ impl Numbers for WrittenLog {
     }
 }
 
-// The numbers of a counter, without a comment for editors, as for a log.
+// The numbers of a counter. They have no doc comment for the same reason as a log's.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenCounter(Window);
@@ -132,7 +132,7 @@ impl Numbers for WrittenCounter {
 pub(crate) enum WindowLength {
     /// A duration.
     Even(Duration),
-    /// A month, however long that is.
+    /// A calendar month of 28 to 31 days.
     Month,
 }
 

@@ -1,4 +1,4 @@
-//! Where the gateway listens (`listen`).
+//! The listeners of the gateway (`listen`).
 
 pub(crate) mod tls;
 
@@ -38,7 +38,7 @@ pub(crate) struct Listener {
 pub struct ListenerPlan {
     /// Its address.
     pub address: SocketAddr,
-    /// Its certificates and settings of TLS.
+    /// Its certificates and settings of TLS. `None` for plain HTTP.
     pub tls: Option<Arc<ServerTls>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 
-/// An address that is taken, and where it stands.
+/// An address that is taken, and its place in the file.
 pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
 
 /// Reads the listeners, and takes their addresses.
@@ -117,9 +117,9 @@ fn listener_plan(
     })
 }
 
-/// Returns whether two addresses of one family need the same socket. Port 0 is any free port.
+/// Returns whether two addresses need the same socket. Port 0 is any free port, so it never conflicts.
 ///
-/// `[::]` may leave IPv4 alone: by the system's setting, or as a socket of systemd.
+/// Addresses of IPv4 and IPv6 do not conflict. `[::]` may exclude IPv4, by the system's setting or as a socket of systemd.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let is_same = one.ip() == other.ip() || is_any(one) || is_any(other);
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
@@ -148,8 +148,8 @@ pub(crate) fn take(
     Some(address)
 }
 
-/// Warns of plain listeners on all addresses if `trusted_proxies` is not set: an ingress or a load balancer speaks plain HTTP to them.
-/// `trusted_proxies: []` means that there is none.
+/// Warns of plain listeners on all addresses if `trusted_proxies` is not set, because such listeners are usually behind an ingress or a
+/// load balancer. `trusted_proxies: []` means that there is none.
 pub(crate) fn untrusted_proxy(
     check: &mut Check<'_>,
     written: Option<&Listen>,

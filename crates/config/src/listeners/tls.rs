@@ -22,7 +22,7 @@ pub(crate) struct ListenerTls {
     pub(crate) cert: Option<Scalar<FilePath>>,
     /// A file with the key of `cert`.
     pub(crate) key: Option<Scalar<FilePath>>,
-    /// Several pairs instead, chosen by the name that a client asks for; the first is for all other names.
+    /// Several pairs in place of `cert` and `key`, chosen by the name in the client's handshake. The first pair serves all other names.
     pub(crate) certificates: Option<Spanned<Vec<Certificate>>>,
     /// A file with the authorities of client certificates. Default: none; clients show no certificate.
     pub(crate) client_ca: Option<Scalar<FilePath>>,
@@ -40,7 +40,7 @@ pub(crate) struct Certificate {
     pub(crate) key: Scalar<FilePath>,
 }
 
-/// Whether a client has to show a certificate.
+/// Whether a client must show a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ClientCert {
     #[default]
@@ -55,7 +55,7 @@ choice!(
     [("required", Self::Required), ("optional", Self::Optional)]
 );
 
-/// The time before the end of a certificate, from which on the gateway warns.
+/// The gateway warns if a certificate expires within this time.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 pub(crate) fn listener_tls(
@@ -110,7 +110,7 @@ pub(crate) fn listener_tls(
     Some(loaded)
 }
 
-/// Warns of a certificate that has ended, or soon will.
+/// Warns of a certificate that has expired or soon expires.
 fn soon_over(check: &mut Check<'_>, scalar: &Scalar<FilePath>, shown: &ShownCertificate) {
     let Some(ends) = shown.ends else {
         return;

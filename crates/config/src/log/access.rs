@@ -22,17 +22,18 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessLog {
-    /// The file that lines are appended to; SIGUSR1 opens it again. Default: standard error.
+    /// The file to which lines are appended. On SIGUSR1, the gateway opens it again. Default: standard error.
     pub(crate) file: Option<Scalar<FilePath>>,
     /// The format of a line: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
     pub(crate) format: Option<Scalar<AccessFormat>>,
     /// The fields of text and json lines. Default: most; docs/operations.md lists them.
     pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
-    /// The requests that get a line: each that meets any of these conditions. Default: all.
+    /// The conditions for a line. A request that meets any of them gets a line. Default: all requests.
     pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
-    /// The share of lines of forwarded requests with a status below 500 and without a would-be refusal. Default: 100%.
+    /// The share of forwarded requests that get a line. Errors from 500 up and requests that `action: observe` would refuse always get one.
+    /// Default: 100%.
     pub(crate) sample: Option<Scalar<Sample>>,
-    /// The most lines per second of requests that the gateway refuses. Default: all.
+    /// The most lines per second for requests that the gateway refuses. Default: no bound.
     pub(crate) max_refusals_per_second: Option<Scalar<Refusals>>,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct WrittenAccessFilter {
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 
-/// The formats with names. Another key lists the fields of a line.
+/// The formats with names. Their fields are empty here, because the key `fields` lists them.
 const FORMATS: [(&str, AccessFormat); 4] = [
     ("text", AccessFormat::Text(Vec::new())),
     ("json", AccessFormat::Json(Vec::new())),
@@ -95,7 +96,7 @@ impl Value for AccessFormat {
     }
 }
 
-/// A share, in millionths.
+/// A share of requests, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample(pub(crate) u32);
 
@@ -148,7 +149,7 @@ pub(crate) fn access_log(
     }
 }
 
-/// The file of the log. Its folder must be there: the gateway would not start without it.
+/// Returns the file of the log. Refuses a file whose folder does not exist, because the gateway could not open it.
 fn log_file(check: &mut Check<'_>, access: &AccessLog) -> Option<std::path::PathBuf> {
     let scalar = access.file.as_ref()?;
     let path = check.path(scalar)?;
@@ -233,7 +234,7 @@ fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilt
     })
 }
 
-/// Warns of a sample of refusals and errors: all of them are written.
+/// Warns of a `sample` if `filter` chooses only refusals and errors, which are always written.
 fn useless_sample(
     check: &mut Check<'_>,
     written: &AccessLog,

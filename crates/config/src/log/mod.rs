@@ -1,4 +1,4 @@
-//! The process's log and the access log (`log`).
+//! The log of the process and the access log (`log`).
 
 pub(crate) mod access;
 
@@ -17,11 +17,11 @@ use crate::value::word::choice;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Log {
-    /// The format of a line: text or json. Default: text.
+    /// The format of lines: text or json. Default: text.
     pub(crate) format: Option<Scalar<LogFormat>>,
     /// Whether every request gets a line: true, false, or `{ file, format, fields, filter, sample }`. Default: true.
     pub(crate) access: Option<SingleOr<bool, AccessLog>>,
-    /// The least important level: error, warn, info, debug, trace or off. Default: info.
+    /// The least important level that is logged: error, warn, info, debug, trace or off. Default: info.
     pub(crate) level: Option<Scalar<Level>>,
 }
 
@@ -41,7 +41,7 @@ choice!(
 pub struct LogPlan {
     /// The format of a line.
     pub format: LogFormat,
-    /// The access log; none: requests get no lines.
+    /// The access log. `None` if requests get no lines.
     pub access: Option<AccessLogSettings>,
     /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
     pub level: String,

@@ -1,4 +1,4 @@
-//! `query`, `request_has`: the parameters and headers that a request must have, so that the route takes it.
+//! `query`, `request_has`: the parameters and headers that a request must have to match the route.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -16,7 +16,7 @@ use crate::value::header::HeaderText;
 use crate::value::net::{ParameterName, ParameterText};
 use crate::value::{Scalar, Value};
 
-/// The parameters and headers that a request must have, so that a route takes it.
+/// The parameters and headers that a request must have to match a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// Parameters of the query with their values, without escapes.
@@ -26,7 +26,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether each request that meets `others` meets these. All requests meet `None`.
+    /// Whether each request that meets `others` also meets these conditions. All requests meet `None`.
     pub(crate) fn cover(&self, others: Option<&Self>) -> bool {
         let none = Self::default();
         let others = others.unwrap_or(&none);
@@ -34,7 +34,7 @@ impl Conditions {
             && self.headers.iter().all(|one| others.headers.contains(one))
     }
 
-    /// Adds the names of parameters and headers to a route's name. Their values are left out, because they may be secrets.
+    /// Adds the names of parameters and headers to a route's name. Leaves out their values, which may be secrets.
     pub(crate) fn describe(&self, name: &mut String) {
         let parameters: Vec<&str> = self.query.iter().map(|(name, _)| &**name).collect();
         if !parameters.is_empty() {
@@ -47,7 +47,7 @@ impl Conditions {
         }
     }
 
-    /// Writes a line with the conditions. Headers are listed without values, which may be secrets.
+    /// Writes a line with the conditions. Leaves out the values of headers, which may be secrets.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         let query = self
             .query
@@ -102,7 +102,7 @@ pub(crate) fn conditions(
     (conditions != Conditions::default()).then(|| Box::new(conditions))
 }
 
-/// Warns of an escape in a value that is compared without escapes.
+/// Warns of an escape, such as `%20`, in a value that is compared without escapes.
 fn no_escape(check: &mut Check<'_>, value: &str, place: Option<Place>) {
     let mut escapes = value.split('%').skip(1);
     let is_escape = |rest: &str| {

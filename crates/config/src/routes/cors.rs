@@ -1,7 +1,7 @@
-//! `cors`: which pages of other origins may read a route's answers.
+//! `cors`: the origins whose pages may read a route's answers.
 //!
-//! This file has the form of the key, its values, its checks, and the plan. The checks refuse values that browsers would not take, or that
-//! allow every page by mistake.
+//! This file has the form of the key, its values, its checks, and the plan. The checks refuse values that browsers would ignore, or that
+//! would allow every page by mistake.
 
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
@@ -28,24 +28,24 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Cors {
     /// The origins whose pages may read answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
     pub(crate) origins: Spanned<Vec<Scalar<CorsOrigin>>>,
-    /// The methods that pages may use. Default: the route's, or GET, HEAD and POST where it has none.
+    /// The methods that pages may use. Default: the route's methods, or GET, HEAD and POST if the route has no `methods`.
     pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
     /// The headers that pages may set, or `*`. Default: headers that browsers always allow, such as Accept.
     pub(crate) headers: Option<Vec<Scalar<HeaderName>>>,
     /// The headers of answers that pages may read, or `*`. Retry-After and limit headers are always readable. Default: none.
     pub(crate) expose: Option<Vec<Scalar<HeaderName>>>,
-    /// Whether requests may carry cookies and the like. Default: false.
+    /// Whether requests may carry credentials such as cookies. Default: false.
     pub(crate) credentials: Option<Scalar<bool>>,
-    /// The longest that browsers keep the answer to a preflight, 1s to 1d. Default: the browser's, mostly 5s.
+    /// The longest time for which browsers keep the answer to a preflight, 1s to 1d. Default: the browser's, mostly 5s.
     pub(crate) max_age: Option<Scalar<MaxAge>>,
 }
 
-/// The pages that may read answers.
+/// An entry of `origins`: the pages that may read answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CorsOrigin {
     /// Pages of any origin.
     Any,
-    /// Pages of these origins.
+    /// Pages of the origins that match this pattern.
     Of(OriginPattern),
 }
 
@@ -95,7 +95,7 @@ impl Value for MaxAge {
     }
 }
 
-/// The CORS rules of a route. A header called `*` is any.
+/// The CORS rules of a route. A header called `*` stands for all headers.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CorsPlan {
@@ -103,13 +103,13 @@ pub struct CorsPlan {
     pub origins: Origins,
     /// The methods of requests that pages may send.
     pub methods: Vec<Method>,
-    /// The headers of requests that pages may set.
+    /// The request headers that pages may set.
     pub headers: Vec<HeaderName>,
-    /// The headers of answers that pages may read, limit headers included.
+    /// The response headers that pages may read, limit headers included.
     pub expose: Vec<HeaderName>,
-    /// Whether requests may carry cookies and the like.
+    /// Whether requests may carry credentials such as cookies.
     pub credentials: bool,
-    /// The time for which browsers may keep the answer to a preflight; none: the default of browsers.
+    /// The time for which browsers may keep the answer to a preflight. `None` means the default of browsers.
     pub max_age: Option<Duration>,
 }
 
@@ -150,10 +150,10 @@ pub enum Origins {
     Listed(Vec<OriginPattern>),
 }
 
-/// The default methods of pages at a route that takes any method.
+/// The default methods that pages may use, if the route takes any method.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS rules of a route with the methods `served`. Pages may always read the headers `told`.
+/// Makes the CORS rules of a route. The route has the methods `served`, or any. Pages may always read the headers `told`.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
@@ -205,7 +205,7 @@ fn origins(
                 twice(check, scalar.place, &origin);
             }
             Some(CorsOrigin::Of(origin)) => listed.push(origin),
-            // It has been refused; the others are checked all the same.
+            // The origin has been refused. The other origins are checked nevertheless.
             None => {}
         }
     }
@@ -223,7 +223,7 @@ fn origins(
     Some(Origins::Any)
 }
 
-/// Reads headers, each once. `*` is any, but is refused if requests may carry credentials.
+/// Reads a list of headers without repetition. `*` stands for all headers, but is refused if requests may carry credentials.
 fn names(
     check: &mut Check<'_>,
     scalars: Option<&[Scalar<HeaderName>]>,

@@ -1,7 +1,7 @@
 //! The edits of a route: `request_headers`, `response_headers`, `strip_prefix`, `upstream_host`, `redirect`.
 //!
-//! This file has the form of the keys, their values, their checks, and the plan. Headers that framing, identity or limits depend on cannot
-//! be changed.
+//! This file has the form of the keys, their values, their checks, and the plan. Edits cannot change the headers on which framing, identity
+//! or limits depend.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -31,11 +31,11 @@ pub use crate::value::net::UpstreamHost;
 pub(crate) struct WrittenHeaderEdits {
     /// The headers to set, by name. They replace headers of the same name.
     pub(crate) set: Option<Named<Scalar<HeaderText>>>,
-    /// The headers to remove, all of each name.
+    /// The names of the headers to remove. All headers with such a name are removed.
     pub(crate) remove: Option<Vec<Scalar<HeaderName>>>,
 }
 
-/// The port at which TLS is spoken.
+/// The port of HTTPS to which a redirect leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpsPort(pub u16);
 
@@ -68,7 +68,7 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// Makes the changes.
+    /// Makes the edits: removes headers, then sets headers.
     pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
@@ -83,15 +83,15 @@ impl HeaderEdits {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RouteEdits {
-    /// The edits of headers that the upstream gets.
+    /// The edits of the headers of requests to the upstream.
     pub request_headers: HeaderEdits,
     /// The edits of headers of answers.
     pub response_headers: HeaderEdits,
-    /// The number of first path segments that the upstream does not get.
+    /// The number of first segments of the path that are removed for the upstream.
     pub stripped: usize,
-    /// The host that the upstream gets.
+    /// The host in requests to the upstream.
     pub upstream_host: UpstreamHost,
-    /// The port of HTTPS to which requests without TLS are redirected; none: they are served.
+    /// The port of HTTPS to which requests without TLS are redirected. `None` if they are forwarded.
     pub redirect: Option<HttpsPort>,
 }
 
@@ -123,7 +123,7 @@ impl RouteEdits {
     }
 }
 
-/// Writes the names of changed headers. Values are left out, because they may be secrets.
+/// Writes the names of edited headers. Leaves out their values, which may be secrets.
 fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
     let set = edits.set.iter().map(|(name, _)| name.as_str()).collect();
     let removed = edits.remove.iter().map(HeaderName::as_str).collect();
@@ -140,7 +140,7 @@ fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToUpstream,
-    /// With `has_cors`, the gateway writes the CORS headers of answers.
+    /// With `has_cors`, the gateway writes the CORS headers of answers, so edits of these are refused.
     ToClient {
         has_cors: bool,
     },
@@ -182,7 +182,7 @@ pub(crate) fn edits(
     }
 }
 
-/// Warns of headers that the file sets on answers, and that a route with edits of its own does not mention.
+/// Warns of headers that the file sets on answers, if the route has its own edits and does not mention these headers.
 fn replaced(
     check: &mut Check<'_>,
     written: &WrittenHeaderEdits,
@@ -208,7 +208,7 @@ fn replaced(
     }
 }
 
-/// Returns the number of segments in a prefix. Refuses a prefix with which not every path of the route begins.
+/// Returns the number of segments in a prefix. Refuses the prefix unless every path of the route begins with it.
 fn stripped(
     check: &mut Check<'_>,
     scalar: Option<&Scalar<PathPattern>>,
@@ -233,7 +233,7 @@ fn stripped(
     stripped.unwrap_or_default()
 }
 
-/// Reads the edits of headers that go this way.
+/// Reads the edits of headers in this direction.
 pub(crate) fn header_edits(
     check: &mut Check<'_>,
     written: Option<&WrittenHeaderEdits>,

@@ -47,7 +47,7 @@ impl RoutePlan {
     }
 }
 
-/// Returns whether a server has TLS and a name. Many such servers serve several names, and refuse others.
+/// Returns whether a server has TLS and a name. Many such servers refuse requests whose `Host` is another name.
 fn is_named(server: &ServerPlan) -> bool {
     matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }

@@ -1,4 +1,4 @@
-//! Checks that each route has a limit whose key a caller cannot make up.
+//! Checks that each route has a limit with a key that a caller cannot invent.
 
 use crate::yaml::{Place, Problem};
 use tidegate_identity::api_keys::UnknownKey;
@@ -36,7 +36,7 @@ pub(crate) fn guards(
     }
 }
 
-/// Warns of a route whose limits are all counted per values that are not verified.
+/// Warns of a route if all limits that bound its callers are counted per values that are not verified.
 fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
     let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
@@ -55,7 +55,7 @@ fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     }
 }
 
-/// Warns of names in `per` that the route's path does not have.
+/// Warns of names in `per: [path:NAME]` that the route's path does not have.
 fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     let rules = route.policy.rules.iter();
     for per in rules.flat_map(|rule| rule.per.iter()) {
@@ -69,7 +69,7 @@ fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
     }
 }
 
-/// Whether the rule bounds requests by address. Other values in its key, except the route, would split the count.
+/// Whether the rule bounds requests by address. Any other value in its key, except the route, would give an address several budgets.
 fn by_address(rule: &Rule) -> bool {
     !rule.limit.is_observed()
         && !rule.per.is_empty()
@@ -79,7 +79,7 @@ fn by_address(rule: &Rule) -> bool {
             .all(|per| matches!(per, Per::Ip | Per::Network(_) | Per::Route))
 }
 
-/// Whether a caller of this route can send a fresh value with every request.
+/// Whether a caller of this route can send a new value with every request.
 fn is_made_up(per: &Per, route: &RoutePlan) -> bool {
     match per {
         Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) => true,

@@ -7,7 +7,7 @@ use crate::check::Check;
 use crate::routes::RoutePlan;
 use crate::value::{Fault, Scalar, Value};
 
-/// One path, as clients send it.
+/// One exact path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HealthPath(PathPattern);
 
@@ -24,7 +24,7 @@ impl Value for HealthPath {
     }
 }
 
-/// Reads the path of health checks. Warns of a route for the same path, which gets none of its requests.
+/// Reads the path of health checks. Warns of a route for the same path, because GET, HEAD and OPTIONS of this path do not reach the route.
 pub(crate) fn health(
     check: &mut Check<'_>,
     written: Option<&Scalar<HealthPath>>,

@@ -1,4 +1,4 @@
-//! Routes that no request can reach, because an earlier one matches all that they match.
+//! Routes that no request can reach, because an earlier route matches all of their requests.
 
 use crate::yaml::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
@@ -7,9 +7,9 @@ use crate::check::Check;
 use crate::routes::RoutePlan;
 use crate::routes::taken::taken;
 
-/// Refuses every route that one earlier route hides.
+/// Refuses every route whose requests all match a single earlier route.
 pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
-    // Comparing each with each takes a while for thousands of routes.
+    // An index of the routes, because comparing each with each takes too long for thousands of routes.
     let mut index = RouteIndex::default();
     for (at, (route, place)) in routes.iter().enumerate() {
         let near = index.near(route.shape.host.as_ref(), &route.shape.path);
@@ -29,7 +29,7 @@ pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)
     }
 }
 
-/// Whether every request that is for `later` is for `earlier` as well.
+/// Whether every request that matches `later` also matches `earlier`.
 fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
     let (earlier, later) = (&earlier.shape, &later.shape);
     let has_methods = || match (&earlier.methods, &later.methods) {

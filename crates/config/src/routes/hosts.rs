@@ -1,4 +1,4 @@
-//! Routes of a host whose limits another host gets around, because a laxer route of any host takes the same path.
+//! Routes of a host whose limits a client can avoid by another host, because a route for any host with fewer limits takes the same path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) fn other_hosts(
         let other = &routes[taker].0;
         if Arc::ptr_eq(&other.upstream, &route.upstream)
             && let Some(limit) = missing_limit(other, route)
-            // On the same path other limits are another budget, such as the default of all tenants.
+            // If both routes have the same path and each has a limit that the other lacks, this is intended, such as a default for all
+            // other tenants.
             && (route.shape.path != other.shape.path || missing_limit(route, other).is_none())
         {
             laxer.entry(taker).or_default().push((&route.name, limit));

@@ -14,26 +14,26 @@ use crate::value::word::name;
 /// The requests that a route takes.
 #[derive(Clone, Debug)]
 pub struct RouteShape {
-    /// The hosts it is for; none: any.
+    /// The hosts that it matches. `None` matches any.
     pub host: Option<HostPattern>,
-    /// The paths it is for.
+    /// The paths that it matches.
     pub path: PathPattern,
-    /// The methods it is for, with HEAD where GET is; none: any.
+    /// The methods that it matches. HEAD is among them if GET is. `None` matches any.
     pub methods: Option<Vec<Method>>,
-    /// The parameters and headers that they must have; none: any.
+    /// The parameters and headers that requests must have. `None` matches any.
     pub conditions: Option<Box<Conditions>>,
-    /// The handling of encoded slashes in its paths.
+    /// The treatment of encoded slashes in paths of requests.
     pub encoded_slashes: EncodedSlashes,
 }
 
 impl RouteShape {
-    /// Returns whether it takes each host that another one takes.
+    /// Returns whether it matches each host that `other` matches.
     pub(crate) fn covers_hosts(&self, other: &Self) -> bool {
         let is_covered = |own: &HostPattern| other.host.as_ref().is_some_and(|it| own.covers(it));
         self.host.as_ref().is_none_or(is_covered)
     }
 
-    /// Returns whether it takes each query and each set of headers that another one takes.
+    /// Returns whether it matches each query and each set of headers that `other` matches.
     pub(crate) fn covers_conditions(&self, other: &Self) -> bool {
         let conditions = self.conditions.as_ref();
         conditions.is_none_or(|own| own.cover(other.conditions.as_deref()))
@@ -51,10 +51,11 @@ name!(
 /// The remedy for a route with an empty list of methods.
 pub(crate) const NO_METHODS: &str = "no request can match: leave out `methods` for any method";
 
-/// Methods for which typing mistakes are searched.
+/// Methods that a misspelled method may have meant.
 const USUAL: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Reads methods, each once. The route must serve all of them: `served`, or any without it. `empty` is the remedy for an empty list.
+/// Reads a list of methods without repetition. Refuses a method that is not in `served`, the methods of the route, if there are any.
+/// `empty` is the remedy for an empty list.
 pub(crate) fn methods(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<Method>>>,
@@ -88,7 +89,8 @@ pub(crate) fn methods(
     methods
 }
 
-/// Refuses a path with an encoded slash that no request gets past, and warns of a name in the style of other routers.
+/// Refuses a path with an encoded slash if the gateway rejects all requests with encoded slashes. Warns of a segment such as `:id`, which
+/// other routers take for a name.
 pub(crate) fn literal(
     check: &mut Check<'_>,
     path: &PathPattern,

@@ -1,5 +1,5 @@
-//! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has a file of its own here. The file
-//! has the form of the key, its values, its checks, and the settings that are made of it.
+//! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has its own file in this folder. The
+//! file has the form of the key, its values, its checks, and the settings that it results in.
 
 mod conditions;
 pub(crate) mod cors;
@@ -76,9 +76,9 @@ use crate::value::word::LimitName;
 pub(crate) struct Route {
     /// Its name in logs and metrics. Default: methods, host and path.
     pub(crate) name: Option<Scalar<RouteName>>,
-    /// The host; `*.example.com` is any host below. Default: any.
+    /// The host; `*.example.com` is any host below example.com. Default: any.
     pub(crate) host: Option<Scalar<HostPattern>>,
-    /// The path; `{name}` is one segment, `/**` at the end any rest.
+    /// The path; `{name}` matches one segment, `/**` at the end matches any further segments.
     pub(crate) path: Scalar<PathPattern>,
     /// The methods; GET includes HEAD. Default: any.
     pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
@@ -86,41 +86,42 @@ pub(crate) struct Route {
     pub(crate) query: Option<Named<Scalar<ParameterText>, ParameterName>>,
     /// Headers, each with the value that it must have. Default: any.
     pub(crate) request_has: Option<Named<Scalar<HeaderText>, HeaderName>>,
-    /// A server's URL, or the name of an entry under `upstreams`.
+    /// The URL of a server, or the name of an entry under `upstreams`.
     pub(crate) upstream: Scalar<Target>,
     /// The limits of its requests. A request is charged to all of them, or to none.
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
-    /// Networks, addresses and clients that are answered with 403, in addition to the file's. Default: none.
+    /// Networks, addresses and clients that are answered with 403, in addition to `deny` of the file. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-    /// The only networks, addresses and clients that are let through, if the file also lets them through. Default: all.
+    /// The only networks, addresses and clients that are let through. `allow` of the file must let them through, too. Default: all.
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
     /// Networks, addresses and clients that are not charged to the limits of the route. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-    /// The credentials that requests need: none, api_key, jwt or verified; 401 without them. Default: the file's.
+    /// The credentials that requests need: none, api_key, jwt or verified. Requests without them are answered with 401. Default: the
+    /// file's.
     pub(crate) require: Option<Scalar<RequireWord>>,
     /// The largest request body. Default: the file's.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
     /// Limit headers: x-ratelimit, none, or `{ reset, ietf }`. Default: the file's.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
-    /// The answer of a refusal by a limit. Default: the file's.
+    /// The answer to a request that a limit refuses. Default: the file's.
     pub(crate) reject: Option<WrittenReject>,
     /// The protocols that clients may switch to, such as websocket. Default: none.
     pub(crate) upgrade: Option<Vec<Scalar<Protocol>>>,
     /// Timeouts of this route. Default: the file's.
     pub(crate) timeouts: Option<RouteTimeouts>,
-    /// Retries at another server, of requests that a server may have begun to handle. Default: none.
+    /// Retries at another server, for requests that a server may have received already. Default: none.
     pub(crate) retries: Option<Spanned<Retries>>,
-    /// Edits of the headers that the upstream gets. Default: none.
+    /// Edits of the headers of requests to the upstream. Default: none.
     pub(crate) request_headers: Option<WrittenHeaderEdits>,
     /// Edits of the headers of answers. Default: the file's.
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
-    /// The first segments of the path, which are removed for the upstream. Default: none.
+    /// The first segments of the path, which are removed before the request goes to the upstream. Default: none.
     pub(crate) strip_prefix: Option<Scalar<PathPattern>>,
-    /// The host that the upstream gets: keep, upstream or a name. Default: keep.
+    /// The host in requests to the upstream: keep, upstream or a name. Default: keep.
     pub(crate) upstream_host: Option<Scalar<UpstreamHost>>,
-    /// The redirect of requests without TLS: https or https:PORT. Default: none; they are served.
+    /// The target of a redirect for requests without TLS: https or https:PORT. Default: none; such requests are forwarded.
     pub(crate) redirect: Option<Scalar<HttpsPort>>,
-    /// CORS: the pages of other origins that may read its answers. Default: the upstream decides.
+    /// CORS: the origins whose pages may read the route's answers. Default: the upstream decides.
     pub(crate) cors: Option<Cors>,
     /// Whether the upstream ignores the case of letters in a path, and dots at the end of a segment. Default: false.
     pub(crate) case_insensitive: Option<Scalar<bool>>,
@@ -136,13 +137,14 @@ pub struct RoutePlan {
     pub name: String,
     /// The requests that it takes.
     pub shape: RouteShape,
-    /// Whether its upstream ignores the case of a path, if the file sets it. If so, its path ignores case, too.
+    /// Whether its upstream ignores the case of a path. `None` if the file does not set it. `Some(true)` makes the route's path ignore
+    /// case, too.
     pub case_insensitive: Option<bool>,
     /// Its upstream. Routes that name the same upstream share it.
     pub upstream: Arc<UpstreamPlan>,
     /// The settings of forwarding.
     pub forward: ForwardSettings,
-    /// Its CORS rules; none: the headers of the upstream.
+    /// Its CORS rules. `None` if the upstream sends the CORS headers.
     pub cors: Option<CorsPlan>,
     /// Its limits, access lists and answers. The limits under `always` come before its own.
     pub policy: Policy,
@@ -154,11 +156,11 @@ pub struct RoutePlan {
 pub struct ForwardSettings {
     /// The timeouts of forwarding.
     pub timeouts: ForwardTimeouts,
-    /// The settings of retries; none: a request is sent again only if no part of it was sent.
+    /// The settings of retries. `None` if a request is sent again only if no part of it was sent.
     pub retries: Option<RetryPlan>,
     /// The edits of requests and answers.
     pub edits: RouteEdits,
-    /// The most bytes of a request's body; none: no bound.
+    /// The most bytes of a request's body. `None` means no bound.
     pub max_body: Option<u64>,
     /// The protocols that clients may switch to, in lower case.
     pub upgrades: Box<[Box<str>]>,
@@ -167,7 +169,7 @@ pub struct ForwardSettings {
 /// The routes as they are written.
 pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
 
-/// The label of a route: whether its name must be unique, and the place of its name or path.
+/// A route in messages: whether its name must be unique, and the place of its name or path.
 #[derive(Clone, Copy)]
 struct Label {
     is_unique: bool,
@@ -184,7 +186,7 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) response_headers: &'a HeaderEdits,
     pub(crate) request_id_in_answers: bool,
-    /// Whether a request can count as https.
+    /// Whether a request can count as https, by a listener with TLS or by a trusted proxy.
     pub(crate) has_https: bool,
 }
 
@@ -270,7 +272,7 @@ fn route_plan(
     };
     let of_file = defaults.access.lists.require;
     let lists = access_lists(check, written, defaults.known, of_file);
-    // A refused host or path ends the route only here, after all other keys were read.
+    // A route with a refused host or path ends here. An earlier return would hide errors in its other keys.
     let host = host.map_or(Some(None), |host| host.map(Some))?;
     let path = path?;
     let name = match given {
@@ -283,7 +285,8 @@ fn route_plan(
         ),
     };
     let label = Label {
-        // Other routes are named by methods, host and path: equal ones hide each other, and are refused for that.
+        // Other routes get their names from methods, host and path. If two such names are equal, one route hides the other, and `hidden`
+        // refuses it.
         is_unique: route.name.is_some() || conditions.is_some(),
         place: route
             .name
@@ -327,7 +330,7 @@ fn route_plan(
     Some((plan, label))
 }
 
-/// Returns the limits of a route's requests: the limits under `always`, then its own, each once.
+/// Returns the rules of a route: the limits under `always`, then its own limits, each once.
 fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route) -> Vec<Rule> {
     let mut all = always.to_vec();
     all.extend(own.into_iter().filter(|rule| !has_limit(always, rule)));
@@ -341,7 +344,7 @@ fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route
     all
 }
 
-/// Refuses a second route of a name, because logs, metrics and keys contain the name.
+/// Refuses two routes with one name, because logs, metrics and keys contain the name.
 fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &str, label: Label) {
     if let Some(first) = names.insert(name.to_owned(), label)
         && (label.is_unique || first.is_unique)

@@ -1,4 +1,4 @@
-//! Warns of a route for one path, if all paths below it were probably meant.
+//! Warns of a route for a single path, if it was probably meant for all paths below, too.
 
 use crate::yaml::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
@@ -23,7 +23,7 @@ pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place
     }
 }
 
-/// Whether a path has a usual name of a prefix: `/`, `/api` or `/v1`.
+/// Whether a path looks like a prefix: `/`, or a path that ends in a name such as `api` or `v1`.
 fn is_prefix_by_name(path: &PathPattern) -> bool {
     if path.has_rest() {
         return false;
@@ -40,7 +40,7 @@ fn is_prefix_by_name(path: &PathPattern) -> bool {
     }
 }
 
-/// Whether a route takes paths below another route's path, which was then meant alone.
+/// Whether a route takes paths below another route's path. Then the other route was probably meant for its path alone.
 fn is_below(other: &PathPattern, path: &PathPattern) -> bool {
     let mut names = other.segments();
     let starts_alike = path.segments().all(|name| names.next() == Some(name));

@@ -1,7 +1,7 @@
-//! Routes whose limits another spelling of the path gets around, because a laxer route takes that spelling.
+//! Routes whose limits a client can avoid by another spelling of the path, because a route with fewer limits takes that spelling.
 //!
 //! Paths are compared letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and `/api/login.`
-//! as `/api/login`. The gateway sends the first two to the route that takes the rest.
+//! as `/api/login`. But the gateway charges these two spellings to the limits of another route, such as `/**`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tidegate_tower::Rule;
 use crate::check::Check;
 use crate::routes::RoutePlan;
 
-/// A name that stands for any name.
+/// An example of a name, for a segment or a host that may be any.
 pub(crate) const ANY: &str = "0";
 
-/// Warns of each route that takes respelled paths of stricter routes, unless `case_insensitive` of either route is set.
+/// Warns of each route that takes other spellings of paths of stricter routes, unless either route sets `case_insensitive`.
 pub(crate) fn respelled(
     check: &mut Check<'_>,
     routes: &[(RoutePlan, Option<Place>)],
@@ -34,7 +34,7 @@ pub(crate) fn respelled(
             Some(HostPattern::Exact(host)) => host.clone(),
             Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
         };
-        // `case_insensitive` is set for neither.
+        // Whether neither route sets `case_insensitive`.
         let is_unsaid =
             |at: &usize| [route, &routes[*at].0].map(|it| it.case_insensitive) == [None; 2];
         if let Some(at) = taker(index, routes, route, (&host, &path)).filter(is_unsaid)
@@ -70,7 +70,7 @@ pub(crate) fn indexed(routes: &[(RoutePlan, Option<Place>)]) -> RouteIndex {
     index
 }
 
-/// Returns a path that differs from the route's in case alone, or in a dot at its end. None if the route has no name to respell.
+/// Returns a path that differs from the route's in case alone, or in dots at the ends of names. `None` if the route has no such path.
 fn other_spelling(path: &PathPattern) -> Option<String> {
     path.segments().flatten().next()?;
     let upper = example(path, str::to_ascii_uppercase);

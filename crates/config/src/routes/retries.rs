@@ -1,4 +1,4 @@
-//! `retries`: the requests that are sent again, and how often.
+//! `retries`: the requests that are sent again, and the bounds of their retries.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::number::{Percent, bounded};
 
-/// Retries at another server, of requests that a server may have begun to handle: only GET, HEAD and OPTIONS without a body,
-/// if no answer came or it was 502, 503 or 504.
+/// Retries at another server, for requests that a server may have received already: GET, HEAD and OPTIONS without a body, after no answer
+/// or after 502, 503 or 504.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Retries {
     /// The most times that a request is sent again, 1 to 5.
     pub(crate) attempts: Scalar<Attempts>,
-    /// The longest wait for an answer of each attempt but the last. Default: the route's.
+    /// The longest wait for an answer in each attempt except the last. Default: the route's `timeouts.upstream`.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// The most retries, in percent of the route's requests in the last ten seconds, plus one a second. Default: 20%.
+    /// The most retries, in percent of the route's requests in the last ten seconds, plus one retry a second. Default: 20%.
     pub(crate) budget: Option<Scalar<Percent>>,
 }
 
@@ -33,10 +33,10 @@ bounded!(
     "a whole number from 1 to 5"
 );
 
-/// The default of the most retries, in percent of the route's requests.
+/// The default of `budget`, in percent of the route's requests.
 const RETRY_BUDGET: u32 = 20;
 
-/// Reads the retries of a route, which waits for `whole` with all attempts.
+/// Reads the retries of a route. `whole` is the longest wait of all attempts together.
 pub(crate) fn retry_plan(
     check: &mut Check<'_>,
     written: &Spanned<Retries>,

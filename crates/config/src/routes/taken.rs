@@ -1,4 +1,4 @@
-//! Routes that take some methods of a later, stricter route.
+//! Routes that take some methods of a later route with more limits.
 
 use crate::yaml::{Place, Problem};
 
@@ -6,7 +6,7 @@ use crate::check::Check;
 use crate::routes::RoutePlan;
 use crate::routes::respelled::missing_limit;
 
-/// Warns of the first of the `earlier` routes that takes requests of `route` and lacks a limit of it.
+/// Warns of the first of the `earlier` routes that takes requests of `route` and lacks a limit of `route`.
 pub(crate) fn taken(
     check: &mut Check<'_>,
     routes: &[(RoutePlan, Option<Place>)],
@@ -32,9 +32,10 @@ pub(crate) fn taken(
     }
 }
 
-/// Returns the methods of a later route that an earlier, wider one takes.
+/// Returns the methods of a later route that an earlier route takes, if the earlier route has more paths.
 ///
-/// A route for reads above a route without methods is common, and intended. So a route that takes only reads does not count.
+/// It is common and intended that a route for safe methods, such as GET, precedes a route for any method. So no methods are returned for
+/// such a pair.
 fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let is_wider = wide.covers_hosts(narrow)

@@ -21,11 +21,11 @@ use crate::value::Scalar;
 pub(crate) struct RouteTimeouts {
     /// The longest wait for a connection to an upstream server.
     pub(crate) connect: Option<Scalar<Duration>>,
-    /// The longest wait for the head of the upstream's answer, and between two parts of it.
+    /// The longest wait for the head of the upstream's answer, and between two parts of the answer.
     pub(crate) upstream: Option<Scalar<Duration>>,
     /// The longest wait for the next part of a request's body.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// The longest wait for the next byte in a tunnel, either way.
+    /// The longest wait for the next byte in a tunnel, in either direction.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
     /// The least rate of clients: none, or `{ rate, after }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
@@ -35,19 +35,19 @@ pub(crate) struct RouteTimeouts {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ForwardTimeouts {
-    /// For the upstream.
+    /// The timeouts of the upstream.
     pub upstream: Timeouts,
     /// The longest wait for the next part of a request's body.
     pub client: Duration,
-    /// The least rate of request bodies and answers; none: no bound.
+    /// The least rate of request bodies and answers. `None` means no bound.
     pub slow: Option<LeastRate>,
-    /// The longest wait for the next byte in a tunnel, either way.
+    /// The longest wait for the next byte in a tunnel, in either direction.
     pub tunnel: Duration,
-    /// For a tunnel to end when the gateway stops; none: no bound.
+    /// The longest wait for a tunnel to end when the gateway stops. `None` means no bound.
     pub drain: Option<Duration>,
 }
 
-/// Reads the timeouts of a route. Missing keys are as in `whole`.
+/// Reads the timeouts of a route. Missing keys have the values of `whole`, the gateway's timeouts.
 pub(crate) fn forward_timeouts(
     check: &mut Check<'_>,
     route: &Route,

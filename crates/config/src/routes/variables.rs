@@ -1,4 +1,4 @@
-//! Signs that mean something to other proxies, and stand for themselves here: variables in headers, wildcards in values.
+//! Warns of text that other proxies interpret, but this gateway takes literally: variables in headers, wildcards in values.
 
 use crate::yaml::{Place, Problem};
 

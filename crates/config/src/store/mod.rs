@@ -1,4 +1,4 @@
-//! The store of limits, and the secret that hides the names of clients in it (`store`, `secret`).
+//! The store of limits, and the secret that hides the names of clients in the store (`store`, `secret`).
 
 pub(crate) mod redis;
 pub(crate) mod redis_tls;
@@ -24,7 +24,7 @@ use crate::value::{Fault, Scalar, Value};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct Store {
-    /// In Redis, shared with other gateways.
+    /// A store in Redis, which gateways share.
     pub(crate) redis: Option<Redis>,
 }
 
@@ -46,7 +46,7 @@ impl Value for StoreWord {
     }
 }
 
-/// The secret; empty: none.
+/// The secret. `None` if the text is empty.
 pub(crate) struct SecretText(pub(crate) Option<Secret>);
 
 impl Value for SecretText {
@@ -70,14 +70,14 @@ pub enum StorePlan {
     Redis(RedisOptions),
 }
 
-/// The defaults for limits that do not set how gateways share them.
+/// The defaults for limits without `mode` or `on_failure`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreDefaults {
-    /// Whether limits are in memory, and not shared.
+    /// Whether limits are in the memory of this gateway, and not shared.
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
-    /// The time between exchanges of synced limits; zero in memory, and with one gateway.
+    /// The time between two synced exchanges. Zero if limits are in memory, or if there is one gateway.
     pub(crate) sync_every: Duration,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn secret(
     secret
 }
 
-/// Returns the path of the file that keeps overrides without Redis.
+/// Returns the path of the file that keeps overrides, if the store is not in Redis.
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,

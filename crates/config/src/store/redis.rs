@@ -24,19 +24,20 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Redis {
     /// The URL: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://.
     pub(crate) url: Scalar<RedisUrl>,
-    /// Trusted authorities and the gateway's certificate, for URLs with TLS. Default: the system's authorities, no certificate.
+    /// The trusted authorities and the gateway's certificate, for URLs with TLS. Default: the system's authorities, no certificate.
     pub(crate) tls: Option<Spanned<RedisTls>>,
-    /// The longest that a decision waits for Redis, at most 1m. Default: 25ms.
+    /// The longest time for which a decision waits for Redis, at most 1m. Default: 25ms.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// The rule for decisions without Redis: local, open or closed. Default: local.
+    /// The rule for decisions while Redis is away: local, open or closed. Default: local.
     pub(crate) on_failure: Option<Scalar<OnFailure>>,
     /// The way in which gateways share a limit: exact, leased, synced or local. Default: exact.
     pub(crate) mode: Option<Scalar<Mode>>,
     /// The time between two exchanges of synced counts, from 1ms to 1m. Default: 100ms.
     pub(crate) sync_every: Option<Scalar<Duration>>,
-    /// The number of gateways that share Redis. An outage divides each quota by it. Default: auto, which counts.
+    /// The number of gateways that share Redis. While Redis is away, each quota is divided by this number. Default: auto; the gateways are
+    /// counted.
     pub(crate) gateways: Option<Scalar<Gateways>>,
-    /// The first part of all keys. Default: tidegate.
+    /// The first part of all keys in Redis. Default: tidegate.
     pub(crate) key_prefix: Option<Scalar<KeyPrefix>>,
 }
 
@@ -55,7 +56,7 @@ impl Value for RedisUrl {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
-            // The next case would blame characters of the user that are no mistake.
+            // This case comes first. Otherwise a later case would report valid characters in the user or password.
             (Some((scheme, rest)), Some(reason))
                 if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
             {
@@ -81,7 +82,8 @@ fn password(url: &str) -> &str {
     password.map_or("", |(_, password)| password)
 }
 
-/// Whether a URL without TLS has the port at which Redis services of clouds have TLS. Others use it for a second server.
+/// Whether a URL without TLS has port 6380, at which cloud services of Redis use TLS. An IP address or a host without a dot is probably a
+/// second server of one's own.
 fn may_need_tls(url: &str) -> bool {
     let host = url
         .strip_prefix("redis://")
@@ -90,7 +92,7 @@ fn may_need_tls(url: &str) -> bool {
     host.is_some_and(|host| host.contains('.') && host.parse::<Ipv4Addr>().is_err())
 }
 
-/// Whether a user or password, which ends at the last `@`, has a sign that ends it too early.
+/// Whether the user or password has a sign that would end it early. The last `@` is its end.
 fn has_bare_sign(rest: &str) -> bool {
     let user = rest.rsplit_once('@').map(|(user, _)| user);
     user.is_some_and(|user| {
@@ -98,7 +100,7 @@ fn has_bare_sign(rest: &str) -> bool {
     })
 }
 
-/// The number of gateways; none: the gateways that report to Redis are counted.
+/// The number of gateways. `None` if the gateways that report to Redis are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gateways(pub(crate) Option<u64>);
 
@@ -124,19 +126,19 @@ impl Value for Gateways {
 }
 
 name!(
-    /// The prefix of all keys in Redis. Braces are refused, because they would choose a slot.
+    /// The prefix of all keys in Redis. Braces are refused, because they would choose the slot of a key in a cluster.
     pub(crate) KeyPrefix,
     "a key prefix",
     "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 );
 
-/// The default time between exchanges of synced limits. The next constant is the longest.
+/// The default of `sync_every`. `SLOWEST_SYNC` is its longest value.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
 
 const SLOWEST_SYNC: Duration = Duration::from_secs(60);
 
-/// The longest timeout of a call to Redis, for which a request waits.
+/// The longest `timeout` of a call to Redis. A request waits for the call.
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<RedisOptions> {
@@ -175,7 +177,7 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
     })
 }
 
-/// Warns of a time between exchanges if no limit is exchanged.
+/// Warns of `sync_every` if no limit is synced.
 pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limits: &[Arc<Limit>]) {
     let scalar = written.and_then(|redis| redis.sync_every.as_ref());
     if let Some(scalar) = scalar.filter(|_| !limits.iter().any(|it| it.mode() == Mode::Synced)) {
@@ -184,7 +186,7 @@ pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limit
     }
 }
 
-/// Warns that gateways which start without Redis do not count each other.
+/// Warns if `gateways` is not set, because gateways that start while Redis is away cannot count each other.
 pub(crate) fn uncounted_gateways(
     check: &mut Check<'_>,
     written: Option<&Redis>,

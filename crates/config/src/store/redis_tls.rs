@@ -1,4 +1,4 @@
-//! `redis.tls`: the files of authorities, certificate and key. They are read by the check, so that errors have a place.
+//! `redis.tls`: the files of authorities, certificate and key. The check reads them, so that errors have a place.
 
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::pem::{self, usable};
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
-/// TLS to Redis. Names are always verified.
+/// TLS to Redis. The name in the certificate is always verified.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedisTls {
@@ -30,7 +30,7 @@ impl RedisTls {
     }
 }
 
-/// Reads the authorities to trust and the certificate to show, if the URL has TLS. None if a part is refused.
+/// Reads the trusted authorities and the gateway's certificate. `Some(None)` if the URL has no TLS, `None` if a part is refused.
 pub(crate) fn redis_tls(
     check: &mut Check<'_>,
     written: Option<&Spanned<RedisTls>>,

@@ -1,4 +1,4 @@
-//! The variables of OpenTelemetry, which `tracing` reads for keys that are not written.
+//! The environment variables of OpenTelemetry. They set the keys of `tracing` that are not written.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_TIMEOUT: u64 = 60_000;
 const PROTOCOL: &str = "http/protobuf";
 
-/// The variables of OpenTelemetry. An empty variable counts as unset.
+/// The environment variables of OpenTelemetry. An empty variable counts as unset.
 pub(super) struct Environment<'c, 'e> {
     pub(super) check: &'c mut Check<'e>,
-    /// The place of `tracing`, where wrong variables are reported.
+    /// The place of `tracing`, at which wrong variables are reported.
     pub(super) place: Option<Place>,
 }
 
@@ -47,7 +47,7 @@ impl Environment<'_, '_> {
         value
     }
 
-    /// Refuses a variable. Its value is not shown: it may be a secret.
+    /// Refuses a variable. Does not show its value, which may be a secret.
     fn refuse(&mut self, name: &str, what: &str, allowed: &str) {
         let problem = format!("the environment variable `{name}` is not {what}");
         let problem = Problem::new(self.place, problem).note(format!("allowed there: {allowed}"));
@@ -126,7 +126,8 @@ impl Environment<'_, '_> {
         millis.map_or(TIMEOUT, Duration::from_millis)
     }
 
-    /// Returns the headers for the collector: `name=value` pairs with commas between them, the values escaped as in a URL.
+    /// Returns the headers for the collector. The variable has `name=value` pairs with commas between them. The values are escaped as in a
+    /// URL.
     pub(super) fn headers(&mut self) -> Vec<(HeaderName, HeaderValue)> {
         let names = [
             "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -168,7 +169,7 @@ impl Environment<'_, '_> {
     }
 }
 
-/// Reads `name=value,name=value`, the values escaped as in a URL.
+/// Reads pairs such as `name=value,name=value`, in which the values are escaped as in a URL.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text
         .split(',')

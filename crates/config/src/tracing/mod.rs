@@ -1,4 +1,4 @@
-//! The requests that are traced, and the collector of their spans (`tracing`).
+//! The requests that are traced, and the collector that gets their spans (`tracing`).
 
 mod environment;
 
@@ -19,34 +19,35 @@ use crate::value::net::http_url;
 use crate::value::number::bounded;
 use crate::value::{Fault, Scalar, Value};
 
-/// Traces. For missing keys, the gateway reads the `OTEL_*` variables of the environment, if they are set.
+/// Traces of requests. Missing keys are taken from the `OTEL_*` variables of the environment.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tracing {
-    /// The collector, such as http://localhost:4318, or the whole URL with its path. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none.
+    /// The collector, such as http://localhost:4318, or the whole URL for spans with its path. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or
+    /// none.
     pub(crate) otlp: Option<Scalar<OtlpUrl>>,
     /// The share of requests that are traced, if no trusted peer has decided. Default: OTEL_TRACES_SAMPLER, or 1%.
     pub(crate) sample: Option<Scalar<Sample>>,
-    /// The most requests that are recorded per second, also from trusted peers. Default: 100.
+    /// The most requests that are recorded per second, including requests that trusted peers decided to trace. Default: 100.
     pub(crate) max_per_second: Option<Scalar<TracesPerSecond>>,
     /// Headers for the collector, such as its key. Default: OTEL_EXPORTER_OTLP_HEADERS, or none.
     pub(crate) headers: Option<Named<Scalar<HeaderText>>>,
 }
 
-/// The URL at which a collector takes spans by OTLP over HTTP.
+/// The URL at which a collector receives spans by OTLP over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtlpUrl(pub(crate) Uri);
 
 impl OtlpUrl {
-    /// The standard path of spans below a collector's own URL.
+    /// The standard path for spans at a collector.
     const PATH: &str = "/v1/traces";
 
-    /// Reads the URL of a collector, and adds the path.
+    /// Reads the URL of a collector without the path for spans, and adds the path.
     pub(crate) fn of_collector(text: &str) -> Result<Self, Fault> {
         Self::exact(&format!("{}{}", text.trim_end_matches('/'), Self::PATH))
     }
 
-    /// Reads the whole URL for spans.
+    /// Reads the URL of a collector with the path for spans.
     pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
         http_url(text, "the URL of a collector holds no user and password").map(Self)
     }
@@ -75,12 +76,13 @@ bounded!(
     "a whole number from 1 to 100000"
 );
 
-/// The default share of traced requests, in millionths, where no trusted peer has decided.
+/// The default share of traced requests, in millionths, if no trusted peer has decided.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;
 
-/// Reads the settings. None: requests are not traced, and trace contexts are left alone. Missing keys come from the environment.
+/// Reads the settings. Missing keys are taken from the environment. `None` if requests are not traced, and trace contexts are forwarded
+/// unchanged.
 pub(crate) fn tracing(
     check: &mut Check<'_>,
     written: Option<&Spanned<Tracing>>,

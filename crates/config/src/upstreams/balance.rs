@@ -1,4 +1,4 @@
-//! `balance`: the server that takes the next request.
+//! `balance`: the choice of the server for a request.
 
 use crate::yaml::{Problem, Spanned};
 use http::HeaderName;
@@ -13,18 +13,18 @@ use crate::shape::SingleOr;
 use crate::value::number::pattern;
 use crate::value::{Fault, Scalar, Value};
 
-/// The rule that keeps a client at one server, as it is written.
+/// The rule of sticky sessions, which sends a client to the same server each time, as it is written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Sticky", extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct WrittenSticky {
     /// The part of a request whose hash chooses the server: client, header:NAME or cookie:NAME.
     pub(crate) hash: Option<Scalar<Hashed>>,
-    /// The name of a cookie that the gateway sets, and that names the server.
+    /// The name of a cookie with which the gateway marks the server of a client.
     pub(crate) cookie: Option<Scalar<CookieName>>,
 }
 
-/// The part of a request that is hashed.
+/// The part of a request whose hash chooses the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hashed(HashedPart);
 
@@ -65,12 +65,12 @@ impl Value for CookieName {
     const ALLOWED: &'static str = "letters, digits, `-` and `_`, such as server";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // A token, as the name of a header, in its own case.
+        // A cookie's name allows the same characters as a header's name. Its case matters.
         HeaderName::read(text).map(|_| Self(text.to_owned()))
     }
 }
 
-/// Returns the choice by turns or load, and the rule that precedes it.
+/// Returns the choice by turns or by load, and the rule of sticky sessions, which is tried first.
 pub(crate) fn balance(
     check: &mut Check<'_>,
     written: Option<&SingleOr<Balance, WrittenSticky>>,

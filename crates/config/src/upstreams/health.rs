@@ -1,4 +1,4 @@
-//! `eject` and `health`: the reasons to leave out a server.
+//! `eject` and `health`: the rules that leave out failing servers.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Eject {
-    /// The failures in a row: no connection, no answer in time, a cut answer, or a status of `status`. Default: 5.
+    /// The number of failures in a row: no connection, no answer in time, an incomplete answer, or a status of `status`. Default: 5.
     pub(crate) after: Option<Scalar<Times>>,
-    /// The time of the first ejection. It doubles while the server goes on failing, up to 32 times this. Default: 10s.
+    /// The time of the first ejection. It doubles while the server continues to fail, up to 32 times this value. Default: 10s.
     pub(crate) r#for: Option<Scalar<Duration>>,
-    /// The most servers that may be out, in percent of all; one always stays. Default: 50%.
+    /// The most servers that may be ejected, in percent of all. One server always stays. Default: 50%.
     pub(crate) at_most: Option<Scalar<Percent>>,
     /// The statuses that are failures, such as 503 or 5xx. Default: 502, 503, 504.
     pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
 }
 
-/// Health checks of servers: by HTTP, where 200 to 399 is good, or by gRPC.
+/// Health checks of servers: by HTTP or by gRPC. With HTTP, the statuses 200 to 399 are good.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Health {
@@ -40,19 +40,19 @@ pub(crate) struct Health {
     pub(crate) path: Option<Scalar<CheckPath>>,
     /// The method of a check by HTTP: GET or HEAD. Default: GET.
     pub(crate) method: Option<Scalar<CheckMethod>>,
-    /// Checks by gRPC (grpc.health.v1.Health/Check) in place of a path. Default: by HTTP.
+    /// Checks by gRPC (grpc.health.v1.Health/Check) in place of `path`. Default: checks by HTTP.
     pub(crate) grpc: Option<Spanned<GrpcHealth>>,
-    /// The port of the check, with the same protocol. Default: the port of the server.
+    /// The port of the check. The protocol is the server's. Default: the port of the server.
     pub(crate) port: Option<Scalar<CheckPort>>,
     /// The Host (HTTP/2: the authority) of the check. Default: the host of the server's URL.
     pub(crate) host: Option<Scalar<CheckHost>>,
     /// The time between two checks. Default: 5s.
     pub(crate) every: Option<Scalar<Duration>>,
-    /// The longest wait for the answer, with the connection. Default: 1s.
+    /// The longest wait for the connection and the answer together. Default: 1s.
     pub(crate) timeout: Option<Scalar<Duration>>,
     /// The good answers in a row that bring a server back. Default: 2.
     pub(crate) healthy_after: Option<Scalar<Times>>,
-    /// The bad answers in a row that take it out; the very first check needs one. Default: 3.
+    /// The bad answers in a row that take a server out. At the first check of a server, one is enough. Default: 3.
     pub(crate) unhealthy_after: Option<Scalar<Times>>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn eject(
     match written {
         None => Some(usual),
         Some(SingleOr::Single(scalar)) => {
-            // If the value is refused, there is no plan anyway.
+            // If the value is refused, no plan is made, so the result does not matter.
             let _ = check.read(scalar);
             None
         }

@@ -1,4 +1,4 @@
-//! The upstreams of routes: single servers, or named groups of servers, with their protocols (`upstreams`).
+//! The upstreams of routes: single servers, or groups of servers with a name (`upstreams`).
 
 pub(crate) mod balance;
 pub(crate) mod health;
@@ -36,27 +36,27 @@ use crate::value::word::LimitName;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Upstream {
-    /// Its servers: URLs, or `{ url, weight }`. A name stands for all its addresses.
+    /// Its servers: URLs, or `{ url, weight }`. A host name stands for all its addresses.
     pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
-    /// The choice of servers: round_robin, least_requests, or `{ hash }` or `{ cookie }` for sticky sessions. Default: round_robin.
+    /// The choice of a server: round_robin or least_requests, or for sticky sessions `{ hash }` or `{ cookie }`. Default: round_robin.
     pub(crate) balance: Option<SingleOr<Balance, WrittenSticky>>,
-    /// The time between two resolutions of names; a failed connection also causes one. Default: 30s.
+    /// The time between two DNS lookups of host names. A failed connection also causes a lookup. Default: 30s.
     pub(crate) resolve_every: Option<Scalar<Duration>>,
-    /// The rule that leaves out failing servers: none, or `{ after, for, at_most, status }`. Default: the defaults of these.
+    /// The rule that leaves out failing servers: none, or `{ after, for, at_most, status }`. Default: the rule with its defaults.
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// Health checks of the servers. Default: none.
     pub(crate) health: Option<Spanned<Health>>,
-    /// The time that a returning server takes to its full share. Default: none, it gets that at once.
+    /// The time in which the share of a returning server grows to its full share. Default: none; it gets the full share at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
-    /// The most connections in use to one server; for HTTP/2, the most requests. Default: no bound.
+    /// The most connections in use to one server, or with HTTP/2, the most requests in flight. Default: no bound.
     pub(crate) max_connections: Option<Scalar<Connections>>,
-    /// The share of these that one client address or IPv6 /64 may use, in percent. Default: 75%.
+    /// The share of `max_connections` that one client address or IPv6 /64 may use, in percent. Default: 75%.
     pub(crate) max_connections_per_ip: Option<Scalar<Percent>>,
     /// The most requests that wait for a connection. Default: 100.
     pub(crate) max_waiting: Option<Scalar<Waiting>>,
     /// The time for which an idle connection is kept. Default: 30s.
     pub(crate) idle: Option<Scalar<Duration>>,
-    /// Trusted authorities and the gateway's certificate, for https:// servers. Default: the system's authorities, no certificate.
+    /// The trusted authorities and the gateway's certificate, for https:// servers. Default: the system's authorities, no certificate.
     pub(crate) tls: Option<Spanned<WrittenUpstreamTls>>,
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct Upstream {
 pub(crate) struct WeightedServer {
     /// The URL of the server.
     pub(crate) url: Scalar<Server>,
-    /// Its share of requests, in proportion to the weights of the others, 1 to 1000. Default: 1.
+    /// Its share of requests, relative to the weights of the other servers, 1 to 1000. Default: 1.
     pub(crate) weight: Option<Scalar<Weight>>,
 }
 
 bounded!(
-    /// The share of a server, relative to other servers.
+    /// The weight of a server: its share of requests, relative to other servers.
     Weight(u32),
     1..=1_000,
     "a weight",
@@ -89,16 +89,16 @@ bounded!(
 /// The upstreams of routes, in no order. Each group records whether a route leads to it.
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
-    /// Servers that routes name themselves, by URL.
+    /// Servers whose URLs are written in routes, by URL.
     alone: HashMap<String, Arc<UpstreamPlan>>,
-    /// The TLS settings of servers without settings of their own, made for the first such server.
+    /// The default settings of TLS, made for the first server that needs them.
     usual: Option<Arc<UpstreamTls>>,
-    /// The addresses of this gateway, to which no upstream leads.
+    /// The addresses of this gateway. A server with such an address is refused.
     own: Vec<OwnAddress>,
 }
 
 struct Group<'a> {
-    /// None if a part of it was refused.
+    /// `None` if a part of the group was refused.
     plan: Option<Arc<UpstreamPlan>>,
     name: &'a Scalar<LimitName>,
     is_used: bool,
@@ -147,7 +147,7 @@ fn group(
     upstream: &Upstream,
     upstreams: &mut Upstreams<'_>,
 ) -> Option<Vec<ServerPlan>> {
-    // All servers are read, to report all their errors.
+    // Reads all servers before it returns, to report all errors.
     let written = upstream.servers.value.iter();
     let servers: Vec<_> = written
         .map(|server| written_server(check, server))
@@ -204,7 +204,7 @@ fn written_server(
     }
 }
 
-/// Makes the plan of a server. If its URL has TLS, it uses `tls`, which is set to the default if it is none.
+/// Makes the plan of a server. A server with TLS uses `tls`. If `tls` is `None`, sets it to the default settings.
 fn server_plan(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
@@ -274,7 +274,7 @@ pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>)
     }
 }
 
-/// Warns of sticky sessions without effect, and of two upstreams that set the same cookie.
+/// Warns of sticky sessions without effect, and of two upstreams that use one name for their cookies.
 fn warn_of_balance(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,
@@ -313,7 +313,7 @@ fn warn_of_balance(
 /// The default number of requests that may wait for a connection, if connections are bounded.
 const MAX_WAITING: usize = 100;
 
-/// Makes the plan of a group. All keys are read, even if its servers were refused.
+/// Makes the plan of a group. Reads all keys even if the servers were refused, to report all errors.
 pub(crate) fn upstream_plan(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

@@ -1,4 +1,4 @@
-//! Servers that are this gateway itself: a listener, to which requests would come back, or the admin port.
+//! Refuses servers that are this gateway itself: a listener, to which requests would return, or the admin port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +14,7 @@ pub(crate) struct OwnAddress {
     is_admin: bool,
 }
 
-/// Returns all addresses of this gateway: the taken ones, and the admin port, which is not among these by default.
+/// Returns all addresses of this gateway: the `taken` addresses, and the admin port. `taken` lacks the default address of the admin port.
 pub(crate) fn own_addresses(
     taken: Vec<(SocketAddr, Option<Place>)>,
     admin: Option<SocketAddr>,
@@ -76,7 +76,7 @@ pub(crate) fn elsewhere(
         .refuse(Problem::new(place, message).note(format!("{note}: write the address of the API")));
 }
 
-/// Whether a connection to a server comes in at an address of this gateway. Other addresses of the machine are not checked.
+/// Whether a connection to a server reaches an address of this gateway. Does not check other addresses of this machine.
 fn leads(server: SocketAddr, own: SocketAddr) -> bool {
     let (to, at) = (server.ip(), own.ip());
     let is_here = to == at

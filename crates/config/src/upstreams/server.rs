@@ -19,7 +19,7 @@ pub(crate) enum ServerScheme {
     Http,
     /// HTTP/2 without TLS.
     H2c,
-    /// HTTP/2 or HTTP/1.1, as the server prefers, over TLS.
+    /// HTTP/2 or HTTP/1.1 over TLS. The server chooses the version.
     Https,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn listed_twice<'s>(
     }
 }
 
-/// Warns of a server with the port of another scheme.
+/// Warns of a server whose port is the usual port of another scheme.
 pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Option<Place>) {
     let (_, port) = server.endpoint();
     let (scheme, meant) = match (&server.speaks, port) {
@@ -99,7 +99,7 @@ pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Op
     check.warn(problem.note(format!("did you mean {meant}://?")));
 }
 
-/// Warns of a server at an address whose certificate is verified for that address. Public authorities issue few such certificates.
+/// Warns of an https:// server whose host is an address. Its certificate must contain the address, and few certificates do.
 pub(crate) fn address_in_certificate(check: &mut Check<'_>, server: &Server, place: Option<Place>) {
     let host = server.authority.host().trim_matches(['[', ']']);
     if server.scheme != ServerScheme::Https || host.parse::<IpAddr>().is_err() {
@@ -114,7 +114,7 @@ pub(crate) fn address_in_certificate(check: &mut Check<'_>, server: &Server, pla
     ));
 }
 
-/// Whether this is a host with a port, and `http://` was forgotten.
+/// Whether a text is a host with a port, without `http://` before it.
 fn is_without_scheme(text: &str) -> bool {
     let authority = text.parse::<Authority>();
     authority.is_ok_and(|authority| {

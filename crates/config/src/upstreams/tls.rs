@@ -12,7 +12,7 @@ use crate::value::net::no_host;
 use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
-/// TLS to servers at https://, without a fallback to plain HTTP.
+/// TLS to https:// servers, without a fallback to plain HTTP.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "UpstreamTls")]
@@ -25,7 +25,7 @@ pub(crate) struct WrittenUpstreamTls {
     pub(crate) key: Option<Scalar<FilePath>>,
     /// The name that the servers' certificate must have. Default: each server's host.
     pub(crate) server_name: Option<Scalar<CertificateName>>,
-    /// Whether the certificate is verified; false trusts any. Default: true.
+    /// Whether the servers' certificates are verified. With false, any certificate is trusted. Default: true.
     pub(crate) verify: Option<Scalar<bool>>,
 }
 
@@ -44,7 +44,7 @@ impl Value for CertificateName {
     }
 }
 
-/// The remedy if no file of authorities is named, and the system has none.
+/// The remedy if `ca` is missing and the system has no authorities.
 pub(crate) const NO_AUTHORITIES: &str = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
 
 pub(crate) fn upstream_tls(

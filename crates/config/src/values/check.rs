@@ -1,6 +1,7 @@
-//! A check under way: reads values, fills in their variables, and collects problems.
+//! The state of a check: it reads values, fills in their variables, and collects problems.
 //!
-//! All problems are collected, not only the first. A part with a problem is left out; a plan is made only if there is none.
+//! All problems are collected, not only the first. A part with a problem is left out. The check returns a plan only if it has found no
+//! error.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use crate::yaml::{MAX_PROBLEMS, Place, Problem, Source, Unfilled, Why, expand};
 use crate::values::value::word::FilePath;
 use crate::values::value::{Scalar, Value};
 
-/// A check under way.
+/// The state of a check.
 pub(crate) struct Check<'a> {
     /// The file that is checked.
     pub(crate) source: &'a Source<'a>,
@@ -22,7 +23,7 @@ pub(crate) struct Check<'a> {
     pub(crate) problems: Vec<Problem>,
     /// The warnings so far.
     pub(crate) warnings: Vec<Problem>,
-    /// The files that the configuration names for reading, so far.
+    /// The files that the configuration names and the gateway reads, so far.
     pub(crate) files: BTreeSet<PathBuf>,
 }
 
@@ -59,7 +60,7 @@ impl Check<'_> {
         self.warnings.push(problem);
     }
 
-    /// Refuses a name that is not defined, and lists the defined names; `none` is the note if there are none.
+    /// Refuses a name that is not defined, and lists the defined names. `none` is the note if no name is defined.
     pub(crate) fn undefined<'n, T>(
         &mut self,
         what: &str,
@@ -69,7 +70,8 @@ impl Check<'_> {
     ) {
         let mut problem =
             Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
-        // Lists take a while for thousands of names and errors, and further errors are not shown anyway.
+        // A list for each error would take too long with thousands of names and errors. Errors after the first ones are not shown, so they
+        // need no list.
         if self.problems.len() < MAX_PROBLEMS {
             let mut names: Vec<_> = names.collect();
             names.sort();
@@ -81,7 +83,7 @@ impl Check<'_> {
         self.refuse(problem);
     }
 
-    /// Reads a value with its variables filled in. Reports an error and returns none if the value is refused.
+    /// Reads a value with its variables filled in. If the value is refused, reports an error and returns `None`.
     pub(crate) fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let text = self.fill(scalar)?;
         if text.len() > T::MAX_BYTES {
@@ -99,11 +101,11 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a value like [`read`](Self::read), if secrets may stand beside it: errors show no line.
+    /// Reads a value like [`read`](Self::read), but errors show no line, because secrets may stand beside the value.
     pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let before = self.problems.len();
         let value = self.read(scalar);
-        // A longer text than a word may be a name with its secret.
+        // A text that is no word may be a name together with a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         for problem in &mut self.problems[before..] {
             if !scalar.raw.chars().all(is_word) {
@@ -115,19 +117,20 @@ impl Check<'_> {
         value
     }
 
-    /// Reads a value that may be left out. Returns none also if it is refused.
+    /// Reads a value that may be missing. Returns `None` if it is missing or refused.
     pub(crate) fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
         scalar.and_then(|scalar| self.read(scalar))
     }
 
-    /// Returns the path of a file that is read, and adds it to `files`. It starts at the folder of the configuration.
+    /// Returns the path of a file that the gateway reads, and adds the path to `files`. A relative path starts at the folder of the
+    /// configuration.
     pub(crate) fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
         let path = self.path(scalar)?;
         self.files.insert(path.clone());
         Some(path)
     }
 
-    /// Returns the path of a file that the gateway writes. It starts at the folder of the configuration.
+    /// Returns the path of a file that the gateway writes. A relative path starts at the folder of the configuration.
     pub(crate) fn path(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
         let FilePath(path) = self.read(scalar)?;
         let folder = Path::new(self.source.name)
@@ -136,7 +139,7 @@ impl Check<'_> {
         Some(folder.join(path))
     }
 
-    /// Returns the text of a value with its variables filled in. Reports an error and returns none if one is refused.
+    /// Returns the text of a value with its variables filled in. If a variable cannot be filled in, reports an error and returns `None`.
     pub(crate) fn fill<'l, T>(&mut self, scalar: &'l Scalar<T>) -> Option<Cow<'l, str>> {
         let unfilled = match expand(&scalar.raw, self.env) {
             Ok(text) => return Some(text),
@@ -156,7 +159,7 @@ impl Check<'_> {
         None
     }
 
-    /// Returns the place of a variable in a value. If the value spans lines, returns its own place.
+    /// Returns the place of a variable in a value. If the variable is not in the value's first line, returns the place of the value.
     fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
         let place = place?;
         let line: String = self

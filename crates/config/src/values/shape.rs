@@ -1,4 +1,4 @@
-//! Shapes of the configuration: maps in the order of the file, and values that may be written in two ways.
+//! Types for parts of the configuration: maps in the order of the file, and values that may be written in two ways.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ impl<K: Value, T: JsonSchema> JsonSchema for Named<T, K> {
     }
 }
 
-/// A single value, or a list or map in its place.
+/// A single value, or a list or map in place of the value.
 #[derive(Debug)]
 pub(crate) enum SingleOr<T, B> {
     /// A single value.

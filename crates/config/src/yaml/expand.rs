@@ -1,15 +1,15 @@
 //! `${NAME}` and `${NAME:-default}` in values, filled in from the environment.
 //!
 //! Only values have variables, which are filled in after YAML has been read. So a variable cannot change the file's form, and quoted and
-//! bare values are treated alike. The YAML library would fill in bare values only, or turn a missing variable into an empty text. Only
-//! variables that the file names are looked up.
+//! bare values are treated alike. The YAML library is not used for this: it would fill in bare values only, or replace a missing variable
+//! by an empty text. Only variables that the file names are looked up.
 
 use std::borrow::Cow;
 
 /// The reason why a value could not be filled in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unfilled<'a> {
-    /// From `${` on, as far as it goes.
+    /// The text from `${` to `}`, or to the end of the value.
     pub(crate) reference: &'a str,
     /// The mistake in it.
     pub(crate) why: Why<'a>,
@@ -18,18 +18,18 @@ pub(crate) struct Unfilled<'a> {
 /// A mistake in a reference to a variable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Why<'a> {
-    /// A variable that is not set, or empty, and has no default.
+    /// A variable that is not set or is empty, without a default.
     Unset(&'a str),
     /// `${` that is not `${NAME}` or `${NAME:-default}`.
     Form,
-    /// The value has grown beyond [`MAX_FILLED`].
+    /// The value with its variables filled in is longer than [`MAX_FILLED`].
     Long,
 }
 
-/// The longest value with its variables filled in, in bytes: a few references to a long variable would fill the memory.
+/// The longest value with its variables filled in, in bytes. Without a bound, a few references to a long variable could fill the memory.
 const MAX_FILLED: usize = 1 << 20;
 
-/// Fills in a value's variables; `$${` is a `${` of the value itself.
+/// Fills in a value's variables. `$${` stands for the characters `${`.
 ///
 /// # Errors
 ///

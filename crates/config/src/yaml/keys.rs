@@ -1,11 +1,11 @@
-//! The keys of a text with their places, even if no type would allow them.
+//! The keys of a text with their places, unknown keys included.
 
 use serde::de::{Deserialize, Deserializer};
 
 use crate::yaml::shape::{BlockOr, ScalarOr, entries};
 use crate::yaml::spanned::Spanned;
 
-/// A value, as far as it has keys.
+/// The keys of a value. Single values are left out.
 #[derive(Debug)]
 pub(crate) enum Keys {
     /// Keys, each with its place and its value.

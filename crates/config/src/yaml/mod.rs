@@ -1,6 +1,6 @@
 //! Reads a YAML file with the place of each value, fills in variables of the environment, and shows mistakes in the file.
 //!
-//! Start reading at [`read`](fn@read). The keys of a file, and their meaning, are no part of this folder.
+//! Start reading at [`read`](fn@read). This folder does not define the keys of a file or their meaning.
 
 mod expand;
 mod keys;

@@ -1,6 +1,6 @@
-//! YAML: the library that reads it, how it is set up, and its errors in our words.
+//! YAML: the library that reads it, its options, and the translation of its errors.
 //!
-//! The library has the places, and the keys that a map may have. [`report`](crate::yaml::report) writes the messages.
+//! An error of the library contains its place, and the keys that a map may have. [`report`](crate::yaml::report) writes the messages.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::options::MergeKeyPolicy;
@@ -10,11 +10,11 @@ use crate::yaml::report::{Place, Problem, Source};
 
 mod indent;
 
-/// Reads a text as written. `hint` returns a note on an unknown key, if there is one, from the keys that are allowed in its place.
+/// Reads a text as written. For an unknown key and the keys that are allowed in its place, `hint` may return a note.
 ///
 /// # Errors
 ///
-/// The first mistake that YAML or the type of the file finds.
+/// The first mistake in the form of the YAML, or in the type of a value.
 pub(crate) fn read<T: DeserializeOwned>(
     source: &Source<'_>,
     hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
@@ -28,7 +28,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
-/// Returns the unknown key that an error is about, and the keys that are allowed in its place.
+/// Returns the unknown key that an error reports, and the keys that are allowed in its place.
 fn unknown_field(error: &Error) -> Option<(&str, &[&'static str])> {
     match error {
         Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => unknown_field(error),
@@ -39,7 +39,7 @@ fn unknown_field(error: &Error) -> Option<(&str, &[&'static str])> {
     }
 }
 
-/// Returns the problem of an unknown key, with the reason if that is a wrong indentation.
+/// Returns the problem of an unknown key. If a wrong indentation may be the reason, adds a note.
 pub(crate) fn unknown_key(
     place: Option<Place>,
     key: &str,
@@ -53,9 +53,9 @@ pub(crate) fn unknown_key(
     }
 }
 
-/// Returns the mistake that the library's error hides.
+/// Returns the mistake that the library's error hides, if it hides one.
 fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
-    // A text that is secret is not quoted.
+    // The messages below quote the text, so they are left out for a secret source.
     let place = error.location().and_then(Place::of);
     let place = place.filter(|_| !source.is_secret)?;
     let address = indent::bare_address(place, source);
@@ -75,7 +75,7 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
         {
             indent::empty_value(place, source)
         }
-        // The library has no name for this error.
+        // The library has no type for this error.
         other if other.to_string().contains("mapping values are not allowed") => {
             indent::too_deep(place, source)
         }
@@ -83,7 +83,8 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     })
 }
 
-/// Returns bounds with room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a short file a long one.
+/// Returns the options of the library. The bounds allow about 30,000 routes, each with an alias or more. They refuse a short file that
+/// aliases expand to a huge one.
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -95,7 +96,7 @@ fn options() -> Options {
             max_total_scalar_bytes: 16 << 20,
             max_documents: 2,
         },
-        // A merged key could replace a limit's numbers without being seen: it is an unknown key.
+        // A merged key could replace a limit's numbers without notice. So `<<` is an unknown key.
         merge_keys: MergeKeyPolicy::AsOrdinary,
         reject_unsupported_tags: true,
         with_snippet: false,
@@ -115,7 +116,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             Problem::new(place, format!("the key `{field}` is missing here"))
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            // A longer text may be a value.
+            // A text that is no word may be a value, and so a secret.
             let is_word = key
                 .chars()
                 .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
@@ -141,14 +142,14 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 }
                 found => Problem::new(place, format!("expected {expected}, found {found}")),
             };
-            // A value in the place of keys may be a secret that lost its key.
+            // A value in the place of keys may be a secret whose key is missing.
             match expected == KEYS && matches!(found, SINGLE | LIST | "a list") {
                 true => problem.without_line(),
                 false => problem,
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
-        // The place is the place of the key before the list. The line is not shown, because entries without keys may be secrets.
+        // The line at the place has the key before the list. It is not shown, because entries without keys may be secrets.
         Error::SerdeInvalidType {
             unexpected,
             expected,
@@ -191,7 +192,7 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
     }
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
-    // The tab may be in the line below, where a value would go on.
+    // The tab may also be in the line below, where a value continues.
     if line.trim_start_matches(' ').starts_with('\t') || message.contains("found a tab") {
         problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {
@@ -220,7 +221,7 @@ fn found(source: &Source<'_>, place: Place) -> &'static str {
     match (rest.next(), rest.next()) {
         (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
         (Some('{'), _) => "keys with values",
-        // The place of a key without a value is the place of its colon.
+        // For a key without a value, the place is the colon.
         (None | Some('#' | ' '), _) | (Some(':'), Some(' ') | None) => NOTHING,
         _ => {
             // A block map begins with its first key.
@@ -234,7 +235,7 @@ fn found(source: &Source<'_>, place: Place) -> &'static str {
     }
 }
 
-/// Returns the place where the key of a block map stood first: the same key in the same column above.
+/// Returns the first place of a key that a block map has twice: the same key in the same column above.
 fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
     let indent = place.column - 1;
     let above = (1..place.line).rev().map(|line| (line, source.line(line)));

@@ -9,34 +9,34 @@ use std::fmt::Write as _;
 
 pub use outcome::{ConfigError, Warning};
 
-/// The most problems that one error shows; the rest follow when these are solved.
+/// The most problems that one error shows. The error counts the others.
 pub(crate) const MAX_PROBLEMS: usize = 20;
 
 /// The most characters of a line that a message shows.
 const WIDEST: usize = 100;
 
-/// The most characters of the file that a message quotes.
+/// The most characters of one quote from the file, between backticks in a message.
 const MAX_QUOTE: usize = 200;
 
-/// The start of the note that guesses a name.
+/// The start of a note with the name that was probably meant.
 const GUESS: &str = "did you mean ";
 
 /// The longest message or note, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
 
-/// A place in a file: line and column from 1, and length, all in characters.
+/// A place in a file. Columns and lengths count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// The line, from 1.
     pub(crate) line: usize,
     /// The column, from 1.
     pub(crate) column: usize,
-    /// The length.
+    /// The length, in characters.
     pub(crate) length: usize,
 }
 
 impl Place {
-    /// Reads a place of the YAML parser; none if the parser has none.
+    /// Converts a place of the YAML parser. `None` if the parser has no place.
     pub(crate) fn of(location: serde_saphyr::Location) -> Option<Self> {
         let number = |number: u64| usize::try_from(number).ok();
         Some(Self {
@@ -84,7 +84,7 @@ impl Problem {
         self
     }
 
-    /// Returns the message and the notes without the place, for a text that has one line.
+    /// Returns the message and the notes in one line, without the place.
     pub(crate) fn in_one_line(&self) -> String {
         let parts = std::iter::once(&self.message).chain(&self.notes);
         let parts: Vec<_> = parts.map(String::as_str).collect();
@@ -99,11 +99,12 @@ impl Problem {
         }
     }
 
-    /// Returns the problem of an unknown key where some are allowed. If it may stand for a key of secrets, its line is not shown.
+    /// Returns the problem of an unknown key in a place where the keys `allowed` may stand. If the key may be a misspelled key of a secret,
+    /// its line is not shown.
     pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
-        // A text that is no word may be a value that lost its key, and with it a secret.
+        // A text that is no word may be a value whose key is missing, so it may be a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
-        // A word beside a key of secrets may be its value.
+        // If keys of secrets may stand here, a word may be the value of such a key.
         let meant = nearest(key, allowed.iter().copied());
         let is_value = meant.is_none()
             && ["hash", "token", "url"]
@@ -123,13 +124,13 @@ impl Problem {
         problem.choices(key, allowed)
     }
 
-    /// Adds a note on the meaning of an unknown name, in place of a guess by its letters.
+    /// Adds a note on the meaning of an unknown name. It replaces the guess by similar letters.
     pub(crate) fn meaning(mut self, note: &str) -> Self {
         self.notes.retain(|note| !note.starts_with(GUESS));
         self.note(note)
     }
 
-    /// Adds the problems of another file, a note for each line.
+    /// Adds the problems of another file, with a note for each line of its error.
     pub(crate) fn caused_by(self, error: &ConfigError) -> Self {
         let lines = error.text.lines().filter(|line| !line.is_empty());
         lines.fold(self, |problem, line| {
@@ -137,7 +138,7 @@ impl Problem {
         })
     }
 
-    /// Adds the place of the first of two, if there is one.
+    /// Adds a note with the place `first`, where the same name or value stands first. Without a place, adds none.
     pub(crate) fn first_at(self, source: &Source<'_>, first: Option<Place>) -> Self {
         match first {
             Some(_) => self.note(format!("the first is at {}", source.at(first))),
@@ -157,7 +158,7 @@ impl Problem {
             Some(meant) => self.note(format!("{GUESS}`{meant}`?")),
             None => self,
         };
-        // A longer list, of routes or limits, is no help.
+        // A longer list is no help.
         let mut list = names().take(30).collect::<Vec<_>>().join(", ");
         if names().count() > 30 {
             list.push_str(", …");
@@ -176,11 +177,11 @@ pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     /// The whole text.
     pub(crate) text: &'a str,
-    /// Whether no text may be shown.
+    /// Whether messages show no text of the source.
     pub(crate) is_secret: bool,
     /// The lines of the text.
     pub(crate) lines: Vec<&'a str>,
-    /// Whether each line may be shown; computed when the first line is to be shown.
+    /// Whether each line may be shown. It is computed for the first message that needs it.
     shown: OnceCell<Vec<bool>>,
 }
 
@@ -196,7 +197,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Makes a source whose messages show places only, and no line.
+    /// Makes a source whose messages show places, but no lines.
     pub(crate) fn secret(name: &'a str, text: &'a str) -> Self {
         Self {
             is_secret: true,
@@ -253,7 +254,7 @@ impl<'a> Source<'a> {
             gutter = " ".repeat(number.len());
             let (line, carets) = self.excerpt(place);
             let _ = write!(text, "\n{gutter} |\n{number} | {line}");
-            // An empty line leaves no blank behind the gutter.
+            // If the line is empty, the blank after the `|` is removed.
             text.truncate(text.trim_end_matches(' ').len());
             let _ = write!(text, "\n{gutter} | {carets}");
         }
@@ -266,12 +267,12 @@ impl<'a> Source<'a> {
     /// Whether the line of a problem may be shown.
     fn shows(&self, place: Place, problem: &Problem) -> bool {
         let shown = || self.shown.get_or_init(|| secrets::shown(&self.lines));
-        // An error may be behind the last line.
+        // The place of an error may be after the last line.
         let is_open = || shown().get(place.line - 1).copied().unwrap_or(true);
         !self.is_secret && !problem.hides_line && is_open()
     }
 
-    /// Returns the part of a line around a place, and the carets to go under it.
+    /// Returns the part of a line around a place, and the carets for the line below it.
     fn excerpt(&self, place: Place) -> (String, String) {
         let printable = |c: char| if c.is_control() { ' ' } else { c };
         let line: Vec<char> = self.line(place.line).chars().map(printable).collect();
@@ -349,7 +350,7 @@ fn shortened(message: String) -> String {
     short
 }
 
-/// Returns the name that was probably meant: a typing mistake or two away.
+/// Returns the name that was probably meant: the most similar name, unless more than a third of its letters differ.
 fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let found = found.to_lowercase();
     let near = names
@@ -358,15 +359,15 @@ fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
 }
 
-/// Returns the name that a word is one typing mistake away from, unless it is a name itself.
+/// Returns the name that differs from a word by one typing mistake. `None` if the word is a name itself.
 pub(crate) fn slip<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut distances = names.into_iter().map(|name| (distance(word, name), name));
     let nearest = distances.by_ref().min_by_key(|(distance, _)| *distance)?;
     (nearest.0 == 1).then_some(nearest.1)
 }
 
-/// Returns the number of letters to add, remove, replace or swap with a neighbour, until one word is the other. Only the first letters of
-/// long words count, because the time grows with the product of the lengths.
+/// Returns the number of typing mistakes between two words: letters that are added, removed, replaced or swapped. Compares the first 64
+/// letters only, because the time grows with the product of the lengths.
 fn distance(a: &str, b: &str) -> usize {
     let start = |word: &str| word.chars().take(64).collect::<String>();
     strsim::osa_distance(&start(a), &start(b))

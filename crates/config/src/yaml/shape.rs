@@ -1,6 +1,6 @@
-//! Shapes that serde does not have: maps in the order of the file, and values that may be written in two ways.
+//! Types that serde does not have: maps in the order of the file, and values that may be written in two ways.
 //!
-//! They do not buffer, as flattened and untagged types do, because a buffer loses places.
+//! Flattened and untagged types of serde buffer values, and a buffer loses places. These types do not buffer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -43,7 +43,7 @@ where
     deserializer.deserialize_map(Entries(PhantomData))
 }
 
-/// A map, or a list in its place. Its place is the place of its parent.
+/// A map, or a list in place of the map.
 #[derive(Debug)]
 pub(crate) enum BlockOr<B, E> {
     /// Keys with values.
@@ -94,7 +94,7 @@ impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
     }
 }
 
-/// A single value, or a list or map in its place. A number and the like becomes text.
+/// A single value, or a list or map in place of it. Numbers, booleans and other single values become text.
 #[derive(Debug)]
 pub(crate) enum ScalarOr<B> {
     /// A single value.
@@ -114,7 +114,8 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
                 f.write_str("a value")
             }
 
-            // YAML has own types for bare numbers and the like. The reader of the value refuses them with better messages.
+            // YAML reads bare numbers and booleans as types of their own. They become text, so that the reader of the value can refuse them
+            // with a better message.
             fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
                 self.visit_string(value.to_string())
             }
@@ -152,7 +153,7 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
     }
 }
 
-/// A list, which is never taken for the values of a struct in the order of its keys.
+/// A list that serde does not read as a struct. Otherwise serde would take its elements for the fields of the struct, in order.
 struct List<A>(A);
 
 impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {

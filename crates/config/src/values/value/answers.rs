@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use crate::values::value::number::{object, pattern, whole, within};
 use crate::values::value::{Fault, Value};
 
-/// The limit headers, in a word.
+/// The value of `headers` that is one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadersWord {
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
@@ -67,7 +67,7 @@ impl Value for RejectStatus {
     }
 }
 
-/// A status, or all of a class; both ends are included.
+/// A status, or a class of statuses, as the first and the last status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);
 
@@ -83,7 +83,7 @@ impl StatusRange {
         range.and_then(|range| (range.0 >= least).then_some(range).ok_or(Fault::Form))
     }
 
-    /// Returns the schema of such a range; `classes` are the first digits of statuses, as an expression.
+    /// Returns the schema of such a range. `classes` is a regular expression for the first digit of statuses.
     pub(crate) fn schema_from(least: u16, classes: &str) -> Map<String, serde_json::Value> {
         let class = pattern(&format!("^{classes}(xx|[0-9]{{2}})$"));
         object(json!({ "anyOf": [whole(least.into(), Some(599)), class] }))
@@ -116,7 +116,7 @@ impl Value for MediaType {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let essence = text.split(';').next().unwrap_or_default().trim_end();
-        // Both are tokens (RFC 9110, 8.3.1), as the name of a header is.
+        // Type and subtype are tokens (RFC 9110, 8.3.1), like the name of a header.
         let is_token = |part: &str| HeaderName::try_from(part).is_ok();
         let is_type = essence
             .split_once('/')
@@ -134,7 +134,7 @@ impl Value for RejectBody {
     const NAME: &'static str = "RejectBody";
     const WHAT: &'static str = "a body";
     const ALLOWED: &'static str = "any text of at most 16 KB, sent as it is";
-    /// Refusals are many, and each is written whole.
+    /// The bound is small, because refusals are frequent and each sends the whole body.
     const MAX_BYTES: usize = 16 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {

@@ -19,7 +19,7 @@ name!(
 );
 
 name!(
-    /// The name of an API key and its client. Not shown: it may be the key, by mistake.
+    /// The name of an API key and its client. No message shows it, because it may be the key itself by mistake.
     pub(crate) KeyName,
     "a key's name",
     "1 to 128 characters, without blanks",
@@ -28,7 +28,7 @@ name!(
 );
 
 name!(
-    /// The plan of an API key. Not shown: it may be the key, by mistake.
+    /// The plan of an API key. No message shows it, because it may be the key itself by mistake.
     pub(crate) PlanName,
     "a plan's name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
@@ -36,11 +36,11 @@ name!(
     const SHOWN: bool = false;
 );
 
-/// The hash of an API key. Not shown: it may be the key itself, by mistake.
+/// The hash of an API key. No message shows it, because it may be the key itself by mistake.
 #[derive(Debug)]
 pub(crate) struct KeyHash(pub [u8; 32]);
 
-/// The hashes of an empty text and an empty line, which a variable without a value leaves.
+/// The hashes of an empty text and of an empty line. A script that hashes a variable without a value writes such a hash.
 const EMPTY: [&str; 2] = [
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
@@ -70,7 +70,7 @@ impl Value for KeyHash {
     }
 }
 
-/// A time, as a span since the epoch.
+/// A time, as a duration since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Date(pub(crate) Duration);
 
@@ -94,7 +94,7 @@ impl Value for Date {
 }
 
 impl Date {
-    /// Whether it is over.
+    /// Whether this time is over.
     pub(crate) fn is_over(self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         now.is_ok_and(|now| now >= self.0)
@@ -108,7 +108,7 @@ choice!(
     Self::ALL
 );
 
-/// An entry of a list of networks and clients. Not shown: by mistake it may be an API key.
+/// An entry of a list of networks and clients. No message shows it, because it may be an API key by mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedText(pub(crate) ListedClient);
 

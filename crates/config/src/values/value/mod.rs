@@ -1,7 +1,7 @@
 //! The single values of the configuration: the form of each kind, and how it is read.
 //!
-//! A [`Scalar`] is a value as written, with its place. Its meaning depends on variables. So the check reads it, and can then report all
-//! errors at once. [`Value`] is one kind of value.
+//! A [`Scalar`] is a value as written, with its place. The YAML reader keeps it as text, and the check fills in its variables and reads it.
+//! So all errors are reported at once. [`Value`] is one kind of value.
 
 pub(crate) mod answers;
 pub(crate) mod client;
@@ -32,9 +32,9 @@ pub(crate) trait Value: Sized {
     const ALLOWED: &'static str;
     /// Whether a value may be shown when it is refused.
     const SHOWN: bool = true;
-    /// The regular expression of keys of a map, in the schema; none: any text.
+    /// The regular expression for values that are keys of a map, for the schema. `None` allows any text.
     const KEY_PATTERN: Option<&'static str> = None;
-    /// The longest value, in bytes, with its variables filled in.
+    /// The longest value with its variables filled in, in bytes.
     const MAX_BYTES: usize = 4 << 10;
 
     /// Reads a value whose variables have been filled in.
@@ -44,7 +44,8 @@ pub(crate) trait Value: Sized {
     /// The text is no such value.
     fn read(text: &str) -> Result<Self, Fault>;
 
-    /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. It also allows every value with a variable.
+    /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. The type's final schema also allows every value with a
+    /// variable.
     fn schema() -> serde_json::Map<String, serde_json::Value> {
         serde_json::Map::from_iter([("type".to_owned(), "string".into())])
     }
@@ -62,12 +63,12 @@ pub(crate) enum Fault {
     Form,
     /// The form is right, but the value is refused. The text contains no part of the value.
     Because(&'static str),
-    /// The form is right, but the value is refused. The text quotes it, and is shown only if the value contains no variable.
+    /// The form is right, but the value is refused. The text quotes the value, so it is shown only if the value contains no variable.
     Quoting(String),
 }
 
 impl Fault {
-    /// Returns the problem of a value as it was written. `is_filled` is set if variables were filled in.
+    /// Returns the problem of a refused value. `is_filled` is set if variables were filled in.
     pub(crate) fn problem<T: Value>(self, scalar: &Scalar<T>, is_filled: bool) -> Problem {
         let message = match self {
             Self::Because(reason) => reason.to_owned(),
@@ -108,7 +109,7 @@ impl<T> Scalar<T> {
     }
 }
 
-// Not derived: the text may be a secret.
+// Not derived, because the text may be a secret.
 impl<T> fmt::Debug for Scalar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Scalar({:?})", self.place)

@@ -27,7 +27,7 @@ impl Value for HeaderName {
     const ALLOWED: &'static str = "letters, digits and `-`, such as X-API-Key";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // A `*` alone has a meaning in some lists.
+        // A `*` alone is allowed, because it stands for any header in some lists.
         if text.contains('*') && text != "*" {
             return Err(Fault::Because("`*` is no wildcard here: name each header"));
         }
@@ -45,7 +45,8 @@ impl Value for HostPattern {
     }
 }
 
-/// Returns why a text with a host is refused: its form, or letters that requests never have in a host (RFC 5891).
+/// Returns why a text with a host is refused: because of its form, or because of letters outside ASCII, which requests never have in a host
+/// (RFC 5891).
 pub(crate) fn no_host(text: &str) -> Fault {
     match text.is_ascii() {
         true => Fault::Form,
@@ -59,14 +60,14 @@ pub(crate) fn no_host(text: &str) -> Fault {
 }
 
 name!(
-    /// The name of a parameter of a query, as it reads without escapes.
+    /// The name of a parameter of a query, without escapes.
     pub(crate) ParameterName,
     "the name of a parameter",
     "1 to 128 characters, without control characters",
     |c| !c.is_control()
 );
 
-/// The value of a parameter of a query, as it reads without escapes.
+/// The value of a parameter of a query, without escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParameterText(pub(crate) String);
 
@@ -82,7 +83,7 @@ impl Value for ParameterText {
     }
 }
 
-/// The host that an upstream gets.
+/// The host in requests to an upstream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum UpstreamHost {
     /// The client's host.
@@ -113,23 +114,23 @@ impl Value for UpstreamHost {
 ///
 /// # Errors
 ///
-/// The text is no host that can be dialled.
+/// The text is no host to which the gateway can connect.
 pub(crate) fn host_value(text: &str) -> Result<HeaderValue, Fault> {
     let authority = text.parse::<Authority>().ok().filter(can_be_dialled);
     let authority = authority.ok_or_else(|| no_host(text))?;
     HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Form)
 }
 
-/// Whether a host can be dialled: its port is valid, or it has none.
+/// Whether the gateway can connect to a host. A port must be valid, if there is one.
 pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
-    // The port of `http://host:` is none, and of `http://host:99999` no number.
+    // `http://host:` has a colon without a port, and the port of `http://host:99999` is too large. `port_u16` returns `None` for both.
     let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
     let port = authority.port_u16();
     let good_port = !has_port || port.is_some_and(|port| port > 0);
     good_port && host_of(authority.as_str()).is_some()
 }
 
-/// Reads a URL that the gateway itself calls by HTTP or HTTPS; `user` is the reason to refuse a URL with a user.
+/// Reads a URL that the gateway itself calls by HTTP or HTTPS. `user` is the message for a URL with a user.
 ///
 /// # Errors
 ///
@@ -160,7 +161,7 @@ impl Value for Network {
     fn read(text: &str) -> Result<Self, Fault> {
         let network = ipv4(network(text).ok_or_else(|| no_network(text))?);
         if network.trunc() != network {
-            // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
+            // 10.1.2.3/8 may mean the address 10.1.2.3 or the network 10.0.0.0/8.
             let (all, one) = (network.trunc(), network.addr());
             return Err(Fault::Quoting(format!(
                 "this may mean the network {all} or the address {one}: write one of them"
@@ -170,7 +171,8 @@ impl Value for Network {
     }
 }
 
-/// Reads a network, or an address as the network of it alone. Numbers with a leading zero are refused, because they may be octal.
+/// Reads a network, or an address as a network with this single address. Numbers with a leading zero are refused, because they may be
+/// octal.
 fn network(text: &str) -> Option<IpNet> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -196,9 +198,9 @@ fn no_network(text: &str) -> Fault {
     }
 }
 
-/// Turns a network of IPv4 in the form of IPv6 (`::ffff:10.0.0.0/104`) into IPv4, the form in which peers are compared.
+/// Converts a network of IPv4 that is written as IPv6 (`::ffff:10.0.0.0/104`) to IPv4, because the addresses of peers are compared as IPv4.
 fn ipv4(network: IpNet) -> IpNet {
-    /// The bits before the address of IPv4.
+    /// The number of bits before the address of IPv4.
     const BEFORE: u8 = 96;
     let IpNet::V6(mapped) = network else {
         return network;

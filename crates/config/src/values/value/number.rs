@@ -8,7 +8,7 @@ use tidegate_core::{HIGHEST_RATE, MAX_WINDOW, Rate};
 
 use crate::values::value::{Fault, Value};
 
-/// A count. Its reader refuses zero, and counts above its own bound.
+/// A count. The code that uses a count refuses zero, and counts above its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 
@@ -71,7 +71,7 @@ impl Value for bool {
     }
 }
 
-/// Durations are windows and timeouts: 0 would not wait at all, and more than 31 days is a slip.
+/// Durations are windows and timeouts. So 0 is refused, and more than 31 days are probably a mistake.
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
@@ -128,8 +128,8 @@ impl Value for Rate {
     }
 }
 
-/// Reads a number in digits. A number above `u64` becomes the largest, which the bound of the caller refuses. A number with a leading zero
-/// is refused: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
+/// Reads a number in digits. A number above the largest `u64` becomes the largest `u64`, which the caller's bound refuses. A number with a
+/// leading zero is refused: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -153,7 +153,7 @@ fn millis(text: &str) -> Option<u64> {
     Some(digits(number)?.saturating_mul(unit(name)?))
 }
 
-/// Returns a unit of time, in milliseconds.
+/// Returns the length of a unit of time, in milliseconds.
 fn unit(name: &str) -> Option<u64> {
     match name {
         "ms" => Some(1),
@@ -185,7 +185,7 @@ pub(crate) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value
     }
 }
 
-/// A share.
+/// A share, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Percent(pub(crate) u32);
 

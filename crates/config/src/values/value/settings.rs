@@ -1,4 +1,4 @@
-//! Values whose types are settings of other crates: the words and texts that stand for them.
+//! The forms of values whose types belong to other crates.
 
 use http::{HeaderName, Method};
 use tidegate_identity::api_keys::UnknownKey;
@@ -182,7 +182,7 @@ impl Value for Per {
     }
 }
 
-/// A cookie's name is a token, as a header's is, in its own case.
+/// Reads the name of a cookie. It allows the same characters as a header's name, but its case matters.
 fn cookie_name(name: &str) -> Result<&str, Fault> {
     let header = name.parse::<HeaderName>();
     header.map(|_| name).map_err(|_| Fault::Form)

@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 use crate::values::value::Fault;
 use crate::values::value::number::{digits, object};
 
-/// Reads a size in bytes; none: `none`.
+/// Reads a size in bytes. `None` if the text is `none`.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::values::value::{Fault, Value};
 
-/// Declares a choice: a type, its name in the schema, its description, and each word with its value.
+/// Declares a choice among words: its type, its name in the schema, its description, and each word with its value.
 macro_rules! choice {
     ($type:ty, $name:literal, $what:literal, $words:expr) => {
         impl $crate::values::value::Value for $type {
@@ -26,7 +26,7 @@ macro_rules! choice {
     };
 }
 
-/// Declares a kind of name: any text whose characters a function lets through. Constants of [`Value`] may follow.
+/// Declares a kind of name: a text whose characters a function accepts. Constants of [`Value`] may follow.
 macro_rules! name {
     ($(#[$doc:meta])* $vis:vis $type:ident, $what:literal, $allowed:literal, $is_good:expr $(, $($constants:tt)*)?) => {
         $(#[$doc])*
@@ -49,7 +49,7 @@ macro_rules! name {
 /// The longest name, in characters.
 pub(crate) const LONGEST_NAME: usize = 128;
 
-/// Reads a name of characters that `is_good` lets through.
+/// Reads a name of characters that `is_good` accepts.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub(crate) const fn is_of_names(c: char) -> bool {
 }
 
 name!(
-    /// The name of a limit, a plan or an upstream. A limit's becomes a part of its keys in Redis.
+    /// The name of a limit, a plan or an upstream. The name of a limit becomes a part of its keys in Redis.
     pub(crate) LimitName,
     "a name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
@@ -74,7 +74,7 @@ name!(
     const KEY_PATTERN: Option<&'static str> = Some("^[A-Za-z0-9._-]{1,128}$");
 );
 
-/// The path of a file, which starts at the configuration's own folder.
+/// The path of a file. A relative path starts at the folder of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePath(pub(crate) PathBuf);
 
@@ -84,7 +84,7 @@ impl Value for FilePath {
     const ALLOWED: &'static str = "a path, from the configuration's folder or from /";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // Its content may be a private key, so it is not quoted.
+        // The text may be the content of a private key, so no message quotes it.
         if text.contains("-----BEGIN") || text.contains(char::is_control) {
             return Err(Fault::Because(
                 "this is the content of a file; write the path of the file",

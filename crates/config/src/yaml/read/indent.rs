@@ -1,6 +1,6 @@
 //! Mistakes that YAML's own errors hide: a key that is indented wrongly, and an address in brackets without quotation marks.
 //!
-//! YAML reads both as something else that is allowed, so its error names another place or another reason.
+//! Both are valid YAML with another meaning, so YAML's error has another place or another reason.
 
 use crate::yaml::report::{Place, Problem, Source};
 
@@ -10,7 +10,7 @@ const MAX_KEY: usize = 40;
 /// A line that is neither empty nor a comment.
 struct Line<'a> {
     number: usize,
-    /// The number of characters before its key; the dash of a list counts as one.
+    /// The number of characters before its key, the dash of a list included.
     indent: usize,
     /// The number of spaces before the dash, if it begins an entry of a list.
     dash: Option<usize>,
@@ -35,7 +35,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Returns its key, and the value behind it.
+    /// Returns its key, and the value after the key.
     fn key(&self) -> Option<(&'a str, &'a str)> {
         let (key, value) = self.text.split_once(':')?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
         is_key.then(|| (key, value.trim_end()))
     }
 
-    /// Returns its key, if the line has no value.
+    /// Returns its key, if no value follows in the line.
     fn empty_key(&self) -> Option<&'a str> {
         self.key()
             .and_then(|(key, value)| value.is_empty().then_some(key))
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the lines below a line.
+/// Returns the lines below a line, except empty lines and comments.
 fn below<'s, 'a>(
     source: &'s Source<'a>,
     number: usize,
@@ -70,7 +70,7 @@ fn below<'s, 'a>(
     (number + 1..=source.lines.len()).filter_map(|number| Line::of(source, number))
 }
 
-/// Returns the problem of a key that a block map lacks, if it is below the map's keys with too few spaces before it.
+/// Returns the problem of a missing key of a block map, if the key is below the map with too few spaces before it.
 ///
 /// `place` is the first key of the map.
 pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Option<Problem> {
@@ -134,7 +134,7 @@ pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Optio
     })
 }
 
-/// Returns the problem of a line that is indented by more than the key above, which has a value already.
+/// Returns the problem of a line with a larger indentation than the key above, if that key has a value.
 pub(super) fn too_deep(place: Place, source: &Source<'_>) -> Option<Problem> {
     let own = Line::of(source, place.line)?;
     let (key, _) = own.key()?;
@@ -178,7 +178,7 @@ pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem>
 /// Returns the length of an IPv6 address in brackets with a port, if a text begins with one.
 fn address_length(text: &str) -> Option<usize> {
     let text = text.strip_prefix('[')?;
-    // A line may have many brackets: each is searched up to the next one.
+    // Each search ends before the next bracket, because a line may have many brackets.
     let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
     let (address, after) = text.split_at(text.len() - text.trim_start_matches(is_part).len());
     let after = after.strip_prefix("]:")?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The error of a refused configuration: the whole text, ready to print.
+/// The error of a refused configuration, as a whole text to print.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
@@ -13,12 +13,12 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the files that the configuration names for reading.
+    /// Adds the files that the configuration names and the gateway reads.
     pub fn naming(self, files: BTreeSet<PathBuf>) -> Self {
         Self { files, ..self }
     }
 
-    /// Returns the files that the configuration names for reading. A change to a file may mend the error.
+    /// Returns the files that the configuration names and the gateway reads. A change of such a file may fix the error.
     pub const fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }
@@ -29,7 +29,7 @@ impl ConfigError {
     }
 }
 
-/// A warning about a configuration that would start: the whole text, ready to print.
+/// A warning about a valid configuration, as a whole text to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning(pub(super) String);
 
@@ -46,7 +46,7 @@ impl Warning {
     }
 }
 
-/// Joins the problems of a report, each of which begins with `kind`, and their notes.
+/// Joins the problems of a report and their notes in one line. Removes `kind`, with which each problem begins.
 fn one_line(text: &str, kind: &str) -> String {
     let part = |line: &'_ str| {
         let line = line.trim_start();

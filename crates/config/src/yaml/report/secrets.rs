@@ -1,10 +1,10 @@
 //! Finds the lines of a file that an excerpt may show, because they cannot hold a secret.
 //!
-//! The rule reads the text alone, because a file whose form is wrong has no values yet. In doubt a line is not shown.
+//! The rule uses the text alone, because a file with a wrong form has no parsed values. If in doubt, a line is not shown.
 
 use super::distance;
 
-/// Keys whose values may be secrets, with the most typing mistakes that still count as the key.
+/// Keys whose values may be secrets. A word with at most this number of typing mistakes counts as the key.
 const SECRETS: [(&str, usize); 22] = [
     ("secret", 2),
     ("hash", 1),
@@ -27,16 +27,16 @@ const SECRETS: [(&str, usize); 22] = [
     ("headers", 0),
     ("tracing", 1),
     ("otlp", 1),
-    // Edits of headers, if `set` was left out.
+    // Edits of headers, whose key `set` may be missing by mistake.
     ("request_headers", 2),
     ("response_headers", 1),
-    // Headers that a request must have. Its query is no secret: a URL is shown in logs.
+    // Headers that a request must have. The key `query` is left out, because logs show URLs.
     ("request_has", 2),
 ];
 
 /// Returns for each line whether it may be shown. A line that may hold a secret is hidden, with all lines of its block.
 pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
-    // The line that began the hidden block, and whether a quote or a bracket is open in it: then its end is not searched for.
+    // The line that began the hidden block. If a quote or a bracket is open in the block, all further lines are hidden.
     let (mut secret, mut is_endless) = (None::<&str>, false);
     let shown = lines.iter().map(|line| {
         if !is_endless && secret.is_some_and(|secret| is_behind(line, secret)) {
@@ -45,7 +45,7 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
         let is_comment = line.trim_start().starts_with('#');
         let is_hidden = secret.is_some() || may_be_secret(line);
         if is_hidden && !is_comment {
-            // A shallower key of secrets has a longer block.
+            // A key of secrets with a smaller indentation begins a longer block.
             let is_within = |secret: &&str| indent(line) >= indent(secret) || !may_be_secret(line);
             secret = secret.filter(is_within).or(Some(line));
             is_endless |= is_open(line);
@@ -55,7 +55,8 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text has a user before an `@`, or a key of secrets, also mistyped. Words and their parts between `_` are compared.
+/// Whether a text contains an `@`, which may follow a password, or a key of secrets, perhaps mistyped. Compares whole words, and parts of
+/// words between `_`.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
@@ -63,23 +64,23 @@ pub(super) fn may_be_secret(text: &str) -> bool {
         let word = word.trim_matches('-');
         let length = word.chars().count();
         SECRETS.iter().any(|(secret, mistakes)| {
-            // Long files have many words; most differ in length.
+            // Comparing lengths first saves time in long files.
             length.abs_diff(secret.len()) <= *mistakes && distance(word, secret) <= *mistakes
         })
     };
     let is_any_key = |word: &str| {
-        // The most frequent key with a part of that name.
+        // `token_bucket` contains `token`, but is frequent and harmless.
         let is_bucket = distance(word, "token_bucket") <= 2;
         is_key(word) || !is_bucket && word.split('_').any(is_key)
     };
     text.contains('@') || words.any(is_any_key)
 }
 
-/// Whether a line begins a key or an element beside or above the block that `secret` began.
+/// Whether a line begins a key or an element after the block that `secret` began.
 fn is_behind(line: &str, secret: &str) -> bool {
     let text = line.trim_start_matches(' ');
     let element = text.strip_prefix("- ");
-    // The elements of a list may be indented no deeper than its key.
+    // The elements of a list may have the same indentation as its key.
     let is_sibling = match element {
         Some(_) if indent(line) == indent(secret) => secret.trim_start().starts_with("- "),
         _ => true,
@@ -101,10 +102,10 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Whether a quoted text, a list or a map goes on behind the end of a line.
+/// Whether a quoted text, a list or a map continues on the next line.
 fn is_open(line: &str) -> bool {
     let (mut quote, mut depth) = (None, 0);
-    // The last character, and the last character but blanks.
+    // The last character, and the last character that is not a blank.
     let (mut last, mut before) = (' ', ':');
     let mut chars = line.chars();
     while let Some(char) = chars.next() {
@@ -117,7 +118,7 @@ fn is_open(line: &str) -> bool {
             (None, '{' | '[') => depth += 1,
             (None, '}' | ']') => depth -= 1,
             (None, '#') if last == ' ' => break,
-            // An anchor or a tag stands before the text.
+            // An anchor or a tag is skipped, because the text follows it.
             (None, '&' | '!') if ":,{[-?".contains(before) => {
                 _ = chars.by_ref().find(|c| *c == ' ');
                 last = ' ';
