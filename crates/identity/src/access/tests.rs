@@ -8,7 +8,7 @@ use crate::networks::NetworkTable;
 use crate::{Client, ClientSource, Clients, TrustedProxies};
 use tidegate_net::peer::Peer;
 
-/// A list of networks and clients, each at a line of its own.
+/// Makes a list of networks and clients, each with its own line.
 fn list(clients: &[&str]) -> ClientList {
     let listed = |text: &&str| match text.split_once(':') {
         Some(("api_key", name)) => ListedClient::ApiKey(name.into()),
@@ -37,7 +37,7 @@ fn lists(deny: &[&str], exempt: &[&str]) -> AccessLists {
     }
 }
 
-/// A user that a trusted proxy names, at this address; or an address alone.
+/// Returns a caller at this address. If there is a user, a trusted proxy names the user.
 fn caller(address: &str, user: Option<&str>) -> Caller {
     let user_id = http::HeaderName::from_static("x-user-id");
     let clients = Clients {
@@ -60,7 +60,7 @@ fn caller(address: &str, user: Option<&str>) -> Caller {
     clients.identify(peer, request.headers())
 }
 
-/// What becomes of a caller: denied, or not charged to the limits with these indices.
+/// Returns whether a caller is denied, and the indices of the limits that do not charge it.
 fn judged(access: &Access, mut caller: Caller) -> (bool, Vec<usize>) {
     let denied = access.denies_address(caller.origin.unwrap()).is_some();
     let verdict = access.judge(&mut caller, || false);
@@ -76,7 +76,7 @@ fn lists_that_say_nothing_are_none() {
     let limits = [&limit, &limit];
     let nothing = AccessLists::default();
     assert!(Access::new(&nothing, None, &nothing, &limits, 1).is_none());
-    // Nobody can be exempt where there is no limit.
+    // Without limits, `exempt` has no effect.
     let office = lists(&[], &["10.0.0.0/8"]);
     assert!(Access::new(&office, None, &nothing, &[], 0).is_none());
 }
@@ -94,13 +94,13 @@ fn who_is_exempt_from_what() {
     let access = Access::new(&gateway, None, &route, &limits, 1).unwrap();
     for (address, user, exempt) in [
         ("10.1.2.3", None, &[0, 1, 2][..]),
-        // An address counts with all its bits, though its client is a /64.
+        // All bits of an address are compared, though its client is a /64.
         ("2001:db8::7", None, &[0, 1, 2]),
         ("2001:db8::8", None, &[]),
         ("192.0.2.1", None, &[0, 1]),
         ("192.0.2.2", Some("1"), &[1]),
         ("203.0.113.1", Some("42"), &[1]),
-        // The first limit is always charged, whatever the route says.
+        // The first limit is charged on every route, so the route's `exempt` does not matter.
         ("203.0.113.1", Some("43"), &[1, 2]),
         ("198.51.100.9", None, &[1, 2]),
         ("203.0.113.1", None, &[]),
@@ -179,7 +179,7 @@ fn only_listed_clients_are_let_through() {
     assert_eq!(by_address.denies_address(address("192.0.2.1")), None);
     assert!(!by_address.needs_names() && by_address.needs_address(0));
 
-    // With a name in the list the address alone decides nothing. The route narrows what the gateway lets through.
+    // If a list has a name, the address alone does not decide. A client must be in the lists of the gateway and of the route.
     let both = Access::new(
         &only(&["192.0.2.0/24", "user_id:42", "user_id:43"]),
         None,
@@ -196,7 +196,7 @@ fn only_listed_clients_are_let_through() {
         ("203.0.113.1", Some("42"), false),
         ("203.0.113.1", Some("43"), true),
         ("203.0.113.1", None, true),
-        // Under `deny`, and exempt.
+        // The first address is also under `deny`, the second under `exempt`.
         ("192.0.2.66", Some("42"), true),
         ("198.51.100.1", None, true),
     ] {

@@ -2,7 +2,7 @@ use super::*;
 
 const PROXY: &str = "10.0.0.1";
 
-/// Where a request came from that `peer` passed on with these headers; 10.0.0.0/8 and fd00::/8 are trusted.
+/// Returns the origin of a request that `peer` forwarded with these headers. 10.0.0.0/8 and fd00::/8 are trusted.
 fn told(from: AddressFrom, peer: &str, headers: &[(HeaderName, &str)]) -> String {
     let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
     let mut map = HeaderMap::new();
@@ -19,7 +19,7 @@ fn origin(peer: &str, lines: &[&str]) -> String {
     told(AddressFrom::XForwardedFor, peer, &headers)
 }
 
-/// As [`origin`], by `Forwarded`, from a trusted proxy.
+/// Like [`origin`], but with `Forwarded` from a trusted proxy.
 fn forwarded(lines: &[&str]) -> String {
     let headers: Vec<_> = lines.iter().map(|line| (FORWARDED, *line)).collect();
     told(AddressFrom::Forwarded, PROXY, &headers)
@@ -148,7 +148,7 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
     assert_eq!(forwarded(&[]), PROXY);
 }
 
-/// RFC 7239, 6 has ports that hide a number, and RFC 9110, 5.6.1 has elements that are empty.
+/// RFC 7239, 6 allows ports without a number, and RFC 9110, 5.6.1 allows empty elements.
 #[test]
 fn forwarded_may_hide_ports_and_have_empty_elements() {
     for (line, address) in [

@@ -6,7 +6,7 @@ fn map(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
-/// What the claim of this name says in a token with these claims.
+/// Returns the texts of the claim with this name, in a token with these claims.
 fn said(name: &str, claims: Value) -> Option<Vec<String>> {
     let claims = Claims::of(&[name.into()], &map(claims));
     let value = claims.value(name)?;

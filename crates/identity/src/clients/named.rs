@@ -163,7 +163,7 @@ mod tests {
     use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
     use crate::{ClientPlans, ListedClient, PlanMembers};
 
-    /// Users by tokens, whose plans are in this claim.
+    /// Makes clients with a token source. `plan_claim` is the claim with the user's plan.
     fn of_tokens(plan_claim: Option<&str>) -> Clients {
         let rules = TokenRules {
             header: http::header::AUTHORIZATION,
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Networks with an address of nobody have no members by name.
+    /// A client by name has no address, so no network contains it, not even the network of 0.0.0.0.
     #[test]
     fn who_is_known_by_name_alone_is_in_no_network() {
         let plans = ClientPlans::new(["office"]);
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(plan("ip:0.0.0.7"), plans.called("office"));
     }
 
-    /// As with tokens themselves: a plan that they name counts before a membership.
+    /// The plan of a log counts before a membership if tokens name plans, as with the token itself.
     #[test]
     fn the_plan_of_a_log_counts_as_that_of_a_token() {
         let plans = ClientPlans::new(["of_token", "of_member"]);
@@ -236,7 +236,7 @@ mod tests {
         for (claim, logged, expected) in [
             (Some("plan"), &of_token, &of_token),
             (Some("plan"), &None, &of_member),
-            // Tokens name none, so another one is of a membership that is gone.
+            // Tokens name no plan, so the plan of the log comes from a former membership.
             (None, &of_token, &of_member),
         ] {
             let mut clients = of_tokens(claim);

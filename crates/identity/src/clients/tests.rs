@@ -6,7 +6,7 @@ use super::*;
 use crate::ClientPlans;
 use crate::api_keys::{self, ListedKey};
 
-/// Whoever makes something up.
+/// Callers with invented headers and credentials.
 mod made_up;
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -15,7 +15,7 @@ const USER: HeaderName = HeaderName::from_static("x-user-id");
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "192.0.2.1";
 
-/// The key `<name>'s key`.
+/// Returns the listed key `<name>'s key`.
 fn listed(name: &str, expires: Option<Duration>) -> ListedKey {
     ListedKey {
         name: name.into(),
@@ -29,7 +29,7 @@ fn keys(names: &[&'static str]) -> ApiKeys {
     ApiKeys::new(names.iter().map(|name| listed(name, None)))
 }
 
-/// Keys, then users, then addresses; 10.0.0.0/8 is trusted.
+/// Returns the sources in this order: keys, users, addresses. 10.0.0.0/8 is trusted.
 fn clients() -> Clients {
     let key = ClientSource::ApiKey {
         header: KEY,
@@ -44,7 +44,7 @@ fn clients() -> Clients {
     }
 }
 
-/// As [`clients`], with this fate of keys that are not listed.
+/// Like [`clients`], but with this treatment of unlisted keys.
 fn unless_listed(fate: UnknownKey) -> Clients {
     let mut clients = clients();
     let ClientSource::ApiKey { unknown, .. } = &mut clients.sources[0] else {
@@ -113,7 +113,7 @@ fn a_key_in_authorization_may_stand_behind_bearer() {
     ] {
         assert_eq!(of(value).refused, Some(Credentials::ApiKey), "{value}");
     }
-    // In a header of its own the whole value is the key.
+    // In a header other than `Authorization`, the whole value is the key.
     assert_eq!(
         client(STRANGER, &[(KEY, "Bearer acme's key")]),
         "ip:192.0.2.1"
@@ -152,7 +152,7 @@ fn two_values_are_refused_where_they_would_name_somebody() {
     );
 }
 
-/// What a balancer sends without the name of a client may be anybody's.
+/// If a PROXY header has no address, any client may have sent the bytes that follow.
 #[test]
 fn a_proxy_that_names_no_client_vouches_for_nothing() {
     let clients = Clients {
@@ -338,7 +338,7 @@ fn the_header_that_names_the_client_is_vouched_for_like_a_users() {
     assert_eq!(read, [&KEY, &USER, &told]);
 }
 
-/// A client's plan is what the source says that names the client, and no other's.
+/// A client has the plan of the source that names the client. Plans of other sources do not count.
 #[test]
 fn a_plan_comes_with_the_name() {
     let plans = ClientPlans::new(["silver", "gold"]);

@@ -14,16 +14,16 @@ use serde_json::json;
 
 use super::*;
 
-/// Claims, and whom they name.
+/// Claims, and the users that they name.
 mod claims;
-/// Whoever has no key, and whoever has the wrong one.
+/// Tokens without a signature, or with the signature of a wrong key.
 mod forged;
 /// Key sets.
 mod sets;
 
 const SECRET: &[u8] = b"a secret of 32 bytes, more or less";
 
-/// A key that signs, and what of it goes into a file.
+/// A key that signs, and the content of a key file that verifies its signatures.
 struct Signer {
     signature: Signature,
     key: EncodingKey,
@@ -77,7 +77,7 @@ impl Signer {
         }
     }
 
-    /// The same key for another signature.
+    /// Returns the same key for another signature.
     fn for_signature(&self, signature: Signature) -> Self {
         Self {
             signature,
@@ -86,7 +86,7 @@ impl Signer {
         }
     }
 
-    /// One of each kind of key, the same in all tests.
+    /// Returns one key of each kind. All tests share these keys.
     fn all() -> &'static [Self; 5] {
         static ALL: LazyLock<[Signer; 5]> = LazyLock::new(|| {
             [
@@ -104,7 +104,7 @@ impl Signer {
         TokenKeys::from_file(&[self.signature], &self.file).unwrap()
     }
 
-    /// A source of users by this key, in `Authorization`.
+    /// Makes a token source with this key, for the header `Authorization`.
     fn tokens(&self) -> Tokens {
         Tokens::new(rules(self.signature), self.keys())
     }
@@ -113,7 +113,7 @@ impl Signer {
         self.sign_as(None, claims)
     }
 
-    /// A token that names this key.
+    /// Signs a token with this key. The token names the key `kid`, if any.
     fn sign_as(&self, kid: Option<&str>, claims: &Value) -> String {
         let mut header = Header::new(self.signature.algorithm());
         header.kid = kid.map(str::to_owned);
@@ -136,25 +136,25 @@ fn rules(signature: Signature) -> TokenRules {
     }
 }
 
-/// A source of users by [`SECRET`], and by rules that `change` makes of the ordinary ones.
+/// Makes a token source with [`SECRET`], and with the default rules as `change` modifies them.
 fn by_secret(change: impl FnOnce(&mut TokenRules)) -> Tokens {
     let mut rules = rules(Signature::Hs256);
     change(&mut rules);
     Tokens::new(rules, Signer::hs256(SECRET).keys())
 }
 
-/// So many seconds from now, as tokens write time.
+/// Returns the time this number of seconds from now, in the form of tokens.
 fn seconds_from_now(seconds: i64) -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap().as_secs().cast_signed() + seconds
 }
 
-/// The claims of user 42 for the next hour.
+/// Returns the claims of user 42, valid for an hour.
 fn of_42() -> Value {
     json!({ "sub": "42", "exp": seconds_from_now(3600) })
 }
 
-/// The claims of user 42 and some more, in the place of those of the same name.
+/// Returns the claims of user 42 with `more` claims, which replace claims of the same name.
 fn of_42_and(more: Value) -> Value {
     let mut claims = of_42();
     let Value::Object(more) = more else {
@@ -164,7 +164,7 @@ fn of_42_and(more: Value) -> Value {
     claims
 }
 
-/// The user that a token names here.
+/// Returns the user that a token names.
 fn user(tokens: &Tokens, token: &str) -> Option<String> {
     tokens.user(token.as_bytes()).map(|user| user.id.into())
 }
@@ -230,7 +230,7 @@ const RSA: [Signature; 4] = [
     Signature::Ps256,
 ];
 
-/// Whether both are made with the same kind of key.
+/// Whether both signatures need the same kind of key.
 fn is_same_kind(one: Signature, other: Signature) -> bool {
     one == other || [one, other].iter().all(|signature| RSA.contains(signature))
 }
@@ -252,7 +252,7 @@ fn a_token_of_each_kind_names_its_user() {
 fn a_key_of_the_wrong_kind_is_no_key() {
     for signer in Signer::all() {
         for (name, signature) in Signature::ALL {
-            // A public key is no secret, though its text could pass for one.
+            // A public key is refused as the secret of HS256, though its text could be a secret.
             let fits = is_same_kind(signature, signer.signature);
             let keys = TokenKeys::from_file(&[signature], &signer.file);
             assert_eq!(keys.is_ok(), fits, "{:?} for {name}", signer.signature);
@@ -262,7 +262,7 @@ fn a_key_of_the_wrong_kind_is_no_key() {
         assert!(TokenKeys::from_file(&[Signature::Hs256], empty).is_err());
     }
     assert!(TokenKeys::from_file(&[], SECRET).is_err());
-    // The public half's file under a private key's name: what the words say decides.
+    // A file with the marks of a private key is refused, even if its content is a public key.
     let rsa = String::from_utf8(Signer::all()[1].file.clone()).unwrap();
     let private = rsa.replace("PUBLIC KEY", "PRIVATE KEY");
     assert!(TokenKeys::from_file(&[Signature::Rs256], private.as_bytes()).is_err());

@@ -50,7 +50,7 @@ fn the_longest_network_that_holds_an_address_is_found() {
 fn everything_and_nothing_are_networks_too() {
     let all = table(&["0.0.0.0/0"]);
     assert_eq!(found(&all, "255.1.2.3").unwrap().1, 0);
-    // IPv6 is not a part of IPv4.
+    // A network of all IPv4 addresses contains no IPv6 address.
     assert_eq!(found(&all, "2001:db8::1"), None);
     let none = table(&[]);
     assert!(none.is_empty() && found(&none, "0.0.0.0").is_none());
@@ -64,7 +64,7 @@ fn a_network_that_is_written_in_two_ways_is_one() {
     assert_eq!((found(&table, "10.9.9.9").unwrap().1, table.len()), (0, 1));
 }
 
-/// Whatever is in the table, it finds what a look at each network finds.
+/// The table finds the same network as a comparison with each network.
 #[test]
 fn it_finds_what_a_look_at_each_finds() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -77,7 +77,7 @@ fn it_finds_what_a_look_at_each_finds() {
     let mut networks: Vec<IpNet> = Vec::new();
     let mut table = NetworkTable::default();
     for _ in 0..2_000 {
-        // Close together, so that many lie in others.
+        // The networks are close together, so that many lie in others.
         let (bits, length) = (next() as u32 & 0x0fff_00ff, 8 + (next() % 25) as u8);
         let network = IpNet::from(Ipv4Net::new(Ipv4Addr::from_bits(bits), length).unwrap()).trunc();
         if table.insert(network, networks.len()).is_none() {
@@ -106,7 +106,7 @@ fn addresses_that_a_nat64_translated_are_ipv4() {
     for address in ["192.0.2.7", "64:ff9b::c000:207", "::ffff:192.0.2.7"] {
         assert_eq!(found(&table, address).unwrap().0, "192.0.2.0/24");
     }
-    // RFC 8215: networks of their own, which nobody translates here.
+    // Networks of RFC 8215 are for local translation, so their addresses do not count as IPv4.
     let own = found(&table, "64:ff9b:1::c000:207").unwrap();
     assert_eq!(own.0, "64:ff9b:1::/48");
     assert_eq!(found(&table, "192.0.3.7"), None);

@@ -3,12 +3,12 @@ use crate::api_keys::{ApiKeys, UnknownKey};
 use crate::{ClientSource, Clients, Credentials};
 use tidegate_net::peer::Peer;
 
-/// Whether a token with these claims, signed with [`SECRET`], is taken for user 42.
+/// Whether a token with these claims, signed with [`SECRET`], names user 42.
 fn taken(tokens: &Tokens, claims: Value) -> bool {
     is_42(tokens, &Signer::hs256(SECRET).sign(&claims))
 }
 
-/// The user that these claims name.
+/// Returns the user that these claims name.
 fn named(claims: Value) -> Option<String> {
     user(&by_secret(|_| ()), &Signer::hs256(SECRET).sign(&claims))
 }
@@ -139,7 +139,7 @@ fn a_user_is_text_or_a_whole_number() {
         Some("alice@example.com")
     );
     assert_eq!(named(json!("Zoë 🦀:*{a}")).as_deref(), Some("Zoë 🦀:*{a}"));
-    // Some libraries refuse a `sub` that is no text; a claim of another name may be a number.
+    // Numbers are tested in another claim, because some libraries refuse a `sub` that is no text.
     let tokens = by_secret(|rules| rules.claim = "id".to_owned());
     let by_id = |id: Value| {
         let claims = of_42_and(json!({ "id": id }));
@@ -249,7 +249,7 @@ fn a_dot_in_the_name_of_a_claim_leads_into_an_object() {
     assert_eq!(shown("sub"), None, "nobody asked for it");
 }
 
-/// Who shows a key that is refused has nothing of their token, so limits per claim count their address.
+/// If a key is refused, the token beside it does not count either. So limits per claim count the caller by address.
 #[test]
 fn a_refused_key_leaves_nothing_of_a_token_beside_it() {
     const KEY: HeaderName = HeaderName::from_static("x-api-key");

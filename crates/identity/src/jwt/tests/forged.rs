@@ -1,6 +1,6 @@
 use super::*;
 
-/// A token whose parts are put together by hand.
+/// Makes a token from these parts, without a check of the signature.
 fn raw(header: &Value, claims: &Value, signature: &[u8]) -> String {
     let parts = [
         header.to_string().into_bytes(),
@@ -43,7 +43,7 @@ fn a_token_of_another_algorithm_is_none() {
     assert!(!is_42(&by_secret(|_| ()), &token), "of the same key, too");
 }
 
-/// An RSA key can make four kinds of signatures. The configuration says which one it makes here, whatever the token says.
+/// An RSA key can make four kinds of signatures. The configuration decides which kind counts, not the token.
 #[test]
 fn a_token_of_another_algorithm_of_the_same_key_is_none() {
     let rsa = &Signer::all()[1];
@@ -54,7 +54,7 @@ fn a_token_of_another_algorithm_of_the_same_key_is_none() {
             assert_eq!(is_42(&tokens, &token), own == other, "{own:?} {other:?}");
         }
     }
-    // Nor where several are accepted: the file's one key is for the first.
+    // This also holds if several signatures are accepted: the only key of the file is for the first.
     let mut rules = rules(Signature::Ps256);
     rules.signatures.extend(RSA);
     let keys = TokenKeys::from_file(&rules.signatures, &rsa.file).unwrap();
@@ -105,7 +105,7 @@ fn a_public_key_never_passes_for_a_secret() {
         for secret in [&public[..], public.trim_ascii_end(), public.trim_ascii()] {
             let forged = Signer::hs256(secret).sign(&of_42());
             assert!(!is_42(&signer.tokens(), &forged), "{:?}", signer.signature);
-            // Not even where both algorithms are allowed by mistake.
+            // This also holds if both algorithms are allowed by mistake.
             let mut both = rules(signer.signature);
             both.signatures.push(Signature::Hs256);
             let keys = TokenKeys::from_file(&both.signatures, public).unwrap();
@@ -182,10 +182,10 @@ fn a_token_that_asks_for_what_is_not_known_here_is_none() {
     }
 }
 
-/// A valid token of exactly so many bytes.
+/// Makes a valid token with exactly this length in bytes.
 fn of_length(length: usize) -> String {
     let signer = Signer::hs256(SECRET);
-    // Base64 leaves lengths out; two parts of three remainders each reach them all.
+    // Base64 cannot have every length. But header and claims are encoded separately, so their lengths together reach each length.
     for kid in ["k", "kk", "kkk", "kkkk"] {
         let with =
             |pad: usize| signer.sign_as(Some(kid), &of_42_and(json!({ "pad": "x".repeat(pad) })));

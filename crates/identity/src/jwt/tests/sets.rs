@@ -1,7 +1,7 @@
 use super::*;
 
 impl Signer {
-    /// Its public half (or its secret) as a JWK with this ID.
+    /// Returns its public key or its secret as a JWK with this ID.
     fn jwk(&self, kid: Option<&str>) -> Value {
         let jwk = Jwk::from_encoding_key(&self.key, self.signature.algorithm()).unwrap();
         let mut jwk = serde_json::to_value(jwk).unwrap();
@@ -12,7 +12,7 @@ impl Signer {
     }
 }
 
-/// A source of users by the keys of this set.
+/// Makes a token source with the keys of this set.
 fn by_set(signature: Signature, keys: &[Value]) -> Tokens {
     let tokens = Tokens::new(rules(signature), TokenKeys::default());
     replace(&tokens, signature, keys).unwrap();
@@ -68,7 +68,8 @@ fn a_token_that_names_its_key_is_verified_by_no_other() {
     }
 }
 
-/// One verification costs as much as a whole request, so a set that names its keys is not tried through.
+/// If all keys of a set have names, a token must name its key. One verification costs about the time of a whole request, so not all keys
+/// are tried.
 #[test]
 fn a_token_names_its_key_where_every_key_has_a_name() {
     let (a, b) = (Signer::eddsa(), Signer::eddsa());
@@ -256,7 +257,7 @@ fn an_rsa_key_that_is_too_short_leaves_the_keys_that_were_known() {
     assert!(is_42(&tokens, &signer.sign_as(Some("a"), &of_42())));
 }
 
-/// Where a key does not say what it is for, the configuration does: the first algorithm that fits the key.
+/// If a key does not name its algorithm, it has the first algorithm of the configuration that fits the key.
 #[test]
 fn a_key_of_a_set_verifies_one_algorithm() {
     let rsa = &Signer::all()[1];
