@@ -1,4 +1,4 @@
-//! What tests of values need.
+//! Functions for tests of values.
 
 use crate::value::Value;
 

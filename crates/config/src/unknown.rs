@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
 
-    /// The places of all unknown keys.
+    /// Returns the places of all unknown keys.
     fn unknown(text: &str) -> Vec<(usize, usize)> {
         let source = Source::new("gateway.yaml", text);
         let problems = unknown_keys(&source);

@@ -9,7 +9,7 @@ fn the_page_names_the_version_of_the_zone_database() {
     assert!(page.contains(&named), "{named}");
 }
 
-/// The window at a time: its start and its end.
+/// Returns the start and the end of the window at a time.
 fn window(period: Period, zone: &str, at: &str) -> [String; 2] {
     let calendar = calendar(period, &TimeZone::get(zone).unwrap()).unwrap();
     let at: Timestamp = at.parse().unwrap();
@@ -82,7 +82,7 @@ fn days_on_which_clocks_change_have_23_and_25_hours() {
     );
 }
 
-/// In Havana 8 March 2026 has no midnight: at 00:00 clocks go forward to 01:00.
+/// In Havana, 8 March 2026 has no midnight: at 00:00 clocks go forward to 01:00.
 #[test]
 fn a_day_without_a_midnight_begins_when_it_begins() {
     let day = ["2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"];

@@ -75,7 +75,7 @@ fn rates_are_so_many_per_so_long() {
     ]);
 }
 
-/// What a quota says of itself can be pasted: it is the same again.
+/// The text of a quota can be pasted into a configuration, and gives the same quota again.
 #[test]
 fn rates_are_written_so_that_they_can_be_read() {
     let mut random = 7_u64;
@@ -115,7 +115,7 @@ fn rates_are_written_so_that_they_can_be_read() {
         let Ok(bucket) = TokenBucket::new(capacity, good(&rate)) else {
             continue;
         };
-        // Of a few that are as odd as large, weights differ by less than a millionth.
+        // For a few odd and large quotas, the text is not exact: the rates differ by less than three millionths.
         close += u32::from(!again(&bucket).0);
         for _ in 0..4 {
             let other = 1 + below(4 * capacity);
@@ -126,7 +126,7 @@ fn rates_are_written_so_that_they_can_be_read() {
         }
     }
     assert!(changed > 50_000 && close < 1_000, "{changed} {close}");
-    // As people would write it.
+    // The text has the form in which people would write the rate.
     for (capacity, rate, other, expected) in [
         (20, "5/s", 4, "capacity 4, refill 1/s"),
         (7, "1/3h", 10, "capacity 10, refill 1/126m"),
