@@ -1,7 +1,8 @@
-//! Hands requests from the log on to the runs, in the order of their times.
+//! Passes requests of the log on to the runs, in the order of their times.
 //!
-//! If the log has whole seconds, there are two runs: one spreads the requests evenly over each second, the other has all at its start. If a
-//! line has the end and a duration, the run spreads the ends: a request arrives its duration before its end.
+//! If the log has whole seconds, there are two runs. The first spreads the requests evenly over each second. The second has all requests of
+//! a second at its start. If a line has an end and a duration, the first run spreads the ends instead, and subtracts the duration from
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +21,15 @@ pub(crate) const EXACT: Micros = 10_000;
 pub(crate) const MAX_PENDING: usize = 1 << 17;
 const MAX_BYTES: usize = 64 << 20;
 
-/// The requests of one second until the next one begins, or some requests with exact times.
+/// The requests that are not passed on yet: all of the current second, or a few with exact times.
 #[derive(Default)]
 pub(crate) struct Arrivals<'p> {
     second: Micros,
-    /// Place in the second up to which requests were spread already, in us.
+    /// Offset in the current second up to which requests are spread already, in us.
     begun: Micros,
     /// The bytes of the IDs of kept requests.
     bytes: usize,
-    /// Requests of seconds with too many requests to keep.
+    /// Number of requests in seconds with more requests than are kept.
     pub(crate) crowded: u64,
     pending: Vec<(Asked<'p>, Micros, Known)>,
     /// Requests that spreading moves to a later second, by their time and their order.
@@ -38,18 +39,18 @@ pub(crate) struct Arrivals<'p> {
     count: u64,
 }
 
-/// The known part of a time.
+/// The precision of a request's time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Exact,
     /// The second.
     Second,
-    /// The second of the end. This value is the time if ends are spread.
+    /// The end to the second. The value is the time of arrival if ends are spread evenly.
     End(Micros),
 }
 
 impl<'p> Arrivals<'p> {
-    /// Makes room for a request: hands earlier ones on, if there are enough of them or their second is over.
+    /// Makes room for a request. Passes earlier requests on if there are enough of them, or if their second is over.
     pub(crate) fn turn(&mut self, arrival: Micros, lanes: &mut [Lane<'p>]) {
         if lanes.len() == 1 {
             if self.pending.len() >= AHEAD {
@@ -59,10 +60,10 @@ impl<'p> Arrivals<'p> {
             let start = arrival - arrival % SECOND;
             self.flush(start, lanes);
             (self.second, self.begun) = (arrival / SECOND, 0);
-            // Requests from now on end later.
+            // Requests from now on do not end before this second, so that earlier counts are not needed.
             self.ended = self.ended.split_off(&self.second);
         } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
-            // Later requests of this second get half of the rest of the second.
+            // Spreads the kept requests over half of the rest of the second. Later requests of this second get the other half.
             let half = (SECOND - self.begun) / 2;
             self.hand_over(Micros::MAX, half, lanes);
             self.begun += half;
@@ -79,7 +80,7 @@ impl<'p> Arrivals<'p> {
                 let nth = self.ended.entry(end).or_default();
                 let part = u64::from(nth.reverse_bits());
                 *nth = nth.wrapping_add(1);
-                // 0, 1/2, 1/4, 3/4, 1/8 …: evenly spread at any number.
+                // The places in the second are 0, 1/2, 1/4, 3/4, 1/8 …: evenly spread for any number of requests.
                 Known::End(arrival + ((part * SECOND) >> u32::BITS))
             }
             Stamp::Arrival | Stamp::End => Known::Second,
@@ -88,12 +89,12 @@ impl<'p> Arrivals<'p> {
         self.pending.push((asked, arrival, known));
     }
 
-    /// Hands on all requests; in the run that spreads, only those before this time.
+    /// Passes all requests on. The run that spreads them gets only requests before this time.
     pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
         self.hand_over(until, SECOND - self.begun, lanes);
     }
 
-    /// Does the same, and spreads the requests over this part of the second.
+    /// Passes requests on like `flush`, and spreads them over `width` of the second.
     fn hand_over(&mut self, until: Micros, width: Micros, lanes: &mut [Lane<'p>]) {
         if width < SECOND {
             self.crowded += self.pending.len() as u64;
@@ -123,7 +124,7 @@ impl<'p> Arrivals<'p> {
     fn spread(&mut self, until: Micros, width: Micros, even: &mut Lane<'p>) {
         let coarse = self.pending.iter().filter(|it| it.2 == Known::Second);
         let count = coarse.count() as u64;
-        // Requests of the seconds before come first.
+        // Requests that were moved from earlier seconds come first.
         let after = self.later.split_off(&(until, 0));
         let before = std::mem::replace(&mut self.later, after);
         let mut order: Vec<(&Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());

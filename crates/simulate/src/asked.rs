@@ -16,7 +16,7 @@ pub(crate) struct Asked<'p> {
     pub(crate) service: Option<Micros>,
     /// The status of its answer, unless limits refused it.
     pub(crate) status: Option<u16>,
-    /// Its real cost, if the answer has the cost and the log has it too.
+    /// Its real cost, if the cost comes from the answer and the log has it.
     pub(crate) cost: Option<u64>,
     /// Whether an earlier request had the same keys.
     pub(crate) is_known: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Asked<'p> {
 }
 
 impl Asked<'_> {
-    /// Returns the units to charge when the hold of this charge ends; none: the reserved units.
+    /// Returns the units to charge when the hold of this charge ends. `None` charges the reserved units.
     pub(crate) fn used(&self, charge: &RuleCharge<'_>) -> Option<u64> {
         if charge.rule.count.is_some() {
             let status = self.status?;

@@ -1,4 +1,4 @@
-//! Earlier results: most requests have the client and the path of an earlier one.
+//! A cache of earlier results. Most requests have the client and the path of an earlier request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Makes an empty cache for this number of entries. A full cache begins anew.
+    /// Makes an empty cache for this number of entries. A full cache is cleared.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             values: HashMap::default(),
@@ -34,7 +34,7 @@ impl<V> Cache<V> {
     }
 }
 
-/// A key of several parts. Keys with the same sorts of parts are equal if all their parts are.
+/// A key of several parts. Two keys with the same types of parts are equal only if all their parts are equal.
 #[derive(Debug, Default)]
 pub(crate) struct Key(SmallVec<[u8; 256]>);
 

@@ -102,8 +102,8 @@ pub(crate) fn shown(client: &Client) -> String {
     }
 }
 
-/// Whether the gateway refused the credentials of the request when it was logged. A 401 is the upstream's unless the log has an outcome, or
-/// the statuses of upstreams.
+/// Whether the gateway refused the credentials of the request when it was logged. If the log has neither outcomes nor statuses of
+/// upstreams, a 401 counts as the upstream's.
 pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     if entry.status() != Some(401) {
         return false;
@@ -116,7 +116,7 @@ pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     }
 }
 
-/// Whether a limit counts per a name that the client of a log may have beside its own.
+/// Whether a limit counts per a name that the client may have in addition to its logged name.
 pub(crate) fn named_other(rule: &Rule, client: &Client) -> bool {
     rule.per.iter().any(|per| match per {
         // A client named by its address has no other name.

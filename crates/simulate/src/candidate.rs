@@ -25,7 +25,7 @@ use crate::variants::{Variant, variants};
 /// Longest request that the cache keeps, in bytes of method, host, path and query. Longer ones are computed each time.
 const LONG: usize = 4_096;
 
-/// Most paths in the cache: clients may make them up.
+/// Most paths in the cache. It needs a bound, because clients may invent paths.
 const MAX_PATHS: usize = 1 << 16;
 
 /// A configuration to replay.
@@ -34,17 +34,17 @@ pub(crate) struct Candidate<'p> {
     router: &'p dyn Router,
     pub(crate) given: &'p Given,
     hasher: Hasher,
-    /// The numbers of the limits of each policy's rules.
+    /// For each rule of each policy: the number of its limit.
     limits: Vec<Vec<u16>>,
     /// Whether the charges of each policy depend on the caller alone.
     is_plain: Vec<bool>,
     /// Whether a query or a header chooses a route.
     has_conditions: bool,
-    /// The facts of each log, by the address of its list of fields.
+    /// The facts of each log. The key is the memory address of the log's list of fields.
     logs: HashMap<usize, Rc<Log>, RandomState>,
-    /// The policies of methods, hosts and paths.
+    /// The cached numbers of policies, by method, host and path.
     paths: Cache<usize>,
-    /// The charges of callers.
+    /// The cached charges, by caller.
     callers: Cache<Answer<'p>>,
     /// The numbers of the keys of each limit. Each plan with other quotas has keys of its own.
     keys: Vec<HashMap<(Key, &'p str), u32, RandomState>>,
@@ -69,7 +69,7 @@ struct Line<'l> {
     entry: &'l Entry<'l>,
     outcome: Option<&'l [u8]>,
     log: &'l Log,
-    /// The address of its list of fields.
+    /// The memory address of the log's list of fields.
     place: usize,
 }
 
@@ -177,7 +177,8 @@ impl<'p> Candidate<'p> {
         })
     }
 
-    /// Returns the key of the request's route in the cache. None if more than method, host and path choose the route.
+    /// Returns the key of the request's route in the cache. `None` if the route may depend on more than method, host and path, or if the
+    /// request is too long for the cache.
     fn path(&self, line: Line<'_>) -> Option<cache::Key> {
         let (entry, facts) = (line.entry, &line.log.facts);
         let is_simple = !self.has_conditions
@@ -201,7 +202,7 @@ impl<'p> Candidate<'p> {
         Some(key)
     }
 
-    /// Returns the charges of a request of this policy. They depend on the caller alone.
+    /// Returns the charges of a request under this policy, whose charges depend on the caller alone.
     fn plain(
         &mut self,
         line: Line<'_>,
@@ -238,7 +239,7 @@ impl<'p> Candidate<'p> {
         answer
     }
 
-    /// Returns the charges of any request.
+    /// Returns the charges of a request whose policy is not cached, or whose charges depend on more than the caller.
     fn whole(&mut self, line: Line<'_>, path: Option<cache::Key>) -> Answer<'p> {
         let (plan, facts) = (self.plan, &line.log.facts);
         let parsed = request(line.entry, self.given);
@@ -327,7 +328,7 @@ fn policy(plan: &Plan, at: usize) -> &Policy {
     route.map_or(&plan.unmatched, |route| &route.policy)
 }
 
-/// Whether limits refused the request when it was logged: its later course is not in the log.
+/// Whether limits refused the request when it was logged. Its line does not show how the request would have gone on.
 fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     match outcome {
         Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),
@@ -339,7 +340,7 @@ fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
 fn service(entry: &Entry<'_>) -> Option<Micros> {
     let duration = entry.duration()?;
     let ended = entry.ended()?;
-    // If two clocks differ, the duration is right.
+    // The times of arrival and end may come from two clocks. If their difference is far from the duration, the duration is right.
     let since = ended.saturating_sub(entry.arrival());
     let ran = match since.abs_diff(duration) < 1_000_000 {
         true => since,

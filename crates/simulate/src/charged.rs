@@ -29,13 +29,13 @@ pub(crate) enum Unasked {
 pub(crate) struct Charged<'p> {
     pub(crate) client: Client,
     pub(crate) charges: RuleCharges<'p>,
-    /// The numbers of their limits.
+    /// The numbers of the charged limits.
     pub(crate) limits: SmallVec<[u16; 2]>,
-    /// The numbers of their keys; each limit numbers its own.
+    /// The numbers of the charged keys. Each limit numbers its own keys.
     pub(crate) keys: SmallVec<[u32; 2]>,
     /// The limits that cannot be computed, and what the log lacks for them.
     pub(crate) lacks: Vec<(u16, Lack)>,
-    /// Whether the credentials are refused: limits under `always` alone count the request.
+    /// Whether the credentials are refused. Only limits under `always` then count the request.
     pub(crate) is_refused: bool,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
@@ -119,13 +119,14 @@ impl<'p> Place<'p, '_> {
             let client = known.client.as_ref();
             let by_client = client.filter(|_| needs_client(policy, rule));
             let by_name = || match facts.names_client {
-                // The log has no names beside the client's.
+                // tidegate's own log has only one name of the client.
                 true => named_other(rule, &charged.client)
                     .then(|| name_lack(rule, &plan.clients, &facts.sources))
                     .flatten(),
                 false => name_lack(rule, &plan.clients, &facts.sources),
             };
-            // A request without such a name counts under its address. Lists and plans may have addresses, too.
+            // A request without such a name counts under its address. Access lists and plans may also contain addresses. All these need the
+            // address.
             let access = policy.access.as_ref();
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
@@ -179,7 +180,7 @@ fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
     (highest.unwrap_or(0), charges.len() - fixed().count())
 }
 
-/// Takes a header's cost from the log, if the log lacks the header. Returns the missing fact if the log has no such cost.
+/// Sets a cost that a header gave, if the log has the cost without the header. Fails with the missing fact if the log lacks a cost.
 fn told_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
@@ -192,13 +193,13 @@ fn told_cost(
         Cost::Header { name, .. } if entry.fields().has_header(name.as_str()) => return Ok(()),
         _ => {}
     }
-    // The log has the highest cost of all limits of the request.
+    // The log has one cost for each request: the highest of all its limits.
     let is_told = facts.has_cost && told == 1;
     let cost = entry.cost().unwrap_or(0);
     if !facts.has_cost {
         return Err("cost".into());
     }
-    // A header has a cost of at least 1, an answer may have 0.
+    // The cost in a header is at least 1. The cost in an answer may be 0.
     let least = u64::from(matches!(charge.rule.cost, Cost::Header { .. }));
     if !is_told || (cost <= fixed && fixed > least) {
         return Err("cost of each limit (only the highest)".into());

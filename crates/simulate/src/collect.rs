@@ -23,10 +23,10 @@ use crate::report::{
 use crate::stats::{LimitStats, Requests};
 use crate::time::time;
 
-/// Shares of requests, in millionths, for each of which the report has the quota that refuses no more.
+/// Shares of requests, in millionths. For each share, the report has the smallest quota that refuses no more.
 pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
 
-/// Least number of requests at which a single address of all clients is worth a note.
+/// Fewest requests for which the report notes that all came from one address.
 const MANY: u64 = 100;
 
 /// Most clients in the list of the most refused ones.
@@ -84,7 +84,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             0 => 0.0,
             asked => part as f64 * 100.0 / asked as f64,
         };
-        // Values of a single run come from the run that refuses more.
+        // Values that are not ranges come from the run that refuses more.
         let stats = lanes.iter().map(|lane| &lane.stats.limits[number]);
         let worst = stats.max_by_key(|it| it.refused);
         let mut not_computable: Vec<_> = tried
@@ -162,7 +162,7 @@ fn lacks_routes(tried: &Tried<'_>) -> bool {
         && routes.any(|route| route.policy.rules.len() > route.policy.always)
 }
 
-/// Returns the address of all clients, if there are many requests and a limit counts per client.
+/// Returns the only client address, if there are many requests and a limit counts per client.
 fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress> {
     let Clients::One(Client::Ip(address)) = tried.candidate.clients else {
         return None;
@@ -176,7 +176,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
     let is_private = match address {
         IpAddr::V4(address) => {
             let [first, second, ..] = address.octets();
-            // Networks with shared addresses use 100.64.0.0/10.
+            // Carrier-grade NAT uses 100.64.0.0/10.
             let is_shared = first == 100 && (64..128).contains(&second);
             address.is_private() || address.is_loopback() || address.is_link_local() || is_shared
         }
@@ -184,7 +184,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
             address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
         }
     };
-    // A client with an IPv6 address is named by its prefix alone.
+    // A client with an IPv6 address is named by its prefix alone. So any IPv6 peer counts as the same address.
     let is_same = |peer: IpAddr| peer == address || peer.is_ipv6() && address.is_ipv6();
     let confirmed = tried.candidate.given.peer.is_some_and(is_same);
     Some(SoleAddress {
@@ -278,7 +278,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
             clients.extend(most.map(|(name, client)| ((name, number), client)));
         }
     }
-    // A client that is refused little in one run may be refused most in the other.
+    // A client that is refused little in one run may be refused most in the other. So its count is a range over both.
     let refused = |client: &Client, number: usize| {
         of_lanes(&tried.lanes, |lane| {
             let refused = lane.stats.limits[number].clients.get(client);

@@ -64,7 +64,7 @@ pub struct Options {
     decisions: Option<PathBuf>,
 }
 
-/// A format. None: the first lines of each file decide.
+/// A format. `None` detects the format of each file by its first lines.
 #[derive(Clone, Debug)]
 struct FormatOption(Option<Format>);
 
@@ -177,7 +177,7 @@ fn report_on(
 }
 
 impl Options {
-    /// Opens the logs; standard input ends once `stop` is true.
+    /// Opens the logs. Standard input ends once `stop` is true.
     fn reader(&self, trials: &[Trial<'_>], stop: &Arc<AtomicBool>) -> Result<Reader, String> {
         let headers = trials.iter().flat_map(|trial| headers(trial.plan));
         let options = tidegate_logs::Options {
@@ -191,7 +191,7 @@ impl Options {
     }
 }
 
-/// Whether a log is a file, and no pipe. A missing file counts as one: opening it reports the error.
+/// Whether a log is neither a pipe nor standard input. True for a missing file, because opening the file reports that error.
 fn can_be_read_twice(log: &Path) -> bool {
     let found = std::fs::metadata(log);
     let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());

@@ -2,25 +2,25 @@
 
 use tidegate_identity::Client;
 
-/// Requests that the limits did not decide, and others worth a note.
+/// Counts of requests that the limits did not decide, and of others that are worth a note.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
-    /// No route took them: only limits under `always` count.
+    /// Requests without a route. Only limits under `always` count them.
     pub(crate) unrouted: u64,
-    /// The log lacks facts to find the route.
+    /// Requests whose route is unknown, because the log lacks a fact.
     pub(crate) unsure: u64,
     pub(crate) denied: u64,
     pub(crate) oversized: u64,
-    /// The gateway shed them without a decision of the limits: memory was short.
+    /// Requests that the gateway shed without a decision of the limits, because memory was short.
     pub(crate) shed: u64,
-    /// Their credentials are refused: only limits under `always` count them.
+    /// Requests with refused credentials. Only limits under `always` count them.
     pub(crate) credentials_refused: u64,
-    /// Limits refused them when they were logged.
+    /// Requests that limits had already refused at the time of the log.
     pub(crate) limited_before: u64,
 }
 
-/// The number of clients, as far as it matters.
+/// The clients of the requests: none, one, or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Clients {
     #[default]

@@ -19,13 +19,13 @@ use crate::request::Given;
 use crate::router::Router;
 use crate::stats::LaneStats;
 
-/// Requests between two checks of the clock.
+/// Number of requests between two calls of `go_on`.
 const CHECK_EVERY: u64 = 1_024;
 
 /// A configuration to replay.
 #[derive(Clone, Copy)]
 pub struct Trial<'p> {
-    /// Its name in the report: its file.
+    /// Its name in the report, which is its file.
     pub name: &'p str,
     /// The configuration.
     pub plan: &'p Plan,
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Trial<'_> {
 pub(crate) struct Replay<'p> {
     pub(crate) given: &'p Given,
     pub(crate) retries: RetryModel,
-    /// The capacities of other quotas to try, by configuration and limit. None: capacities around each limit's own.
+    /// The capacities of other quotas to try, by configuration and limit. `None` tries capacities around each limit's own.
     pub(crate) capacities: Option<Vec<Vec<Vec<u64>>>>,
     pub(crate) decisions: Option<PathBuf>,
 }
@@ -70,7 +70,8 @@ pub(crate) struct Found<'p> {
 pub(crate) struct Tried<'p> {
     pub(crate) trial: Trial<'p>,
     pub(crate) candidate: Candidate<'p>,
-    /// One, or two if times are whole seconds: spread evenly, and all at once.
+    /// One run, or two if times are whole seconds. The first then spreads requests evenly over each second, the second has all at its
+    /// start.
     pub(crate) lanes: Vec<Lane<'p>>,
     pub(crate) arrivals: Arrivals<'p>,
 }
@@ -84,7 +85,7 @@ pub(crate) struct Times {
     pub(crate) coarse: u64,
     /// Requests without a path.
     pub(crate) without_path: u64,
-    /// Requests whose lines have only the end.
+    /// Requests whose lines have the time of the end, and no duration.
     pub(crate) ends: u64,
     pub(crate) requests: u64,
 }
@@ -101,7 +102,7 @@ impl Times {
     }
 }
 
-/// Replays the log. A false result of `go_on`, which is called from time to time, ends the replay early.
+/// Replays the log. Calls `go_on` from time to time. If it returns false, the replay ends early.
 pub(crate) fn replay<'p>(
     trials: &[Trial<'p>],
     reader: &mut Reader,
@@ -113,7 +114,7 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
-    // In a log without whole seconds both runs would be the same.
+    // Without times of whole seconds, both runs would be the same.
     let mut sources = reader.sources().iter();
     let runs = match sources.any(|source| source.resolution() > EXACT) {
         true => 2,
@@ -156,7 +157,7 @@ pub(crate) fn replay<'p>(
             tried.arrivals.push(asked, &entry);
         }
     }
-    // A stop ends standard input.
+    // A stop also ends standard input. So the end of the input may be a stop.
     found.stopped |= !go_on(reader);
     for tried in &mut found.candidates {
         tried.arrivals.flush(Micros::MAX, &mut tried.lanes);
@@ -176,7 +177,7 @@ pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
     })
 }
 
-/// Whether the used units of keys are the whole state: no limit holds units while a request runs.
+/// Whether no limit holds units while a request runs. Used units are then the whole state of a key.
 fn is_used_alone(plan: &Plan) -> bool {
     rules(plan).all(|rule| rule.limit.lease().is_none())
 }
@@ -192,7 +193,7 @@ fn tried<'p>(
     let keeps_ids = replay.decisions.is_some();
     let mut lanes = Vec::new();
     for run in 0..runs {
-        // Writes the decisions of the first configuration only, and of its even run.
+        // Writes only the decisions of the first configuration, from the run that spreads requests evenly.
         let file = replay.decisions.as_ref().filter(|_| index == 0 && run == 0);
         let decisions = file.map(|file| -> Result<Box<dyn Write>, String> {
             let open = File::create(file).map_err(|error| replay.failed(&error))?;
@@ -201,7 +202,7 @@ fn tried<'p>(
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
-            // Such a limit delays requests and does not refuse them: it is not tried alone.
+            // A limit with `action: delay` delays requests and does not refuse them. So no other quotas are tried.
             _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),

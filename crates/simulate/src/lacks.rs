@@ -16,27 +16,28 @@ pub(crate) type Lack = Arc<str>;
 /// The facts that the lines of one log have, as far as a configuration needs them.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// Whether they name the client, as tidegate's own log does.
+    /// Whether the lines name the client, as in tidegate's own log.
     pub(crate) names_client: bool,
-    /// Whether callers are named only by tidegate's own log, or by their address.
+    /// Whether the client field or the address names each caller. No request headers are needed for it.
     pub(crate) plain_callers: bool,
-    /// Whether they have the header with the address behind a trusted proxy.
+    /// Whether the lines have the header in which a trusted proxy names the address of its client.
     pub(crate) has_hops: bool,
-    /// The missing fact for each source of clients.
+    /// For each source of clients: the fact that the log lacks to name a client by it.
     pub(crate) sources: Vec<Option<Lack>>,
-    /// The missing fact to find any route.
+    /// The fact without which no route can be found.
     pub(crate) route: Option<Lack>,
-    /// The missing fact to find some routes: each request is tried in all variants.
+    /// The fact without which some routes cannot be distinguished. Each request is then tried with the values that these routes require.
     pub(crate) unsure: Option<Lack>,
     /// The missing fact to decide whether an OPTIONS is a preflight that the gateway answers.
     pub(crate) preflight: Option<Lack>,
-    /// The missing fact of each policy's rules, for every request.
+    /// For each rule of each policy: the fact that the log lacks for all requests to compute this rule.
     pub(crate) rules: Vec<Vec<Option<Lack>>>,
-    /// Whether they have the cost.
+    /// Whether the lines have the cost.
     pub(crate) has_cost: bool,
 }
 
-/// Returns the policies of a configuration in the order of their numbers: first the policy of requests without a route, then the routes'.
+/// Returns the policies of a configuration in the order of their numbers: first the policy of requests without a route, then the policies
+/// of the routes.
 pub(crate) fn policies(plan: &Plan) -> impl Iterator<Item = &Policy> {
     let routes = plan.routes.iter().map(|route| &route.policy);
     std::iter::once(&plan.unmatched).chain(routes)
@@ -125,7 +126,7 @@ impl Facts {
     }
 }
 
-/// Returns the missing fact for a source of clients.
+/// Returns the fact that the log lacks to name a client by this source.
 fn source_lack(source: &ClientSource, fields: &Fields) -> Option<Lack> {
     match source {
         ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
@@ -139,7 +140,7 @@ fn source_lack(source: &ClientSource, fields: &Fields) -> Option<Lack> {
     }
 }
 
-/// Returns the missing fact for a limit, for any client.
+/// Returns the fact that the log lacks to compute a rule for any client.
 fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let missing = |has: bool, word: &str| (!has).then(|| Lack::from(word));
     let per = rule.per.iter().find_map(|per| match per {
@@ -156,13 +157,13 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // Only trusted peers may set a cost by a header.
+    // A header's cost is checked for each request (`told_cost`), because it counts only from a trusted peer.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)
 }
 
-/// Returns the missing fact to distinguish some routes.
+/// Returns the fact that the log lacks to distinguish some routes.
 fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
     for route in &plan.routes {
         if route.shape.host.is_some() && !has_host {
@@ -183,7 +184,7 @@ fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
     None
 }
 
-/// Returns the missing fact to recognize a CORS preflight. tidegate's own log has it as the outcome.
+/// Returns the fact that the log lacks to recognize a CORS preflight. In tidegate's own log, the outcome shows it.
 fn preflight(plan: &Plan, fields: &Fields) -> Option<Lack> {
     let asks = plan.routes.iter().any(|route| route.cors.is_some());
     let says = fields.has(Field::Outcome)
@@ -199,7 +200,8 @@ pub(crate) fn needs_client(policy: &Policy, rule: &Rule) -> bool {
     by_name || !rule.plans.is_empty() || access.is_some_and(|access| access.needs_names())
 }
 
-/// Returns the missing fact for a name that a limit counts per, beside the client's name. `lacks` are the missing facts of the sources.
+/// Returns the fact that the log lacks for a name in the limit's `per`, other than the client's name. `lacks` has the missing fact of each
+/// source.
 pub(crate) fn name_lack(rule: &Rule, clients: &Clients, lacks: &[Option<Lack>]) -> Option<Lack> {
     rule.per.iter().find_map(|per| {
         let mut sources = clients.sources.iter().zip(lacks);

@@ -1,6 +1,6 @@
-//! Other quotas of a limit: the same requests, at several quotas from small to large.
+//! Tries other quotas of a limit: decides the same requests at several quotas, from small to large.
 //!
-//! Each quota is tried alone: as if the limit were the only one.
+//! Each quota decides as if the limit were the only one.
 
 mod steps;
 
@@ -18,10 +18,10 @@ use steps::{KeySteps, Steps};
 /// The quotas of the first replay, in eighths of the configured one.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
-/// Most quotas at once: each has a bit.
+/// Most quotas of a ladder. Each has one bit of a `u64`.
 const MAX_STEPS: usize = 63;
 
-/// Requests between two searches for expired keys.
+/// Fewest requests between two sweeps of expired keys.
 const SWEEP: u64 = 1 << 17;
 
 /// One limit at several quotas.
@@ -39,7 +39,7 @@ pub(crate) struct Ladder {
     asked: u64,
     /// Requests of clients whose plans have other quotas. They are left out.
     others: u64,
-    /// Held units: the end of the request, the number of the hold, its key, and one bit for each step that holds them.
+    /// The holds: the end of the request, the numbers of the hold and of its key, and one bit for each step that has the hold.
     held: BinaryHeap<Reverse<(Micros, u64, u32, u64)>>,
     next: u64,
     swept: u64,
@@ -95,7 +95,7 @@ impl Ladder {
         }
     }
 
-    /// Brings a key from memory.
+    /// Reads a key early, so that it is in the processor's cache when it is charged.
     pub(crate) fn look_ahead(&self, key: usize) {
         let is_calm = matches!(self.keys.get(key), Some(KeySteps::Calm { .. }));
         std::hint::black_box(is_calm);
@@ -120,7 +120,7 @@ impl Ladder {
             self.touched.entry(key).or_default();
         }
         self.release(now);
-        // The real cost is charged at once.
+        // The replay has the real cost already, so it charges this cost instead of the reserved units.
         let cost = match charge.limit.reserves() {
             Some(_) => asked.used(charge).unwrap_or(charge.cost),
             None => charge.cost,
@@ -185,7 +185,8 @@ impl Ladder {
         self.keys.iter_mut().for_each(|key| steps.sweep(key, now));
     }
 
-    /// Returns the smallest quota that `fits`, by the number of requests and of keys that it refuses. None if no tried quota fits.
+    /// Returns the smallest tried quota for which `fits` is true, or `None`. `fits` takes the numbers of requests and of keys that it
+    /// refuses.
     pub(crate) fn needed(&self, fits: impl Fn(u64, u64) -> bool) -> Option<Needed> {
         let mut counts = self.refused.iter().zip(&self.touches);
         let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;

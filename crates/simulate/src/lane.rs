@@ -24,10 +24,10 @@ const KEYS: usize = 1 << 40;
 /// Time between two sweeps of expired keys, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
 
-/// Requests whose keys are read ahead of their decisions.
+/// Number of requests whose keys are read ahead of their decisions.
 pub(crate) const AHEAD: usize = 32;
 
-/// Events at the end between two calls of `go_on`.
+/// Number of events between two calls of `go_on`, after the last request of the log.
 const CHECK_EVERY: u64 = 1_024;
 
 /// The behaviour of refused clients.
@@ -45,7 +45,7 @@ const MAX_ATTEMPTS: u32 = 10;
 /// One run.
 pub(crate) struct Lane<'p> {
     store: MemoryStore,
-    /// The used units of keys, in place of the store, if no limit holds units.
+    /// The used units of keys. They replace the store if no limit holds units.
     used: Option<UsedKeys>,
     now: Micros,
     swept: Micros,
@@ -77,7 +77,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes requests that arrive one after the other. A time before the last request's counts as the same time.
+    /// Takes requests in the order of their arrival. If a time is before the preceding one, both requests get the later time.
     pub(crate) fn arrive_all<'a>(
         &mut self,
         requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
@@ -94,7 +94,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Reads the keys of a request that will arrive. Memory serves several such reads at a time.
+    /// Reads the keys of a request before it arrives, so that they are in the processor's cache. Memory serves several such reads at a
+    /// time.
     fn look_ahead(&self, asked: &Asked<'p>) {
         let charged = &asked.charged;
         for (limit, key) in charged.limits.iter().zip(&charged.keys) {
@@ -117,7 +118,7 @@ impl<'p> Lane<'p> {
         self.come(asked, now);
     }
 
-    /// Runs the remaining events that decide requests. Returns whether it ran all: a false result of `go_on` ends it early.
+    /// Runs events until no remaining event decides a request. Returns false if `go_on` returned false, which ends the run early.
     pub(crate) fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
         let mut count = 0_u64;
         while self.events.decide()
@@ -158,7 +159,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes a request that comes for the first time or again.
+    /// Takes a new request, or a retry of a refused request.
     fn come(&mut self, asked: &Asked<'p>, now: Micros) {
         self.stats.came(asked);
         let charges = &asked.charged.charges;
@@ -207,7 +208,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Refuses a request; its client may retry.
+    /// Refuses a request. Its client may retry, as the retry model has it.
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
@@ -265,7 +266,8 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// Returns the charges of a request that hold units while it runs: their numbers, and the time until a hold lapses.
+/// Returns the charges of a request that hold units while it runs: the index of each charge, the charge, and the time until its hold
+/// lapses.
 fn held<'a, 'p>(
     asked: &'a Asked<'p>,
     decision: &'a Decision,

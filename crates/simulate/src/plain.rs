@@ -1,4 +1,4 @@
-//! Texts of logs, and names of files, as a terminal shows them.
+//! Makes texts of logs and names of files harmless to a terminal.
 
 use std::borrow::Cow;
 

@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Shows the progress of the reader, if it is time.
+    /// Shows the progress of the reader, but not more often than `EVERY`.
     pub(crate) fn show(&mut self, reader: &Reader) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {

@@ -1,13 +1,13 @@
-//! A number that is exact, or lies between two.
+//! A number that is exact, or has two bounds.
 
 use serde::Serialize;
 
 /// An exact number, or two bounds: from requests spread evenly over each second, and from all at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Range {
-    /// The smaller one.
+    /// The lower bound.
     pub(crate) low: u64,
-    /// The larger one; the same if the times are exact.
+    /// The upper bound, which equals the lower bound if the times are exact.
     pub(crate) high: u64,
 }
 

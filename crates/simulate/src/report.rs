@@ -1,4 +1,4 @@
-//! The report, in the form for programs.
+//! The data of the report. `--json` prints it, and the text and the page are made from it.
 
 use std::net::IpAddr;
 
@@ -37,14 +37,14 @@ pub(crate) struct LogReport {
     pub(crate) first_unreadable: Vec<String>,
     /// Requests that have no path.
     pub(crate) without_path: u64,
-    /// Requests that the log itself calls lost.
+    /// Requests that the log reports as lost.
     pub(crate) lost: u64,
     /// When the first and the last request arrived.
     pub(crate) from: Option<String>,
     pub(crate) to: Option<String>,
-    /// Whether times are whole seconds: then numbers are ranges.
+    /// Whether some times are whole seconds. Numbers are then ranges.
     pub(crate) whole_seconds: bool,
-    /// Whether the replay was ended before the log did.
+    /// Whether the replay was stopped before the end of the log.
     pub(crate) stopped: bool,
 }
 
@@ -68,14 +68,14 @@ pub(crate) struct ConfigurationReport {
     pub(crate) refused: Range,
     /// Admitted requests that only observed limits would refuse.
     pub(crate) would_refuse: Range,
-    /// Most requests of one run that limits refuse or would refuse.
+    /// Number of requests that limits refuse or would refuse, in the run that has more.
     #[serde(skip)]
     pub(crate) most_refused: u64,
     /// Admitted requests that wait.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
     pub(crate) longest_delay_ms: Range,
-    /// Number of times that refused requests came again.
+    /// Number of retries of refused requests.
     pub(crate) retries: Range,
     /// Requests that were refused first and admitted later.
     pub(crate) admitted_later: Range,
@@ -87,16 +87,16 @@ pub(crate) struct ConfigurationReport {
     pub(crate) shed: u64,
     /// Requests without a route.
     pub(crate) without_route: u64,
-    /// Requests for whose routes the log lacks facts.
+    /// Requests whose route is unknown, because the log lacks a fact.
     pub(crate) route_unknown: u64,
     /// Requests with refused credentials. Only limits under `always` count them.
     pub(crate) credentials_refused: u64,
-    /// Requests that limits refused when they were logged.
+    /// Requests that limits had already refused at the time of the log.
     pub(crate) limited_before: u64,
     /// Whether routes have limits of their own, and no request has a route.
     #[serde(skip)]
     pub(crate) lacks_routes: bool,
-    /// The address of all clients, if limits count them.
+    /// The only client address of the log, if a limit counts per client. `None` if there are several.
     #[serde(skip)]
     pub(crate) sole_address: Option<SoleAddress>,
     /// The limits, in the order of the file.
@@ -105,11 +105,11 @@ pub(crate) struct ConfigurationReport {
     pub(crate) top: Vec<TopClient>,
 }
 
-/// The address of all clients of a log.
+/// The one address from which all requests of a log came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleAddress {
     pub(crate) address: IpAddr,
-    /// Whether it belongs to a private network, and `--peer` does not confirm it.
+    /// Whether the address belongs to a private network, and `--peer` does not confirm it.
     pub(crate) may_be_proxy: bool,
 }
 
@@ -124,15 +124,15 @@ pub(crate) struct LimitReport {
     pub(crate) per: Vec<String>,
     /// Whether it only observes.
     pub(crate) observes: bool,
-    /// Whether requests wait by `action: delay`. Then no other quota is tried.
+    /// Whether requests wait by `action: delay`. No other quotas are tried for such a limit.
     pub(crate) delays: bool,
     /// Requests that it decided.
     pub(crate) asked: u64,
-    /// Requests that it and all others admitted.
+    /// Requests that this limit and all others admitted.
     pub(crate) admitted: Range,
-    /// Requests that it refused, perhaps with others.
+    /// Requests that it refused, alone or together with other limits.
     pub(crate) refused: Range,
-    /// The refused part of the requests that it decided, in percent.
+    /// The share of refused requests, in percent of the requests that it decided: lower and upper bound.
     pub(crate) refused_percent: [f64; 2],
     /// Requests that it delayed.
     pub(crate) delayed: Range,
@@ -146,11 +146,11 @@ pub(crate) struct LimitReport {
     pub(crate) first_refused: Option<String>,
     /// The minute in which it refused most.
     pub(crate) worst_minute: Option<Minute>,
-    /// Requests for which it could not be computed, by what the log lacks.
+    /// Requests for which the limit could not be computed, by the missing fact.
     pub(crate) not_computable: Vec<NotComputable>,
-    /// Quotas that would refuse no more than a share of the requests.
+    /// For each of some shares of the requests: the smallest quota that refuses no more.
     pub(crate) needed: Vec<NeededQuota>,
-    /// The limit over time.
+    /// The results of the limit over time.
     pub(crate) series: SeriesReport,
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct NotComputable {
 pub(crate) struct NeededQuota {
     /// The share, in percent.
     pub(crate) percent: f64,
-    /// The quota; none if even the largest tried quota refuses more.
+    /// The quota. `None` if even the largest tried quota refuses more.
     pub(crate) quota: Option<String>,
     pub(crate) capacity: Option<u64>,
     /// Number of requests that it would refuse.
@@ -213,7 +213,7 @@ pub(crate) struct TopClient {
 }
 
 impl Report {
-    /// Returns the reason for failure: limits would refuse more than this share of the requests, in percent, or the share is unknown.
+    /// Returns why `--fail-over` fails: limits would refuse more than this percentage of the requests, or the number is unknown.
     pub(crate) fn fails(&self, percent: f64) -> Option<String> {
         let refuses = |of: &ConfigurationReport| {
             of.most_refused as f64 > percent / 100.0 * of.requests as f64

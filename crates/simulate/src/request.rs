@@ -12,7 +12,7 @@ const NO_HOST: HeaderValue = HeaderValue::from_static("host.invalid");
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Facts of all requests that users give, because their logs lack them.
+/// Facts that the user gives for all requests, because the logs lack them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     /// The host that the requests asked for.
@@ -21,7 +21,7 @@ pub(crate) struct Given {
     pub(crate) peer: Option<IpAddr>,
 }
 
-/// Returns the request of a line. None if an HTTP server would not read it, or it is no request: it has no route.
+/// Returns the request of a line. `None` if the line is no request, or if an HTTP server would reject it. Such a line has no route.
 pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(&entry.method()?.bytes()).ok()?;

@@ -2,9 +2,9 @@
 
 use http::Request;
 
-/// The route finding of one configuration. The gateway's own does it; this crate has none.
+/// The routing of one configuration. The gateway implements it, because this crate has no routing of its own.
 pub trait Router {
-    /// Returns the number of the route that takes a request, by its place in the configuration. None: no route takes it. Adds the facts of
-    /// the route that limits need to the context of the request.
+    /// Returns the place in the configuration of the route that takes a request, or `None` if no route takes it. Adds the facts about the
+    /// route that limits need to the context of the request.
     fn route(&self, request: &mut Request<()>) -> Option<usize>;
 }

@@ -1,4 +1,4 @@
-//! A limit over time: a bounded number of spans, whose length grows with the log.
+//! The results of a limit over time. The number of spans is bounded, so that their length grows with the log.
 
 use serde::Serialize;
 use tidegate_core::Micros;
@@ -13,7 +13,7 @@ const SECOND: Micros = 1_000_000;
 pub(crate) struct Series {
     /// The length of a span, in us.
     width: Micros,
-    /// The number of the first span since the epoch.
+    /// Number of spans from the epoch to the first span.
     first: Micros,
     spans: Vec<Span>,
 }

@@ -47,7 +47,7 @@ pub(crate) struct Requests {
     pub(crate) longest: Micros,
     /// Admitted requests that were refused before and came again.
     pub(crate) after_retry: u64,
-    /// Number of times that refused requests came again.
+    /// Number of retries of refused requests.
     pub(crate) retries: u64,
     /// Admitted requests that an observed limit would have refused.
     pub(crate) would_refuse: u64,
@@ -61,7 +61,7 @@ pub(crate) struct LimitStats {
     pub(crate) refused: u64,
     pub(crate) delayed: u64,
     pub(crate) longest: Micros,
-    /// The minutes of its first refusal and of its most refusals, in us since the epoch.
+    /// The start of the minute of its first refusal, and of the minute with the most refusals, in us since the epoch.
     pub(crate) first: Option<Micros>,
     pub(crate) worst: Option<(Micros, u64)>,
     minute: (Micros, u64),
@@ -83,7 +83,7 @@ impl LaneStats {
         }
     }
 
-    /// Writes the decision on a request that no limit decides.
+    /// Writes why no limit decides a request.
     pub(crate) fn unasked(&mut self, entry: &Entry<'_>, number: u64, why: Unasked) {
         if self.decisions.is_none() {
             return;
@@ -105,7 +105,7 @@ impl LaneStats {
         }));
     }
 
-    /// Counts a request that comes for the first time or again.
+    /// Counts a new request, or a retry of a refused request.
     pub(crate) fn came(&mut self, asked: &Asked<'_>) {
         self.requests.retries += u64::from(asked.attempt > 0);
         if asked.attempt > 0 || asked.is_known {
@@ -147,7 +147,7 @@ impl LaneStats {
             let Some(verdict) = verdict else {
                 continue;
             };
-            // An observed limit would have refused a request that the other limits admitted.
+            // Refusals of observed limits count if the request is admitted. Refusals of the other limits count if it is refused.
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
                 stats.refuse(&asked.charged.client, now);
@@ -211,7 +211,7 @@ impl LaneStats {
         self.failed.is_some()
     }
 
-    /// Writes all remaining output.
+    /// Ends the last minute of each limit, and writes all remaining output.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         for limit in &mut self.limits {
             limit.turn(Micros::MAX);

@@ -1,4 +1,4 @@
-//! `--suggest`: replays the log with closer and closer quotas, to find a quota for each limit.
+//! `--suggest`: replays the log a second time, at quotas that are closer together, to find a quota for each limit.
 
 use std::fmt::Write as _;
 
@@ -16,8 +16,8 @@ use crate::time::number as number_of;
 /// Quotas tried between a quota that is too small and a quota that is large enough.
 const BETWEEN: u64 = 20;
 
-/// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. None if this was ended early: a
-/// part of the log is no basis for a suggestion.
+/// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. `None` if this was stopped
+/// early, because a part of the log is no basis for a suggestion.
 pub(crate) fn suggest(
     trials: &[Trial<'_>],
     (first, allowed): (&Found<'_>, Allowed),
@@ -113,9 +113,9 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     let needed = needed(lanes, number, allowed);
     let (low, high) = match (needed.more_at, needed.capacity) {
         (Some(low), Some(high)) => (low, high),
-        // Even smaller ones may do.
+        // Even smaller capacities may be large enough.
         (None, Some(high)) => (0, high),
-        // The largest does not suffice.
+        // Even the largest capacity is too small.
         (Some(low), None) => (low, low.saturating_mul(64)),
         (None, None) => return Vec::new(),
     };

@@ -217,7 +217,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
     }
 }
 
-/// Writes the quotas that would refuse no more than some shares.
+/// Writes the quotas that would refuse no request, 0.1 % and 1 % of the requests.
 fn quotas(text: &mut String, it: &ConfigurationReport) {
     let limits = it.limits.iter();
     let limits: Vec<_> = limits

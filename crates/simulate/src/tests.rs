@@ -1,4 +1,4 @@
-//! What the tests share.
+//! A generator that tests share.
 
 /// Numbers that look random, and are the same in every run.
 pub(crate) struct Random(pub(crate) u64);

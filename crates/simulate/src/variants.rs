@@ -1,4 +1,4 @@
-//! Routes that depend on facts that a log lacks: all possible requests are tried.
+//! Tries whether the facts that a log lacks could change the route of a request.
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
@@ -18,7 +18,7 @@ pub(crate) struct Variant {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Returns one variant for each route that needs facts that lines of this log lack.
+/// Returns one variant for each route that needs a fact that the log lacks.
 pub(crate) fn variants(plan: &Plan, fields: &Fields, given: &Given) -> Vec<Variant> {
     let lacks_host = !fields.has(Field::Host) && given.host.is_none();
     let lacks_query = !fields.has(Field::Query);

@@ -1,8 +1,8 @@
 //! The used units of one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger ones do too. They have been
-//! charged the same, and none of them counts it for longer. So only the smallest decides. When it refuses a request, the others' states are
-//! computed: they are charged with the units that it admitted.
+//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them too: they have
+//! the same charges, and count no charge for longer. So only the smallest quota decides. When it refuses a request, the states of the
+//! larger quotas are computed from the charges that it admitted.
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict, decide};
@@ -46,11 +46,11 @@ pub(super) enum KeySteps {
     },
 }
 
-/// The charges since the smallest quota was last as good as fresh: time and units. Most keys have one charge at a time.
+/// The time and the units of each charge since the smallest quota's state was last as good as fresh. Most keys have one charge at a time.
 type Charged = SmallVec<[(Micros, u64); 1]>;
 
 impl Steps {
-    /// Makes steps of these quotas, which differ only in their growing capacities.
+    /// Makes steps of these quotas of one limit, which are sorted by capacity.
     pub(super) fn new(quotas: Vec<Quota>, block: Option<Block>) -> Self {
         let grow = |pair: &[Quota]| {
             pair[0].capacity() <= pair[1].capacity() && pair[1].is_as_fast(&pair[0])
@@ -58,10 +58,10 @@ impl Steps {
         let together = if block.is_some() || quotas.iter().any(holds) {
             Together::No
         } else if !quotas.windows(2).all(grow) {
-            // A rate was rounded.
+            // A rate was rounded, so that a larger quota may be slower.
             Together::No
         } else if quotas.iter().any(Quota::is_paced) {
-            // A debt is in weights of its quota.
+            // A debt is counted in weights, which differ from quota to quota.
             Together::Admitting
         } else {
             Together::Same
@@ -105,7 +105,7 @@ impl Steps {
         }
     }
 
-    /// Charges a key at each quota that admits the request; returns one bit for each of them. Times never decrease.
+    /// Charges a key at each quota that admits the request. Returns one bit for each such quota. `now` must not decrease.
     pub(super) fn ask(&self, key: &mut KeySteps, cost: u64, id: HoldId, now: Micros) -> u64 {
         if self.is_over(key, now) {
             *key = self.fresh();
@@ -173,7 +173,8 @@ impl Steps {
         }
     }
 
-    /// Decides by the smallest quota alone. False: it charges no units, and each quota must decide.
+    /// Charges the key at the smallest quota alone. Returns false if this is not possible: no units are charged, and each quota must
+    /// decide.
     fn ask_first(&self, state: &mut State, charged: &mut Charged, cost: u64, now: Micros) -> bool {
         let Some(first) = self.quotas.first().filter(|it| cost <= it.capacity()) else {
             return false;
@@ -184,7 +185,7 @@ impl Steps {
         }
         if self.together == Together::Admitting {
             if verdict.reset == 0 {
-                // The debt is paid: the others count no longer than the smallest.
+                // The debt of the smallest quota is paid. The others pay at least as fast, so that no earlier charge counts any more.
                 charged.clear();
             }
             if charged.len() == MOST {
@@ -196,7 +197,7 @@ impl Steps {
         true
     }
 
-    /// Computes the states of all quotas, for a key with the smallest quota's state alone.
+    /// Computes the states of all quotas, for a key that has only the state of the smallest quota.
     fn apart(&self, first: &State, charged: &[(Micros, u64)]) -> KeySteps {
         let others = self.quotas.iter().skip(1).map(|quota| match self.together {
             Together::Admitting => {
@@ -300,7 +301,7 @@ mod tests {
         ]
     }
 
-    /// The steps around a quota that can be made.
+    /// The quotas with capacities around this quota's own, without capacities that the algorithm cannot have.
     fn around(quota: Quota) -> Vec<Quota> {
         let mut capacities = [1, 4, 8, 12, 16, 32, 64, 256].map(|it| quota.capacity() * it / 8);
         capacities.sort_unstable();

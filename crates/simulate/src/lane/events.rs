@@ -71,7 +71,7 @@ impl<'p> Events<'p> {
         }
     }
 
-    /// Returns the next event, if it happens until this time.
+    /// Returns the next event, unless it happens after this time.
     pub(super) fn next(&mut self, until: Micros) -> Option<(Micros, Event<'p>)> {
         let first = self.planned.first_entry()?;
         let (at, _) = *first.key();

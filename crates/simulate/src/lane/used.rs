@@ -1,7 +1,7 @@
-//! The used units of keys, by the numbers of the keys, for limits without holds.
+//! The used units of keys, for limits without holds. A key is found by its number.
 //!
-//! The memory store does the same with locks, and with a search for keys. A run uses the memory store if a limit of the configuration holds
-//! units.
+//! The memory store decides the same, but it takes locks and looks keys up in a map. A run uses the memory store if a limit of the
+//! configuration holds units.
 
 #[cfg(test)]
 mod tests;
@@ -37,20 +37,20 @@ impl Used {
 }
 
 impl UsedKeys {
-    /// Starts all keys of limits with these quotas, in the order of their numbers, with full budgets. These limits have no holds.
+    /// Makes full budgets for the limits with these quotas, in the order of the limits' numbers. The limits must have no holds.
     pub(crate) fn new(quotas: impl Iterator<Item = Quota>) -> Self {
         Self {
             limits: quotas.map(|quota| (quota, Vec::new())).collect(),
         }
     }
 
-    /// Brings a key from memory.
+    /// Reads a key early, so that it is in the processor's cache when it is charged.
     pub(super) fn look_ahead(&self, limit: usize, key: usize) {
         let (_, keys) = &self.limits[limit];
         std::hint::black_box(keys.get(key).map(|used| used.expires));
     }
 
-    /// Decides a request, and charges it if it is admitted. Times never decrease.
+    /// Decides a request, and charges it if it is admitted. `now` must not decrease.
     pub(super) fn decide(&mut self, asked: &Asked<'_>, now: Micros) -> Decision {
         let charged = &asked.charged;
         let places = || {
@@ -77,7 +77,7 @@ impl UsedKeys {
         for ((slot, verdict), (limit, key)) in slots.into_iter().zip(&verdicts).zip(places()) {
             let used = self.used(limit, key);
             let expires = slot.quota.expires(&slot.state).max(slot.blocked_until);
-            // A refusal by other numbers, after a reload, keeps the expiry.
+            // A refusal charges no units, and never shortens the expiry, as in the memory store.
             used.expires = match admitted && verdict.allowed {
                 true => expires,
                 false => used.expires.max(expires),

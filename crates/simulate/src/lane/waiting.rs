@@ -1,4 +1,4 @@
-//! Requests that wait for a limit to admit them, as in `tidegate-tower`: one queue for each limit and key, whose head is decided again.
+//! Requests that wait for a limit to admit them, as in `tidegate-tower`. Each limit and key has a queue. Only its head is decided again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::Lane;
 use super::events::{Event, QueueKey};
 use crate::asked::Asked;
 
-/// The shortest pause of a head, in us.
+/// Shortest time between two decisions on the head of a queue, in us.
 const SHORTEST: Micros = 1_000;
 
 /// A request that waits.
 pub(super) struct Waiting<'p> {
     asked: Asked<'p>,
     came: Micros,
-    /// Identifies it in its queue.
+    /// Identifies the request in its queue.
     number: u64,
 }
 
@@ -48,7 +48,7 @@ impl WaitQueue<'_> {
 }
 
 impl<'p> Lane<'p> {
-    /// Whether a request has others to wait behind: then it waits, or is refused.
+    /// Returns whether other requests wait in front of this request. If so, the request has joined their queue, or is refused.
     pub(super) fn is_behind(&mut self, asked: &Asked<'p>, now: Micros) -> bool {
         let mut charges = asked.charged.charges.iter().enumerate();
         let found = charges.find_map(|(index, charge)| {
@@ -60,7 +60,7 @@ impl<'p> Lane<'p> {
             let longest = micros(charge.max_wait());
             let is_full = queue.entries.len() >= most(&verdict);
             let is_vain = !verdict.settling && left + ahead > longest;
-            // For a full queue, the gateway ignores the pace.
+            // If the queue is full, the gateway does not add the time of the queue to Retry-After.
             let refused = match is_full {
                 true => Some(0),
                 false => is_vain.then_some(ahead),
@@ -82,7 +82,7 @@ impl<'p> Lane<'p> {
         true
     }
 
-    /// Takes a refused request, which waits if waiting can help.
+    /// Lets a refused request wait, if a limit may still admit it in time. Otherwise refuses it for good.
     pub(super) fn refused(&mut self, waiting: Waiting<'p>, decision: &Decision, now: Micros) {
         let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
             return self.refuse(waiting.asked, decision, waiting.came, now);
@@ -198,8 +198,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Returns a refusal without a decision of the store: the head's last refusal. Its Retry-After grows by `ahead`, the time of the
-    /// requests in front.
+    /// Returns a refusal without a decision of the store: the last refusal of the queue's head. Its Retry-After is longer by `ahead`, the
+    /// time that the requests in front need.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
@@ -228,7 +228,7 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// Returns the limit with the longest wait. None if the request need not wait, or would wait in vain.
+/// Returns the limit with the longest wait. `None` if the request need not wait, or would wait in vain.
 fn longest(
     waiting: &Waiting<'_>,
     decision: &Decision,
@@ -250,7 +250,7 @@ fn longest(
     longest
 }
 
-/// Returns the time of the head's next decision. The end of a hold wakes it earlier; its longest wait bounds it.
+/// Returns the time of the head's next decision. The end of a hold may wake the head earlier.
 fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     match until {
         Until::Settled => (came + micros(SETTLING)).max(now + SHORTEST),
@@ -258,7 +258,7 @@ fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     }
 }
 
-/// Returns the most requests of a queue whose head got this refusal.
+/// Returns the most requests that a queue may have, after this last refusal of its head.
 const fn most(verdict: &Verdict) -> usize {
     if verdict.settling {
         MAX_SETTLING

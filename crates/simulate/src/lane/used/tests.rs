@@ -14,7 +14,7 @@ use crate::tests::Random;
 
 const SECOND: Micros = 1_000_000;
 
-/// Some numbers for an algorithm with this window.
+/// A random quota of an algorithm with this window.
 fn quota(random: &mut Random, algorithm: u64, window: Micros) -> Quota {
     let capacity = 1 + random.below(12);
     let rate = Rate {
