@@ -20,7 +20,7 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Reads an address with its port behind the last colon, which needs no brackets.
+/// Reads an address with a port after the last colon. An IPv6 address needs no brackets.
 pub(crate) fn address_with_port(text: &[u8]) -> Option<IpAddr> {
     let colon = memchr::memrchr(b':', text)?;
     let (host, port) = (&text[..colon], &text[colon + 1..]);
@@ -33,7 +33,7 @@ fn is_port(text: &[u8]) -> bool {
 
 struct NotV4;
 
-/// Returns the address at the beginning of a text, and the rest. None: it begins as IPv4, and continues otherwise.
+/// Returns the IPv4 address at the beginning of a text, and the rest. `NotV4` if the text may be IPv6. `None` if the text is neither.
 fn v4(text: &[u8]) -> Option<Result<(IpAddr, &[u8]), NotV4>> {
     let mut rest = text;
     let mut octets = [0_u8; 4];
@@ -64,7 +64,7 @@ fn v4(text: &[u8]) -> Option<Result<(IpAddr, &[u8]), NotV4>> {
 }
 
 fn v6(text: &[u8]) -> Option<IpAddr> {
-    // Without a zone, such as `%eth0`.
+    // Leaves out a zone, such as `%eth0`.
     let end = text.iter().position(|byte| *byte == b'%');
     let text = std::str::from_utf8(&text[..end.unwrap_or(text.len())]).ok()?;
     text.parse::<Ipv6Addr>().ok().map(IpAddr::V6)

@@ -51,7 +51,7 @@ impl Fit {
                         continue;
                     }
                     fit.paths += usize::from(has_path);
-                    // Any log has times: a line of JSON with a time alone is no request.
+                    // Lines of any log have times. So a line of JSON with only a time is no request.
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
@@ -65,13 +65,13 @@ impl Fit {
         fit
     }
 
-    /// Whether the names of values may be guessed. If no line has a path, the names have other meanings.
+    /// Whether lines have requests, and names probably have their usual meanings. In JSON with nginx's names, a line must have a path.
     fn is_likely(&self) -> bool {
         self.requests > 0 && (self.paths > 0 || self.format != Format::NginxJson)
     }
 }
 
-/// Finds the format of a log, and the wrapper of its lines. None: no line is a request.
+/// Finds the format of a log, and the wrapper of its lines. The format is `None` if no line is a request.
 pub(crate) fn detect(
     lines: &[&[u8]],
     said: Option<&Format>,
@@ -91,7 +91,7 @@ pub(crate) fn detect(
     }
 }
 
-/// Finds the format that fits the most of these lines. None: no line is a request.
+/// Finds the format that fits the most of these lines. `None` if no line is a request.
 fn format_of(
     lines: &[&[u8]],
     said: Option<&Format>,
@@ -122,13 +122,13 @@ fn format_of(
     }
 }
 
-/// Returns the format if a line is a request, with a parser that begins with the first line.
+/// Returns the format if a line is a request. Its parser begins again with the first line.
 fn found(mut fit: Fit) -> Option<Fit> {
     fit.parser.rewind();
     fit.first.is_some().then_some(fit)
 }
 
-/// Returns the format with the most requests; among equals, the first.
+/// Returns the format with the most requests. If several have the most, returns the first.
 fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
@@ -178,7 +178,7 @@ fn unknown(lines: &[&[u8]], asked: &[String]) -> String {
     )
 }
 
-/// Whether the text after the user agent is `X-Forwarded-For`: other formats have other headers there.
+/// Whether the text after the user agent is `X-Forwarded-For`. Similar formats have other headers in this place.
 fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
     let hops = record.texts[Field::ForwardedFor as usize].bytes(line);
     let mut hops = hops.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);

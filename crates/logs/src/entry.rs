@@ -6,7 +6,7 @@ use crate::field::{Field, Fields};
 use crate::record::{Record, Stamp};
 use crate::text::Text;
 
-/// One request, as a line of a log has it. A value that the line lacks is none.
+/// One request, as a line of a log has it. A value that the line lacks is `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub(crate) line: &'a [u8],
@@ -17,8 +17,8 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the time of arrival, in microseconds since the epoch. The request arrived within [`resolution`](Self::resolution) from then
-    /// on.
+    /// Returns the time of arrival, in microseconds since the epoch. The request arrived at this time, or less than
+    /// [`resolution`](Self::resolution) later.
     pub const fn arrival(&self) -> u64 {
         self.record.arrival
     }
@@ -38,7 +38,7 @@ impl<'a> Entry<'a> {
         self.fields
     }
 
-    /// Returns a text; none if this is not a field with a text.
+    /// Returns the text of a field. `None` if the line lacks it, or if the field is not a text.
     pub fn text(&self, field: Field) -> Option<Text<'a>> {
         let span = self.record.texts.get(field as usize)?;
         span.text(self.line, self.record.escape)
@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
         self.text(Field::Path)
     }
 
-    /// Returns the query, without `?`. If [`fields`](Self::fields) lack it, the log leaves it out.
+    /// Returns the query, without `?`. If [`fields`](Self::fields) lack the query, the log leaves out all queries.
     pub fn query(&self) -> Option<Text<'a>> {
         self.text(Field::Query)
     }
@@ -94,7 +94,7 @@ impl<'a> Entry<'a> {
         self.record.duration
     }
 
-    /// Returns the time when the request ended, in microseconds since the epoch. None if the line has neither this time nor a duration.
+    /// Returns the time when the request ended, in microseconds since the epoch. `None` if the line has neither this time nor a duration.
     pub fn ended(&self) -> Option<u64> {
         let by_duration = || Some(self.record.arrival.saturating_add(self.duration()?));
         let ended = self.record.ended.map(|end| end.micros);

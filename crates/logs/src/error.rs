@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a line does not have its format.
+/// The reason why a line does not match its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineError {
     /// The column of the error, in bytes, from 1.

@@ -2,7 +2,7 @@
 
 macro_rules! fields {
     ($($name:ident $word:literal $doc:literal,)*) => {
-        /// A value that a line can have of a request.
+        /// A value of a request that a line can have.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Field {
@@ -92,12 +92,12 @@ impl Fields {
         self.bits |= field.bit();
     }
 
-    /// Adds fields; each is a bit.
+    /// Adds fields, each given as a bit.
     pub(crate) const fn add_all(&mut self, fields: u64) {
         self.bits |= fields;
     }
 
-    /// Whether the set has all of these fields; each is a bit.
+    /// Whether the set has all of these fields, each given as a bit.
     pub(crate) const fn includes(&self, fields: u64) -> bool {
         fields & !self.bits == 0
     }
@@ -113,7 +113,7 @@ impl Fields {
         self.bits & field.bit() != 0
     }
 
-    /// Whether lines can have this request header; case does not matter.
+    /// Whether lines can have this request header. The case of its letters does not matter.
     pub fn has_header(&self, name: &str) -> bool {
         if let Some(field) = Field::of_header(name) {
             return self.has(field);

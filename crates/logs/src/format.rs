@@ -11,15 +11,15 @@ use crate::names::{Names, Vocabulary};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// tidegate's, `format: json`.
+    /// tidegate's own, with `format: json`.
     TidegateJson,
-    /// tidegate's, `format: text`.
+    /// tidegate's own, with `format: text`.
     TidegateText,
     /// The Common Log Format, as nginx, Apache and tidegate write it.
     Common,
     /// The Combined Log Format.
     Combined,
-    /// An object a line with nginx's variables as names.
+    /// One JSON object per line, with nginx's variables as names.
     NginxJson,
     /// Envoy's default format.
     Envoy,
@@ -39,11 +39,11 @@ pub enum Format {
     VhostCombined,
     /// The `main` of nginx's packages: the Combined Log Format and `X-Forwarded-For`.
     NginxMain,
-    /// The Combined Log Format and the time that the request took.
+    /// The Combined Log Format, followed by the duration of the request.
     CombinedTimed,
     /// The default format of ingress-nginx.
     IngressNginx,
-    /// An object a line; the pairs of a field and a path in the object, such as `client=$.user.name`.
+    /// One JSON object per line. The text has pairs of a field and its path in the object, such as `client=$.user.name`.
     Map(String),
     /// A template in the manner of nginx's `log_format`.
     Template(String),
@@ -70,7 +70,7 @@ impl Format {
         ("ingress-nginx", Self::IngressNginx),
     ];
 
-    /// Reads the name of a format, or a template in the manner of nginx's `log_format`, which has a `$`.
+    /// Reads the name of a format, or a template in the manner of nginx's `log_format`. A text with a `$` is a template.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Format {
         Ok(Self::Map(text.to_owned()))
     }
 
-    /// Returns the name; `map` and `template` for formats without one.
+    /// Returns the name. Formats without a name are `map` or `template`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Map(_) => "map",
@@ -113,7 +113,7 @@ impl Format {
         }
     }
 
-    /// Returns the fields that lines of this format always can have. Some logs have more: their lines have or name them. An
+    /// Returns the fields that lines in any log of this format can have. A log can have further fields, which its lines show. An
     /// [`Entry`](crate::Entry) has the fields of its log.
     pub fn fields(&self) -> Fields {
         use Field::{
@@ -123,12 +123,13 @@ impl Format {
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
         let known: &[&[Field]] = match self {
-            // Users choose the fields. A field that most lines may lack is no sign of their choice.
+            // Users choose the fields. Most lines may lack the fields listed here, even if users chose them. So lines do not show that
+            // choice.
             Self::TidegateJson | Self::TidegateText => &[
                 &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
                 &[Exempt, DeniedBy, Waited],
             ],
-            // Lines show whether they have a duration.
+            // The lines of a log show whether it has durations.
             Self::Common | Self::Combined | Self::CombinedTimed => &[&common],
             Self::VhostCombined => &[&common, &[Host]],
             Self::NginxMain => &[&common, &[ForwardedFor]],
@@ -175,7 +176,7 @@ impl Format {
         fields
     }
 
-    /// Returns the request headers that lines of this format always can have, in the order of their numbers.
+    /// Returns the request headers that lines in any log of this format can have, in the order of their numbers.
     pub(crate) const fn headers(&self) -> &'static [&'static str] {
         match self {
             Self::Combined

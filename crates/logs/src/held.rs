@@ -12,10 +12,10 @@ const MAX_BYTES: usize = 64 << 20;
 /// Most bytes of memory that a free place keeps for its next line.
 const KEPT: usize = 4_096;
 
-/// Requests that wait for earlier ones.
+/// Requests that are held back, because earlier requests may still follow in a log.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Requests that arrived no earlier than all before them: nearly all, in most logs.
+    /// Requests that arrived no earlier than any request before them in the log. In most logs, these are nearly all.
     ordered: VecDeque<Order>,
     /// All other requests.
     late: BinaryHeap<Reverse<Order>>,
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// Whether the first request arrived before this time, or there is no room for more.
+    /// Whether the earliest request arrived before this time, or there is no room for more.
     pub(crate) fn is_due(&self, before: u64) -> bool {
         let count = self.ordered.len() + self.late.len();
         self.first().is_some_and(|(first, ..)| {
@@ -71,7 +71,7 @@ impl Held {
         }
     }
 
-    /// Takes the first request, if it arrived before this time, or if there is no room for more.
+    /// Takes the earliest request, if it arrived before this time, or if there is no room for more.
     pub(crate) fn pop(&mut self, before: u64) -> Option<u32> {
         if !self.is_due(before) {
             return None;

@@ -60,7 +60,7 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Opens a file, or standard input as `-`. Its first bytes decide about decompression. Standard input ends once `stop` is true.
+    /// Opens a file, or standard input as `-`. The first bytes show the compression. Standard input ends once `stop` is true.
     pub(crate) fn open(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         let read = Arc::new(AtomicU64::new(0));
         let mut input = Counted {
@@ -109,7 +109,7 @@ impl Lines {
             if self.is_at_end {
                 let line = self.start..self.end;
                 self.start = self.end;
-                // The last line may have no end.
+                // The last line may have no line break.
                 if line.is_empty() && !self.is_too_long {
                     return Ok(Next::End);
                 }
@@ -187,7 +187,7 @@ impl Lines {
         let mut start = 0;
         while lines.len() < most && start < self.end {
             let end = self.end_of_line(start);
-            // The end of the block cuts a line: skip it, unless it is the only line.
+            // The end of the block cuts the last line. It is skipped unless it is the only line.
             if end.is_none() && !self.is_at_end && !lines.is_empty() {
                 break;
             }

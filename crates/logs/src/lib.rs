@@ -1,7 +1,7 @@
 //! Reads access logs of gateways and proxies: one [`Entry`] per request, in the order of arrival.
 //!
 //! A [`Format`] defines the form of lines, and the [`Field`]s that they can have. A [`Parser`] reads single lines. A [`Reader`] reads
-//! files, decompresses them, merges them by time, and counts unreadable lines. A value that a line lacks is none; no value is guessed.
+//! files, decompresses them, merges them by time, and counts unreadable lines. A value that a line lacks is `None`. No value is guessed.
 
 mod address;
 mod detect;

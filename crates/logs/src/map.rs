@@ -70,7 +70,7 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
     Ok(objects)
 }
 
-/// Returns the object that is a member of another one.
+/// Finds or adds the object that is this member of object `at`. Returns its number.
 fn inner(objects: &mut Objects, at: usize, member: &str) -> Option<usize> {
     match objects[at].listed(member.as_bytes()) {
         Some(Slot::Object(number)) => Some(number.into()),

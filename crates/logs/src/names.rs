@@ -36,7 +36,7 @@ pub(crate) struct Names {
     /// The number of the expected name at each place. Place 0 is before the first name, place n + 1 after name n.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
-    /// Whether there is no place for another header.
+    /// Whether a header was left out, because there was no place for it.
     is_full: bool,
 }
 
@@ -95,7 +95,7 @@ impl Names {
         (self.known[at].slot, Place(at + 1))
     }
 
-    /// Adds a name with its meaning; returns its number.
+    /// Adds a name with its meaning, and returns its number.
     pub(crate) fn list(&mut self, text: &[u8], slot: Slot) -> usize {
         self.known.push(Name {
             text: text.into(),
@@ -244,7 +244,7 @@ fn nginx(name: &str) -> Option<Slot> {
     })
 }
 
-/// Returns the slot of an operator's name for an nginx variable in JSON. A name without a unit, such as `duration`, has none.
+/// Returns the slot of an operator's name for an nginx variable in JSON. A duration whose name has no unit has no slot.
 fn operators(name: &str) -> Option<Slot> {
     Some(match name {
         "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
@@ -332,7 +332,7 @@ pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Slot> {
         "duration_ns" => Slot::Duration(Unit::Nanoseconds),
         "waited" => Slot::Waited(Unit::Seconds),
         "ip" => Slot::Field(Field::Peer),
-        // With the query, if it has one.
+        // The path may have a query.
         "path" => Slot::Target,
         _ => Slot::Field(Field::named(name)?),
     })

@@ -17,10 +17,10 @@ use crate::time::number;
 #[derive(Debug)]
 pub struct Parser {
     lines: Lines,
-    /// The names in the line. In a map, the first object is the line itself, which has all headers.
+    /// The names in each object of a line. The first object is the line itself, and has the names of all headers.
     objects: Objects,
     values: Values,
-    /// The lists of fields that lines can have, now and earlier: later lines of a log may have more fields.
+    /// The lists of fields that lines can have, the current list and earlier lists. Later lines of a log may add fields.
     fields: Vec<Arc<Fields>>,
     /// The index in `fields` of the current list.
     version: u16,
@@ -28,7 +28,7 @@ pub struct Parser {
     named: usize,
 }
 
-/// Most lists of fields of one log. A log that changes more often counts as one without fields.
+/// Most lists of fields of one log. If the fields of a log change more often, it counts as a log without fields.
 const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]
@@ -55,9 +55,9 @@ enum Json {
 pub enum Line<'a> {
     /// A request.
     Request(Entry<'a>),
-    /// No request by the format: a comment, or a line of tidegate's other log.
+    /// No request by the format: a comment, or a line of tidegate that is not in its access log.
     Other,
-    /// A number of requests lost here, as the log itself reports.
+    /// The number of requests that the log reports as lost here.
     Lost(u64),
 }
 
@@ -67,7 +67,7 @@ impl Parser {
         Self::asked(format, &[])
     }
 
-    /// Makes the same with places for these request headers, even if lines have many others.
+    /// Makes a parser that has places for these request headers, even if lines have many other headers.
     pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
         let mut objects = vec![Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
@@ -103,7 +103,7 @@ impl Parser {
             Format::Haproxy => Lines::Fixed(haproxy::read),
             Format::Alb => Lines::Fixed(alb::read),
             Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(names)),
-            // A wrong text is no format.
+            // A text that does not compile names no values.
             Format::Map(text) => {
                 if let Ok(mapped) = crate::map::compile(text) {
                     objects = mapped;
@@ -161,7 +161,7 @@ impl Parser {
                 match (by, lost) {
                     (Json::Tidegate, Some(lost)) => Kind::Lost(lost),
                     (Json::Tidegate, None) if log != b"access" => Kind::Other,
-                    // Errors of requests are logged beside the requests.
+                    // Caddy also logs errors of requests, in lines of their own.
                     (Json::Caddy, _) if !is_access_of_caddy(log, &values.record) => Kind::Other,
                     _ => Kind::Request,
                 }
@@ -195,7 +195,7 @@ impl Parser {
     fn note_fields(&mut self) {
         let mut fields;
         match self.lines {
-            // Lines have no members for missing values. Names in other lines prove no field.
+            // Lines omit members without a value. A name alone proves no field, because it may come from a line that is no request.
             Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
                 let seen = self.values.record.seen();
                 if self.fields().includes(seen) {
@@ -204,7 +204,7 @@ impl Parser {
                 fields = self.fields().clone();
                 fields.add_all(seen);
             }
-            // The log has this field, even if the member has no value.
+            // A name in a line proves a field of the log, even if the member has no value.
             Lines::Json(_) => {
                 let named = self.objects.iter().map(Names::count).sum();
                 if self.named == named {
@@ -254,7 +254,7 @@ impl Parser {
         &self.values.record
     }
 
-    /// Begins again with the first line, which can have all fields so far. A CloudFront log names its fields anew.
+    /// Begins again with the first line, and keeps the fields found so far. A CloudFront log names its fields again.
     pub(crate) fn rewind(&mut self) {
         let fields = match (&mut self.lines, self.objects.first_mut()) {
             (Lines::CloudFront(columns), Some(names)) => {

@@ -35,15 +35,15 @@ const BATCH: usize = 64;
 /// Options for reading logs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The format of all logs. None: the first lines of each file decide.
+    /// The format of all logs. `None` detects the format of each file by its first lines.
     pub format: Option<Format>,
-    /// The request headers to read. If a log has more than eight, others are left out first.
+    /// The request headers to read. If a log has more than eight headers, the headers that are not listed here are left out first.
     pub headers: Vec<String>,
     /// Whether a wrong line is an error.
     pub strict: bool,
-    /// Longest duration of requests that are put in the order of arrival. At most 65,536 requests are held.
+    /// Requests up to this duration are put in the order of arrival. At most 65,536 requests are held for this.
     pub window: Duration,
-    /// When set, reading standard input stops, even while blocked.
+    /// Once it is true, standard input ends, even if no input arrives.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -65,9 +65,9 @@ pub struct Source {
     path: PathBuf,
     format: Option<Format>,
     parser: Parser,
-    /// None: the lines have no wrapper.
+    /// `None` if the lines have no wrapper.
     unwrapper: Option<Unwrapper>,
-    /// None if the log is not open yet, or not any more.
+    /// `None` before the log is opened, and after its end.
     lines: Option<Lines>,
     bytes_read: Arc<AtomicU64>,
     bytes: Option<u64>,
@@ -116,7 +116,7 @@ impl Source {
         &self.path
     }
 
-    /// Returns the format of the lines; none if there are no lines.
+    /// Returns the format of the lines, or `None` if there are no lines.
     pub const fn format(&self) -> Option<&Format> {
         self.format.as_ref()
     }
@@ -131,7 +131,7 @@ impl Source {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// Returns the size of the file; none if it is a pipe.
+    /// Returns the size of the file, or `None` if it is a pipe.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
     }
@@ -147,11 +147,11 @@ impl Source {
     }
 }
 
-/// A reader of several logs as one, in the order of arrival.
+/// A reader that merges several logs, and returns their requests in the order of arrival.
 #[derive(Debug)]
 pub struct Reader {
     sources: Vec<Source>,
-    /// The logs that have not ended, by the time of the last line read.
+    /// The logs that have not ended, by the time of the newest line read.
     open: BinaryHeap<Reverse<(u64, usize)>>,
     held: Held,
     /// The last request returned.
@@ -177,7 +177,7 @@ impl Reader {
         let mut open = BinaryHeap::new();
         for (number, path) in paths.iter().enumerate() {
             let (source, begins) = Source::open(path.as_ref(), &options, number < MAX_OPEN)?;
-            // A log without a request begins at 0: its lines count, too.
+            // A log without a request in its first lines begins at 0. It is read too, so that its lines are counted.
             open.push(Reverse((begins.unwrap_or(0), number)));
             sources.push(source);
         }
@@ -195,7 +195,7 @@ impl Reader {
         })
     }
 
-    /// Returns the next request; none at the end.
+    /// Returns the next request, or `None` at the end.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl Reader {
         Ok(Some(parser.entry(&place.line, &place.record)))
     }
 
-    /// Reads the log that is farthest behind, until another log is.
+    /// Reads some lines of the log that is farthest behind in time.
     fn read(&mut self) -> Result<(), Error> {
         let Some(mut top) = self.open.peek_mut() else {
             return Ok(());
@@ -253,7 +253,7 @@ impl Reader {
         for _ in 0..BATCH {
             let next = match lines.next() {
                 Ok(next) => next,
-                // Compressed data ends early after a stop.
+                // A stop may cut compressed standard input, which is no error.
                 Err(_) if source.bytes.is_none() && self.stop.load(Ordering::Relaxed) => Next::End,
                 Err(error) => return Err(Error::Read(source.path.clone(), error)),
             };

@@ -20,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) resolution: u32,
     pub(crate) stamp: Stamp,
     pub(crate) escape: Escape,
-    /// The version of the fields when the line was read.
+    /// The number of the parser's list of fields when the line was read.
     pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) ended: Option<Time>,
     /// When tidegate's limits decided.
     decided: Option<Time>,
-    /// The path as nginx decoded it, which counts if the line has no other.
+    /// The path as nginx decoded it. It counts only if the line has no other path.
     uri: Span,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct Values {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
-    /// A line that is no request by its format: a comment, or a line of tidegate's other log.
+    /// A line that is no request by its format: a comment, or a line of tidegate that is not in its access log.
     Other,
-    /// A number of requests lost here.
+    /// The number of requests that the log reports as lost here.
     Lost(u64),
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
-    /// The length, and whether there are escapes in the text. 0: there is no value.
+    /// Twice the length of the value, plus 1 if it has escapes. 0 without a value.
     coded: u32,
 }
 
@@ -71,9 +71,9 @@ pub(crate) struct Span {
 pub enum Stamp {
     /// When the request arrived.
     Arrival,
-    /// When it ended. The line has a duration, which was subtracted.
+    /// When the request ended. The line has a duration, which was subtracted.
     Shifted,
-    /// When it ended. The line has no duration: the request arrived some time before.
+    /// When the request ended. The line has no duration, so the request arrived at an unknown time before.
     #[default]
     End,
 }
@@ -98,7 +98,7 @@ impl Span {
         self.coded & 1 == 1
     }
 
-    /// Returns a part of this one.
+    /// Returns a part of this span.
     fn part(self, range: Range<usize>) -> Self {
         let start = self.start();
         Self::new(start + range.start, start + range.end, self.is_escaped())
@@ -112,7 +112,7 @@ impl Span {
         line.get(self.start()..self.end()).unwrap_or_default()
     }
 
-    /// Returns the text; none if it is empty.
+    /// Returns the text, or `None` if it is empty.
     pub(crate) fn text(self, line: &[u8], escape: Escape) -> Option<Text<'_>> {
         let escape = self.is_escaped().then_some(escape);
         (!self.is_empty()).then(|| Text::new(self.bytes(line), escape))
@@ -120,7 +120,7 @@ impl Span {
 }
 
 impl Record {
-    /// Takes a fraction of a number as exact to the millisecond: writers leave out the zeros at its end.
+    /// Takes a time with a fraction as exact to the millisecond, because writers leave out zeros at the end of a number.
     pub(crate) fn complete_fraction(&mut self, slot: Slot) {
         let time = match slot {
             Slot::Start => &mut self.started,
@@ -155,7 +155,7 @@ impl Record {
         others.fold(texts, |seen, (field, _)| seen | field.bit())
     }
 
-    /// Takes the parts of `GET /path?query HTTP/1.1`. A text that is no request has none.
+    /// Stores the parts of `GET /path?query HTTP/1.1`. A text that is no request has no parts.
     fn request(&mut self, line: &[u8], span: Span) {
         let Some(parts) = request::parts(span.bytes(line)) else {
             return;
@@ -200,7 +200,7 @@ impl Record {
         Ok(())
     }
 
-    /// Returns about the time when the line was written: logs are in this order.
+    /// Returns the approximate time when the line was written. Logs are in this order.
     pub(crate) fn written(&self) -> u64 {
         match self.ended {
             Some(end) => end.micros.max(self.arrival),
@@ -210,7 +210,7 @@ impl Record {
 }
 
 impl Values {
-    /// Takes a value. `-` and an empty text are none.
+    /// Stores a value. `-` and an empty text are no value.
     pub(crate) fn take(&mut self, slot: Slot, line: &[u8], span: Span) -> Result<(), &'static str> {
         let value = span.bytes(line);
         if matches!(value, [] | b"-") {
@@ -219,7 +219,7 @@ impl Values {
         let Self { record, times } = self;
         match slot {
             Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
-            // A query alone is no path: the target of this form has none either.
+            // A query alone is no path. The target of the request has no path in this form either.
             Slot::Field(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
             // A host name, or `unix:`, is no address.
             Slot::Field(Field::Peer) => record.peer = address(value).or(record.peer),
@@ -273,7 +273,7 @@ fn finer(known: Option<Time>, other: Option<Time>) -> Result<Time, &'static str>
         .unwrap_or(other))
 }
 
-/// Reads a status; 0 stands for none, as does the -1 of HAProxy.
+/// Reads a status. 0 stands for no status, like the -1 of HAProxy.
 fn status(text: &[u8]) -> Option<u16> {
     match text {
         b"0" | b"-1" | b"000" => Some(0),
@@ -289,7 +289,7 @@ fn last_status(text: &[u8]) -> u16 {
     last.and_then(status).unwrap_or(0)
 }
 
-/// Reads a number of bytes; -1 stands for none.
+/// Reads a number of bytes. -1 stands for an unknown number.
 fn bytes(text: &[u8]) -> Result<Option<u64>, &'static str> {
     if text == b"-1" {
         return Ok(None);

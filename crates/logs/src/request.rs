@@ -1,4 +1,4 @@
-//! Takes request lines and targets apart.
+//! Splits request lines and targets into their parts.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(crate) struct Target {
     pub(crate) query: Option<Range<usize>>,
 }
 
-/// Returns the parts of `GET /path HTTP/1.1`. None: it is no request; a client may have sent TLS to a port without.
+/// Returns the parts of `GET /path HTTP/1.1`. `None` if the line is no request. For example, a client may have sent TLS to a port for HTTP.
 pub(crate) fn parts(line: &[u8]) -> Option<Parts> {
     let method = memchr::memchr(b' ', line)?;
     if method == 0 || line == b"- - -" || !line[..method].iter().all(|byte| is_token(*byte)) {
@@ -83,7 +83,7 @@ pub(crate) fn target(text: &[u8]) -> Target {
             .iter()
             .position(|byte| matches!(byte, b'/' | b'?' | b'#'));
         start = end.map_or(text.len(), |end| host + end);
-        // CONNECT names a host alone. Anything else is a path that begins with no slash, as a template may cut it.
+        // CONNECT names a host alone. Any other text is a path without its slash, because the slash may be part of a template's text.
         if scheme.is_none() && (end.is_some() || !text.contains(&b':')) {
             start = 0;
         } else {

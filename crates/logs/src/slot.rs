@@ -3,7 +3,7 @@
 use crate::field::{Field, Fields};
 use crate::time::scaled;
 
-/// Longest duration, 31 days in microseconds: a larger number has another unit than its name implies.
+/// Longest duration, 31 days in microseconds. A larger number is refused: it probably has another unit than its name implies.
 const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 
 /// The meaning of a value in a line.
@@ -21,7 +21,7 @@ pub(crate) enum Slot {
     Uri,
     /// A request header, by its number.
     Header(u8),
-    /// The address of the peer under an ambiguous name. It counts if the line has no other.
+    /// The address of the peer under an ambiguous name. It counts if the line has no other address.
     OtherPeer,
     /// The address of the peer, and its port after the last colon.
     PeerAndPort,
@@ -29,7 +29,7 @@ pub(crate) enum Slot {
     Waited(Unit),
     /// When the request arrived.
     Start,
-    /// When it ended.
+    /// When the request ended.
     End,
     /// When tidegate's limits decided, by the clock of the store.
     Decided,
@@ -67,7 +67,7 @@ impl Unit {
 }
 
 impl Slot {
-    /// Adds the fields of this slot. `headers` has the names of all headers.
+    /// Adds the fields that a value in this slot has. `headers` has the names of all headers.
     pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
         let given: &[Field] = match self {
             Self::Header(number) => {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// A text of a line, with its escapes. They are resolved when it is read.
+/// A text of a line, with its escapes. [`bytes`](Self::bytes) resolves them.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     raw: &'a [u8],
-    /// None if there are no escapes.
+    /// `None` if there are no escapes.
     escape: Option<Escape>,
 }
 
@@ -16,11 +16,11 @@ pub(crate) enum Escape {
     /// `\xNN` of nginx and Apache, and the escapes of JSON and Rust: `\"`, `\\`, `\n`, `\u00fc`, `\u{fc}`.
     #[default]
     Backslash,
-    /// `\"` alone, of Traefik.
+    /// The `\"` of Traefik, which escapes no other byte.
     Quote,
-    /// `#NN`, of HAProxy.
+    /// The `#NN` of HAProxy.
     Hash,
-    /// `%NN`.
+    /// The `%NN` of URLs.
     Percent,
 }
 
@@ -110,7 +110,7 @@ fn backslash(after: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     Some(1)
 }
 
-/// Reads a character after `\u`, as JSON or Rust writes it; returns it and the length of its text.
+/// Reads a character after `\u`, as JSON or Rust writes it. Returns the character, and the length of its text.
 fn code_point(text: &[u8]) -> Option<(char, usize)> {
     if let Some(inner) = text.strip_prefix(b"{") {
         let end = inner.iter().take(8).position(|byte| *byte == b'}')?;
@@ -120,7 +120,7 @@ fn code_point(text: &[u8]) -> Option<(char, usize)> {
     if !(0xd800..0xe000).contains(&first) {
         return Some((char::from_u32(first)?, 4));
     }
-    // A pair of surrogates; a single one stands for no character.
+    // Two surrogates stand for one character. A single surrogate stands for no character.
     let second = text.get(4..10).filter(|it| it.starts_with(b"\\u"));
     let second = second.and_then(|it| hex(&it[2..]));
     match second {

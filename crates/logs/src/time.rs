@@ -16,7 +16,7 @@ pub(crate) struct TimeReader {
     micros: u64,
 }
 
-/// Length of `2026-11-22T15:32:17`, or `22/Nov/2026:15:32:17`, and a zone.
+/// Most bytes of a date without a fraction and its zone, such as `22/Nov/2026:15:32:17 +0000`.
 const LONGEST: usize = 26;
 
 const SECOND: u64 = 1_000_000;
@@ -45,7 +45,7 @@ impl TimeReader {
         Some(Time { micros, resolution })
     }
 
-    /// Reads a date with its zone; returns the last result if the text is the same.
+    /// Reads a date with its zone. Returns the last result if the text is the same.
     fn seconds(&mut self, head: &[u8], zone: &[u8]) -> Option<u64> {
         let length = head.len() + zone.len();
         let known = &self.text[..self.length];
@@ -64,7 +64,7 @@ impl TimeReader {
     }
 }
 
-/// Reads the digits after a point, in microseconds, and their resolution.
+/// Reads the digits after a decimal point. Returns microseconds, and their resolution.
 fn fraction_of(digits: &[u8]) -> Option<(u64, u32)> {
     if digits.is_empty() || digits.len() > 12 {
         return None;
@@ -78,7 +78,7 @@ fn fraction_of(digits: &[u8]) -> Option<(u64, u32)> {
     Some((fraction, unit.max(1)))
 }
 
-/// Reads `Z`, `+00:00`, ` +0000`, or an empty text, in seconds.
+/// Returns the seconds of a zone: `Z`, `+00:00`, ` +0000`, or an empty text.
 fn offset(zone: &[u8]) -> Option<i64> {
     let zone = zone.strip_prefix(b" ").unwrap_or(zone);
     let (sign, hours, minutes) = match zone {
@@ -143,7 +143,7 @@ fn date(text: &[u8]) -> Option<u64> {
     if !(1..=last).contains(&day) {
         return None;
     }
-    // Years that begin in March: the leap day is the last one.
+    // Lets years begin in March, so that the leap day is the last day of a year.
     let (years, months) = if month > 2 {
         (year, month - 3)
     } else {
@@ -158,7 +158,7 @@ const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// Reads a time since the epoch, perhaps with a point. Its size decides its unit.
+/// Reads a time since the epoch, perhaps with a fraction. The number of its digits decides the unit.
 fn epoch(text: &[u8]) -> Option<Time> {
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, behind) = match point {
@@ -206,7 +206,7 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads a number of units with a fraction, such as `0.123` seconds, in microseconds. Finer digits are cut.
+/// Returns the microseconds of a number with a fraction, such as `0.123` seconds. Digits finer than a microsecond are dropped.
 pub(crate) fn scaled(text: &[u8], micros_per_unit: f64) -> Option<u64> {
     if micros_per_unit == 1.0
         && let Some(whole) = number(text)
@@ -220,7 +220,7 @@ pub(crate) fn scaled(text: &[u8], micros_per_unit: f64) -> Option<u64> {
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let micros = value * micros_per_unit;
-    // Adds half a nanosecond: binary fractions are inexact.
+    // Adds half a nanosecond, because binary fractions are inexact.
     (0.0..LATEST as f64)
         .contains(&micros)
         .then_some((micros + 0.000_5) as u64)

@@ -11,9 +11,9 @@ use crate::text::{Escape, Text};
 /// The text around each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapper {
-    /// containerd and CRI-O: `2026-11-25T10:00:00.000000000Z stdout F LINE`. `P` marks a line that goes on.
+    /// containerd and CRI-O: `2026-11-25T10:00:00.000000000Z stdout F LINE`. `P` marks a part of a line that continues.
     Cri,
-    /// Docker's json-file: `{"log":"LINE\n","stream":"stdout","time":"…"}`. Without `\n` a line goes on.
+    /// Docker's json-file: `{"log":"LINE\n","stream":"stdout","time":"…"}`. Without `\n`, the line continues.
     Docker,
     /// `docker compose logs`: `name-1  | LINE`.
     Compose,
@@ -23,17 +23,17 @@ pub(crate) enum Wrapper {
 #[derive(Debug)]
 pub(crate) struct Unwrapper {
     wrapper: Wrapper,
-    /// The parts of a line that goes on, for each stream.
+    /// For each stream, the parts of a line that is not complete yet.
     parts: [Parts; 2],
-    /// The last line returned, if it is no part of the input.
+    /// The last returned line, if it does not stand in the input as a whole.
     line: Vec<u8>,
 }
 
-/// The parts of a line that goes on.
+/// The parts of a line that is not complete yet.
 #[derive(Debug, Default)]
 struct Parts {
     text: Vec<u8>,
-    /// Whether the line is too long. Its other parts are left out.
+    /// Whether the line is too long. Its further parts are left out.
     is_too_long: bool,
 }
 
@@ -45,7 +45,7 @@ struct Piece<'a> {
 }
 
 impl Wrapper {
-    /// Returns the wrapper that most of these lines have.
+    /// Returns the first wrapper that at least half of these lines have.
     pub(crate) fn of(lines: &[&[u8]]) -> Option<Self> {
         let filled = || lines.iter().filter(|line| !line.is_empty());
         [Self::Cri, Self::Docker, Self::Compose]
@@ -56,7 +56,7 @@ impl Wrapper {
             })
     }
 
-    /// Returns the whole lines in these lines.
+    /// Returns the lines that these wrapped lines contain.
     pub(crate) fn contents(self, lines: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut unwrapper = Unwrapper::new(self);
         let mut contents = Vec::new();
@@ -157,8 +157,8 @@ impl Unwrapper {
         }
     }
 
-    /// Returns the whole line in a wrapped line. None: a part of an unfinished line. Parts count together as one line of [`MAX_LINE`] bytes
-    /// at most.
+    /// Returns the line that a wrapped line completes. `None` if the wrapped line has a part that is not the last. All parts of a line
+    /// together have [`MAX_LINE`] bytes at most.
     pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<&'a [u8]>, LineError> {
         let piece = self.wrapper.piece(line)?;
         let parts = &mut self.parts[piece.stream];

@@ -1,4 +1,4 @@
-//! Standard input: a pipe may be silent for a long time.
+//! Reads standard input, and ends it on a stop even if a pipe is silent.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Longest wait for input until the next check of `stop`: a signal just before the wait begins does not interrupt it.
+/// Longest wait for input between two checks of `stop`. It is short, because a signal just before the wait does not interrupt the wait.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,

@@ -58,7 +58,7 @@ fn words(cursor: &mut Cursor<'_>, values: &mut Values, slots: &[Slot]) -> Result
     Ok(())
 }
 
-/// Returns the sum of three durations; none if a duration is unknown.
+/// Returns the sum of three durations. `None` if a duration is unknown.
 fn durations(cursor: &mut Cursor<'_>) -> Result<Option<u64>, LineError> {
     let mut sum = Some(0_u64);
     for _ in 0..3 {

@@ -20,7 +20,7 @@ const USER_AGENT: Slot = Slot::Header(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clf {
     Common,
-    /// With ` "referer" "user agent"`, as all formats below.
+    /// With ` "referer" "user agent"`, like all formats below.
     Combined,
     /// Preceded by a virtual host and its port, as Apache writes it.
     Vhost,
@@ -64,7 +64,7 @@ pub(crate) fn read(line: &[u8], form: Clf, values: &mut Values) -> Result<(), Li
     Ok(())
 }
 
-/// Reads a virtual host, perhaps with its port. Clients leave the ports 80 and 443 out.
+/// Reads a virtual host, perhaps with its port. Drops the ports 80 and 443, because clients leave them out of `Host`.
 fn vhost(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let host = cursor.word();
     let name = host.bytes(cursor.line);
@@ -80,7 +80,7 @@ fn vhost(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> 
     cursor.take(values, Slot::Field(Field::Host), host)
 }
 
-/// Reads up to the size.
+/// Reads the fields up to the size of the answer.
 fn front(cursor: &mut Cursor<'_>, time: Slot, values: &mut Values) -> Result<(), LineError> {
     let line = cursor.line;
     let peer = cursor.word();
@@ -136,8 +136,8 @@ fn is_host(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(is_part)
 }
 
-/// Reads the same with ` "referer" "user agent" 17 "router" "http://server" 23ms`. Only quotes are escaped, backslashes are not:
-/// so the end is read backwards.
+/// Reads the Common Log Format with ` "referer" "user agent" 17 "router" "http://server" 23ms` after it. Traefik escapes quotes but no
+/// backslashes, so the end is read backwards.
 pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     values.record.escape = Escape::Quote;
     let mut cursor = Cursor::new(line);
@@ -173,7 +173,7 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
     cursor.take(values, USER_AGENT, agent)
 }
 
-/// Returns the place of `" "` between two texts: the first place without an escape before it, else the first of all.
+/// Returns the place of `" "` between two texts: the first place without an escape before it, or else the first place.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {

@@ -1,4 +1,4 @@
-//! CloudFront's standard log: columns divided by tabs, which a line `#Fields:` names.
+//! CloudFront's standard log. Tabs divide its columns, and a line `#Fields:` names them.
 
 use super::cursor::Cursor;
 use crate::error::LineError;
@@ -28,7 +28,7 @@ enum Column {
     /// The day, with the time in the next column.
     Date,
     Value(Slot),
-    /// The same, with `%NN`.
+    /// A value with escapes such as `%20`.
     Escaped(Slot),
 }
 
@@ -60,7 +60,7 @@ impl Columns {
         fields
     }
 
-    /// Takes new columns from a line that names them. Returns whether it is such a line.
+    /// Takes new columns from a line `#Fields:`. Returns false for any other line.
     pub(crate) fn rename(&mut self, line: &[u8], names: &mut Names) -> bool {
         let columns = line.strip_prefix(b"#Fields:");
         if let Some(columns) = columns {

@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the text up to its closing quote; the cursor is past the opening one. A backslash escapes the next byte.
+    /// Returns the text up to its closing quote. The cursor must be past the opening quote. A backslash escapes the next byte.
     pub(crate) fn quoted(&mut self) -> Result<Span, LineError> {
         let start = self.at;
         let mut escaped = false;
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Hands a value to the record.
+    /// Stores a value in the record.
     pub(crate) fn take(
         &self,
         values: &mut Values,

@@ -80,7 +80,7 @@ fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.take(values, Slot::Header(0), agent)
 }
 
-/// Returns the place of `" "` between the addresses and the user agent: the first after an address or `-`, else the first of all.
+/// Returns the place of `" "` between the addresses and the user agent: the first place after an address or `-`, or else the first place.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {

@@ -50,7 +50,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     }
     cursor.expect(b"\"", "expected a request in quotes")?;
     let rest = cursor.rest();
-    // A long line is cut, and its quote with it.
+    // HAProxy cuts a long line, which then lacks its last quote.
     let request = rest.strip_suffix(b"\"").unwrap_or(rest);
     let escaped = request.contains(&b'#');
     let span = Span::new(cursor.at, cursor.at + request.len(), escaped);
@@ -72,7 +72,7 @@ fn time(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// Reads `0/0/0/2/2`: the last number is the whole. A `+` marks a request that has not ended.
+/// Reads `0/0/0/2/2`: the last number is the total. A `+` marks a request that has not ended.
 fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let span = cursor.word();
     let text = span.bytes(cursor.line);

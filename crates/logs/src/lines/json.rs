@@ -6,7 +6,7 @@ use crate::names::{Names, Place};
 use crate::record::{Span, Values};
 use crate::slot::Slot;
 
-/// The names of an object, and of the objects in it with wanted members. The first is the line itself.
+/// The names of a line, and of the objects in it that have wanted members. The first entry is the line itself.
 pub(crate) type Objects = Vec<Names>;
 
 /// Most levels of nested objects and arrays.
@@ -54,7 +54,7 @@ fn object(
         let slot;
         (slot, place) = name(cursor, number, objects, place)?;
         match slot {
-            // A map has few levels; an object can refer only to objects after it.
+            // An object can refer only to objects after it, so that the recursion ends.
             Slot::Object(inner) if cursor.peek() == Some(b'{') && usize::from(inner) > number => {
                 object(cursor, inner.into(), objects, values, seen)?;
             }
@@ -155,7 +155,7 @@ fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     Ok(span)
 }
 
-/// Whether this is a number, `true`, `false` or `null`. nginx writes variables without quotes as they are, also `-`.
+/// Whether this is a number, `true`, `false` or `null`. nginx may write a variable without quotes, such as `-`.
 fn is_bare(text: &[u8]) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');

@@ -38,7 +38,7 @@ pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Resul
             let rest = cursor.rest();
             let name = memchr::memchr2(b'=', b' ', rest).map_or(rest, |length| &rest[..length]);
             cursor.at += name.len();
-            // `12 lines lost lost=12`.
+            // A message has words before its values, such as `12 lines lost lost=12`.
             if !cursor.skip(b"=") {
                 if cursor.skip(b" ") && lost.is_none() && is_word(name) {
                     continue;
@@ -74,12 +74,12 @@ fn is_word(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// Whether a line has a time alone: it is cut off.
+/// Whether a line has only a time, because its rest was cut off.
 fn is_empty(record: &Record) -> bool {
     record.status == 0 && record.texts.iter().all(|span| *span == Span::default())
 }
 
-/// Reads a line with a time and a level: it belongs to tidegate's other log.
+/// Reads a line with a time and a level: it is not in tidegate's access log.
 fn other(line: &[u8], times: &mut TimeReader) -> Result<Kind, LineError> {
     let blank = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (time, rest) = line.split_at(blank);

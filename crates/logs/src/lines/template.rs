@@ -103,7 +103,8 @@ impl Template {
         Ok(())
     }
 
-    /// Reads from a variable on. The value may contain the text after the variable: the next try ends it later.
+    /// Reads a variable, and the variables after it. Its value may contain the text that ends it, so that each further try ends the value
+    /// later.
     fn variable(
         &self,
         number: usize,

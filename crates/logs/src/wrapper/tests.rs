@@ -1,6 +1,6 @@
 use super::*;
 
-/// The whole lines of a wrapped log; a line that is no whole one is none.
+/// For each line of a wrapped log: the line that it completes, or `None`.
 fn contents(wrapper: Wrapper, lines: &[&str]) -> Vec<Option<String>> {
     let mut unwrapper = Unwrapper::new(wrapper);
     let content = |line: &&str| match unwrapper.content(line.as_bytes()) {
