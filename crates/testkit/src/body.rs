@@ -10,8 +10,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body that handlers answer with and requests carry.
 pub type BoxBody = http_body_util::combinators::BoxBody<Bytes, BoxError>;
 
-/// The writing end of [`channel()`]: `send_data`, `send_trailers`, `abort`; dropping it ends the
-/// body.
+/// The writing end of [`channel()`], with `send_data`, `send_trailers` and `abort`. Dropping it ends the body.
 pub type Sender = channel::Sender<Bytes, BoxError>;
 
 /// Returns a body without bytes.
@@ -24,7 +23,7 @@ pub fn full(bytes: impl Into<Bytes>) -> BoxBody {
     boxed(Full::new(bytes.into()))
 }
 
-/// Returns a body that the test writes while it is being sent; its length is not sent before.
+/// Returns a body that the test writes while it is being sent. Its length is not announced.
 pub fn channel() -> (Sender, BoxBody) {
     let (sender, body) = Channel::new(1);
     (sender, boxed(body))

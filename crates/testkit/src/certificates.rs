@@ -10,7 +10,7 @@ use rcgen::{
     KeyUsagePurpose, SanType, date_time_ymd,
 };
 
-/// A private authority.
+/// A private certificate authority.
 #[derive(Debug)]
 pub struct Authority {
     pem: String,
@@ -123,7 +123,7 @@ impl Default for Authority {
 }
 
 impl Certificate {
-    /// Writes both to `NAME.pem` and `NAME.key` in a folder. Returns their paths.
+    /// Writes the certificate to `NAME.pem` and the key to `NAME.key`, in a folder. Returns their paths.
     pub fn write(&self, dir: &Path, name: &str) -> (PathBuf, PathBuf) {
         let paths = (
             dir.join(format!("{name}.pem")),

@@ -1,5 +1,5 @@
-//! An HTTP client that is strict about answers. A header that no test announced fails the test. So each test detects headers that leak
-//! through a gateway.
+//! An HTTP client that is strict about answers. A header that the test did not announce fails the test. So each test detects headers that
+//! leak through a gateway.
 
 mod connection;
 
@@ -55,11 +55,11 @@ const KNOWN: [&str; 13] = [
     "trailer",
 ];
 
-/// No test waits longer than this for an answer.
+/// Longest wait for an answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A client of one server. **Panics on a response header or trailer that was not announced, or that comes twice** (`set-cookie` may). Its
-/// requests may be made at the same time.
+/// A client of one server. **Panics on a response header or trailer that was not announced, or that comes twice**, except `set-cookie`.
+/// Requests may run at the same time.
 #[derive(Debug)]
 pub struct Client {
     addr: SocketAddr,
@@ -78,7 +78,7 @@ pub struct Answer {
     pub status: StatusCode,
     /// The version it came with.
     pub version: Version,
-    /// Its headers, all of them known.
+    /// Its headers, all of them announced.
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
@@ -94,7 +94,7 @@ enum Manner {
 }
 
 impl Client {
-    /// Speaks HTTP/1.1 over one connection, opened by the first request and again only if the server closed it.
+    /// Speaks HTTP/1.1 over one connection. The first request opens it. Another is opened only after the server has closed it.
     pub fn new(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::KeepAlive)
     }
@@ -147,19 +147,19 @@ impl Client {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// Sends a GET; panics like [`request`](Self::request).
+    /// Sends a GET. Panics like [`request`](Self::request).
     pub async fn get(&self, path: &str) -> Answer {
         self.request(Request::get(path).body(body::empty()).unwrap())
             .await
     }
 
-    /// Sends a POST; panics like [`request`](Self::request).
+    /// Sends a POST. Panics like [`request`](Self::request).
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         self.request(Request::post(path).body(body::full(body)).unwrap())
             .await
     }
 
-    /// Sends a request and reads the whole answer; panics if there is none within 30 seconds.
+    /// Sends a request and reads the whole answer. Panics if there is none within 30 seconds.
     ///
     /// The request's URI is a path. `host` is the server's address unless the request sets it.
     pub async fn request(&self, request: Request<BoxBody>) -> Answer {
@@ -169,7 +169,8 @@ impl Client {
             .unwrap_or_else(|e| panic!("{asked}: no answer: {e:?}"))
     }
 
-    /// Sends a request that may remain without an answer, otherwise like [`request`](Self::request). Panics on unknown headers only.
+    /// Sends a request like [`request`](Self::request), but returns an error if there is no answer. Panics only on headers that were not
+    /// announced.
     pub async fn try_request(&self, request: Request<BoxBody>) -> Result<Answer, BoxError> {
         let (head, body) = self.try_open(request).await?.into_parts();
         let body = timeout(LONGEST, body.collect()).await??;
@@ -186,8 +187,7 @@ impl Client {
         })
     }
 
-    /// Sends a request and waits only for the head of the answer, which is checked; panics if there
-    /// is none.
+    /// Sends a request, waits only for the head of the answer, and checks it. Panics if there is no head.
     pub async fn open(&self, request: Request<BoxBody>) -> Response<Incoming> {
         self.try_open(request)
             .await
@@ -231,7 +231,7 @@ impl Client {
         };
         let stream = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
-        // A connection's own task ends with its sender; its errors come out of the requests.
+        // The task of a connection ends with its sender. The requests return its errors.
         if self.manner == Manner::H2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
             tokio::spawn(connection);
@@ -243,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Gives the request a host: as a header, and as part of the URI for HTTP/2.
+    /// Sets the host of a request: as a header for HTTP/1.1, or in the URI for HTTP/2.
     fn complete(&self, mut request: Request<BoxBody>) -> Request<BoxBody> {
         let host = HeaderValue::from_str(&self.addr.to_string()).unwrap();
         let host = request

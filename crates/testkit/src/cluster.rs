@@ -19,8 +19,8 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts the nodes, and waits until each finds the cluster in order. A node counts as down after two seconds; a
-    /// slot without a primary does not close the others.
+    /// Starts the nodes, and waits until each reports the cluster as complete. A node counts as down after two seconds. If a slot has no
+    /// primary, the other slots stay available.
     pub async fn start() -> Self {
         let buses: Vec<Port> = (0..2 * PRIMARIES).map(|_| Port::reserve()).collect();
         let (mut nodes, mut ids) = (Vec::new(), Vec::new());
@@ -35,7 +35,7 @@ impl RedisCluster {
                 "2000",
                 "--cluster-require-full-coverage",
                 "no",
-                // A primary that has given its last slot away stays a primary, so that it learns the slot's new place.
+                // A primary that has given its last slot away stays a primary, so that it can redirect to the slot's new place.
                 "--cluster-allow-replica-migration",
                 "no",
                 "--repl-diskless-sync-delay",
@@ -51,7 +51,7 @@ impl RedisCluster {
     }
 
     async fn form(&self) {
-        // Before the nodes meet.
+        // Sets epochs and slots before the nodes meet.
         for (index, node) in self.nodes.iter().enumerate() {
             let epoch = (index + 1).to_string();
             done(node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await);
@@ -157,7 +157,7 @@ impl RedisCluster {
         primaries
     }
 
-    /// Returns the node that has a key, and the key's slot; `None` while the slot is being moved.
+    /// Returns the node that has a key, and the key's slot. `None` while the slot is being moved.
     pub async fn home(&self, key: &str) -> Option<(usize, u16)> {
         let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
         let slot = u16::try_from(slot.as_int()).ok()?;
@@ -169,12 +169,12 @@ impl RedisCluster {
         None
     }
 
-    /// Makes the replica of a primary take over in order, without a loss, and waits until the old one follows it.
+    /// Makes the replica of a primary take over without a loss of data. Waits until the old primary follows the new one.
     pub async fn fail_over(&self, primary: usize) {
         let replica = &self.nodes[Self::partner(primary)];
         eventually("a replica that takes over", async || {
-            // The others do not vote for a replica with older slots than theirs: the test repeats the command. A replica that got votes
-            // shortly before counts them again: it takes over with an old epoch, and follows its primary again at once.
+            // Other nodes do not vote for a replica with an older view of the slots, so the command is repeated. A replica that got votes
+            // shortly before counts them again. Then it takes over with an old epoch, and follows its primary again at once.
             replica.command(&["CLUSTER", "FAILOVER"]).await;
             for _ in 0..50 {
                 if self.follows(primary).await {
@@ -191,7 +191,7 @@ impl RedisCluster {
     /// Makes the replica of a primary take over after it has missed all writes for this time. Waits until the old primary follows it.
     pub async fn promote_behind(&self, primary: usize, behind: Duration) {
         let replica = &self.nodes[Self::partner(primary)];
-        // It cannot log in any more, so the link stays down.
+        // With a wrong login, the replica's link to its primary stays down.
         let login = |user, password| [["masteruser", user], ["masterauth", password]];
         for [name, value] in login("nobody", "wrong") {
             done(replica.command(&["CONFIG", "SET", name, value]).await);
@@ -214,13 +214,13 @@ impl RedisCluster {
         (index + PRIMARIES) % (2 * PRIMARIES)
     }
 
-    /// Whether a node follows another one, and is in sync.
+    /// Whether a node follows another node, and is in sync.
     async fn follows(&self, index: usize) -> bool {
         role(&self.nodes[index]).await == ("slave".to_owned(), true)
     }
 
-    /// Waits until all nodes agree on the owners of the slots. Otherwise a replica that takes over may claim slots that its primary has
-    /// given away, and then the primary does not follow it. Nor does a node give slots to a node that it takes for a replica.
+    /// Waits until all nodes agree on the owners of the slots. Otherwise, a replica that takes over may claim slots that its primary has
+    /// given away, and the primary does not follow it. Also, a node gives no slots to a node that it takes for a replica.
     async fn agrees(&self) {
         eventually("nodes that agree about slots", async || {
             let first = self.owners(0).await;
@@ -286,7 +286,7 @@ impl RedisCluster {
     }
 }
 
-/// Returns whether a node is a master or a slave, in Redis's words, and whether a follower is in sync.
+/// Returns the role of a node in Redis's words, `master` or `slave`, and whether a slave is in sync.
 async fn role(node: &RedisServer) -> (String, bool) {
     let role = node.command(&["ROLE"]).await;
     let role = role.as_array();
@@ -319,7 +319,7 @@ mod tests {
             "one"
         );
 
-        // A replica that is behind has not got what was written last.
+        // A replica that is behind lacks the latest writes.
         let (home, _) = cluster.home("{2}").await.unwrap();
         done(cluster.node(home).command(&["SET", "{2}", "two"]).await);
         cluster.fail_over(home).await;

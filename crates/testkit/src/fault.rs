@@ -12,8 +12,8 @@ use tokio::{
 
 use crate::listener::Listener;
 
-/// A TCP proxy with switches, which act at once on connections that are open too. It starts without
-/// any fault, and its connections end when it is dropped.
+/// A TCP proxy with switches for faults. A switch acts at once, on open connections too. The proxy starts without any fault, and its
+/// connections end when it is dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
     listener: Listener,
@@ -23,9 +23,9 @@ pub struct FaultProxy {
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Bytes of clients.
+    /// From clients to the server.
     ToServer = 0,
-    /// Bytes of the server.
+    /// From the server to clients.
     ToClient = 1,
 }
 
@@ -50,7 +50,8 @@ struct Faults {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
+    /// Starts a proxy in front of this address, from within a tokio runtime. If the server cannot be reached, the client's connection is
+    /// reset.
     pub fn start(server: SocketAddr) -> Self {
         let switches = Arc::new(watch::Sender::new(Switches::default()));
         let watched = Arc::clone(&switches);
@@ -63,17 +64,17 @@ impl FaultProxy {
         self.listener.addr()
     }
 
-    /// Lets every byte arrive this much later, without lowering the throughput; zero ends it.
+    /// Delays every byte by this time, without lowering the throughput. Zero ends the delay.
     pub fn delay(&self, way: Way, delay: Duration) {
         self.switch(|switches| switches.faults[way as usize].delay = delay);
     }
 
-    /// Holds all bytes back (by TCP, this also stops the sender in the end); `false` lets them go on.
+    /// Holds all bytes back. This also stops the sender once TCP's buffers are full. `false` lets the bytes pass again.
     pub fn stall(&self, way: Way, stalled: bool) {
         self.switch(|switches| switches.faults[way as usize].stalled = stalled);
     }
 
-    /// Lets bytes through one at a time, with this time before each; `None` ends it.
+    /// Lets bytes pass one at a time, with this pause before each. `None` ends the pauses.
     pub fn drip(&self, way: Way, gap: Option<Duration>) {
         self.switch(|switches| switches.faults[way as usize].drip = gap);
     }
@@ -83,7 +84,7 @@ impl FaultProxy {
         self.switch(|switches| switches.faults = <[Faults; 2]>::default());
     }
 
-    /// Closes all connections towards both ends (FIN); bytes under way are lost.
+    /// Closes all connections towards both ends (FIN). Bytes under way are lost.
     pub fn cut(&self) {
         self.switch(|switches| switches.cuts += 1);
     }
@@ -93,13 +94,13 @@ impl FaultProxy {
         self.switch(|switches| switches.resets += 1);
     }
 
-    /// Leaves all connections open but carries no more bytes, without a signal to either end; new connections work. This happens when a
-    /// server, or a device on the way to it, has lost its power and come back.
+    /// Forwards no more bytes on the open connections, without a signal to either end. New connections work. The same happens when a
+    /// server, or a device on the way to it, loses its power and comes back.
     pub fn strand(&self) {
         self.switch(|switches| switches.strandings += 1);
     }
 
-    /// Refuses new connections from now on; open ones stay.
+    /// Refuses new connections from now on. Open connections stay.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }
@@ -129,7 +130,7 @@ enum Ending {
 
 type Watch = watch::Receiver<Switches>;
 
-/// Carries one connection until both sides have closed, a side breaks, or the test ends it.
+/// Forwards one connection until both sides have closed, a side breaks, or the test ends it.
 async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Sender<Switches>>) {
     let mut switches = board.subscribe();
     let accidents = |switches: &Switches| (switches.cuts, switches.resets, switches.strandings);
@@ -155,7 +156,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Send
         }
     };
     if end == Ending::Silence {
-        // Open at both ends, until the proxy is dropped.
+        // Stays open at both ends, until the proxy is dropped.
         std::future::pending::<()>().await;
     }
     for mut stream in [client, server] {
@@ -163,13 +164,13 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Send
             stream.set_zero_linger().ok();
         } else {
             stream.shutdown().await.ok();
-            // Closing with bytes unread would be a reset.
+            // Unread bytes would turn the close into a reset.
             while stream.try_read(&mut [0; CHUNK]).is_ok_and(|read| read > 0) {}
         }
     }
 }
 
-/// Carries one direction until its sender closes.
+/// Forwards one direction until its sender closes.
 async fn pump(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -216,7 +217,7 @@ async fn pump(
     tokio::try_join!(reading, writing).map(|_| ())
 }
 
-/// Waits while this direction is stalled; then its faults.
+/// Waits while this direction is stalled. Then returns its faults.
 async fn flowing(switches: &mut Watch, way: Way) -> Faults {
     let flowing = switches.wait_for(|now| !now.faults[way as usize].stalled);
     flowing.await.expect("carry holds the sender").faults[way as usize]
@@ -224,7 +225,7 @@ async fn flowing(switches: &mut Watch, way: Way) -> Faults {
 
 const CHUNK: usize = 16 * 1024;
 
-/// Chunks on their way in one direction, so that a delay does not slow the sender down.
+/// Most chunks on their way in one direction: enough that a delay does not slow the sender down.
 const QUEUE: usize = 1024;
 
 #[cfg(test)]

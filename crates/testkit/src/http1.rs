@@ -1,5 +1,5 @@
-//! A strict reader of HTTP/1.1 messages. Bytes that it does not understand are an error, because a test cannot fail on bytes that it skips.
-//! Request smuggling needs a message with two readings, so the reader allows none.
+//! A strict reader of HTTP/1.1 messages. It skips no bytes, because a test could not fail on skipped bytes. Request smuggling needs a
+//! message that two readers understand differently, so this reader refuses such messages.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Message {
     /// The request line or the status line.
     pub start: String,
-    /// Names and values in order, names as written; bytes beyond ASCII are read as Latin-1.
+    /// Names and values in their order. Names have their case from the wire, and bytes beyond ASCII are read as Latin-1.
     pub headers: Vec<(String, String)>,
     /// The body, without its chunks.
     pub body: Vec<u8>,
@@ -16,11 +16,11 @@ pub struct Message {
     pub trailers: Vec<(String, String)>,
 }
 
-/// Why bytes are not an HTTP/1.1 message that every reader reads alike.
+/// The reason why bytes are not an HTTP/1.1 message that all readers understand in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
 
-/// The end of a message's body.
+/// The rule by which a message's body ends.
 enum Framing {
     None,
     Length(usize),
@@ -33,12 +33,12 @@ type Read<T> = Result<Option<(T, usize)>, Malformed>;
 type Fields = Vec<(String, String)>;
 
 impl Message {
-    /// Returns the status of a response; panics on a request.
+    /// Returns the status of a response. Panics on a request.
     pub fn status(&self) -> u16 {
         status_of(&self.start).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Returns the one value of a header, its name in any case; panics if there are several.
+    /// Returns the one value of a header. The case of its name does not matter. Panics if there are several values.
     pub fn header(&self, name: &str) -> Option<&str> {
         let values = self.all(name);
         assert!(
@@ -48,7 +48,7 @@ impl Message {
         values.first().copied()
     }
 
-    /// Returns all values of a header, its name in any case.
+    /// Returns all values of a header. The case of its name does not matter.
     pub fn all(&self, name: &str) -> Vec<&str> {
         all(&self.headers, name)
     }
@@ -58,7 +58,7 @@ impl Message {
         std::str::from_utf8(&self.body).expect("the body is not text")
     }
 
-    /// Reads all the requests in these bytes; the last one must be complete.
+    /// Reads all requests in these bytes. The last request must be complete.
     pub fn requests(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut requests = Vec::new();
         while !bytes.is_empty() {
@@ -70,8 +70,8 @@ impl Message {
         Ok(requests)
     }
 
-    /// Reads all the responses in these bytes, which must be all bytes until the close of the connection. Not for answers to HEAD, whose
-    /// length counts a body that is not there.
+    /// Reads all responses of a closed connection from these bytes. Answers to HEAD are not possible, because their length counts a body
+    /// that is not there.
     pub fn responses(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut responses = Vec::new();
         while !bytes.is_empty() {
@@ -99,7 +99,7 @@ impl Message {
         Self::with_body(start, headers, framing, bytes, head, false)
     }
 
-    /// Reads the first response in these bytes. `to_head`: it answers a HEAD; `closed`: no more bytes will come.
+    /// Reads the first response in these bytes. `to_head` is true for an answer to HEAD, `closed` if no more bytes will come.
     pub(crate) fn response(bytes: &[u8], to_head: bool, closed: bool) -> Read<Self> {
         let Some(((start, headers), head)) = head(bytes)? else {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Message {
     }
 }
 
-/// Reads the start line and the headers, up to and with the empty line.
+/// Reads the start line, the headers and the empty line after them.
 pub(crate) fn head(bytes: &[u8]) -> Read<(String, Fields)> {
     let Some((start, start_length)) = line(bytes)? else {
         return Ok(None);
@@ -161,7 +161,7 @@ pub(crate) fn head(bytes: &[u8]) -> Read<(String, Fields)> {
     Ok(Some(((start, headers), start_length + length)))
 }
 
-/// Reads header lines, up to and with the empty line.
+/// Reads header lines and the empty line after them.
 fn fields(bytes: &[u8]) -> Read<Fields> {
     let (mut fields, mut used) = (Vec::new(), 0);
     while let Some((line, length)) = line(&bytes[used..])? {
@@ -181,7 +181,7 @@ fn fields(bytes: &[u8]) -> Read<Fields> {
     Ok(None)
 }
 
-/// Reads a line that ends in CRLF, and returns it without that; no other CR, LF or NUL may be in it.
+/// Reads a line that ends in CRLF, and returns it without CRLF. The line may contain no other CR, LF or NUL.
 fn line(bytes: &[u8]) -> Read<String> {
     let Some(end) = bytes
         .iter()
@@ -199,7 +199,7 @@ fn line(bytes: &[u8]) -> Read<String> {
     }
 }
 
-/// Reads chunks and trailers, up to and with the empty line.
+/// Reads chunks, trailers and the empty line after them.
 fn chunked(bytes: &[u8]) -> Read<(Vec<u8>, Fields)> {
     let (mut body, mut used) = (Vec::new(), 0);
     while let Some((size_line, length)) = line(&bytes[used..])? {

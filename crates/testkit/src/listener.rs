@@ -1,5 +1,4 @@
-//! The accept loop of all the servers here: it can close and open again on the same port, and close
-//! its connections or keep them.
+//! The accept loop of all servers of this crate. It can close, and open again on the same port. Its connections can be closed or kept.
 
 use std::{
     fmt,
@@ -36,7 +35,7 @@ struct Served {
 }
 
 impl Listener {
-    /// Listens on a free port; `serve` runs as a task of its own for each connection.
+    /// Listens on a free port. `serve` runs as a task of its own for each connection.
     pub(crate) fn open<F, Fut>(serve: F) -> Self
     where
         F: Fn(TcpStream) -> Fut + Send + Sync + 'static,
@@ -65,7 +64,7 @@ impl Listener {
         self.served.accepted.load(Ordering::Relaxed)
     }
 
-    /// Accepts again after [`close`](Self::close); has no effect if the port is open.
+    /// Accepts again after [`close`](Self::close). Has no effect if the port is open.
     pub(crate) fn reopen(&self) {
         self.accepting.lock().unwrap().get_or_insert_with(|| {
             let (listener, served) = (self.port.listen(), Arc::clone(&self.served));
@@ -73,7 +72,7 @@ impl Listener {
         });
     }
 
-    /// Refuses new connections from now on; open ones stay.
+    /// Refuses new connections from now on. Open connections stay.
     pub(crate) async fn close(&self) {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {
@@ -93,7 +92,7 @@ impl Served {
     async fn accept(&self, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // The process has no file descriptors left, for example; no event signals when one is free again.
+                // For example, the process has no file descriptors left. It waits, because no event signals a free descriptor.
                 sleep(Duration::from_millis(10)).await;
                 continue;
             };

@@ -29,7 +29,7 @@ pub struct Shot {
     pub due: Instant,
     /// The time from `due` until its answer was read to the end, or failed.
     pub took: Duration,
-    /// The status of the answer; without an answer, the error.
+    /// The status of the answer, or the error if there was no answer.
     pub status: Result<u16, String>,
     /// `X-RateLimit-Limit`, if the answer has it.
     pub limit: Option<u64>,
@@ -42,8 +42,8 @@ pub struct Shot {
 pub struct Shots(pub Vec<Shot>);
 
 impl Load {
-    /// Sends `rate` requests a second, made from their numbers, to these servers in turn, over this number of kept connections. A
-    /// connection that waits for an answer sends its next request late; the delay counts as that request's time.
+    /// Sends `rate` requests a second over this number of kept connections, which use these servers in turn. `request` makes a request from
+    /// its number. A connection that waits for an answer sends its next request late, and the delay counts as time of this request.
     pub fn start<F>(servers: &[SocketAddr], rate: u32, connections: u32, request: F) -> Self
     where
         F: Fn(u64) -> Request<BoxBody> + Send + Sync + 'static,
@@ -102,14 +102,14 @@ impl Shot {
         }
     }
 
-    /// Returns when its answer had come.
+    /// Returns the time at which its answer was complete, or failed.
     pub fn answered(&self) -> Instant {
         self.due + self.took
     }
 }
 
 impl Shots {
-    /// Returns the requests that fulfil a condition.
+    /// Returns the requests for which a condition is true.
     #[must_use]
     pub fn only(&self, is_so: impl Fn(&Shot) -> bool) -> Self {
         Self(self.0.iter().filter(|shot| is_so(shot)).cloned().collect())
@@ -142,12 +142,12 @@ impl Shots {
         self.share(1.0)
     }
 
-    /// Returns the time that 99 of a hundred did not exceed.
+    /// Returns the time that 99 % of the requests did not exceed.
     pub fn p99(&self) -> Duration {
         self.share(0.99)
     }
 
-    /// Returns the time that half of them did not exceed.
+    /// Returns the time that half of the requests did not exceed.
     pub fn median(&self) -> Duration {
         self.share(0.5)
     }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::Port;
 
-/// A server that reports the version 6.2.14. It runs no script with `#!lua`, and its `SET` takes no `NX` beside `GET`.
+/// A server that reports the version 6.2.14. It runs no script with `#!lua`, and its `SET` does not accept `NX` together with `GET`.
 #[derive(Debug)]
 pub struct OldRedis {
     address: SocketAddr,
@@ -79,7 +79,7 @@ fn answer(words: &[String]) -> String {
         "EVAL" if words[1].starts_with("#!lua") => {
             "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'\r\n".to_owned()
         }
-        // A heartbeat.
+        // The reply to a heartbeat.
         "EVAL" => "*3\r\n:1000000\r\n:1\r\n:0\r\n".to_owned(),
         "SET" => "-ERR syntax error\r\n".to_owned(),
         _ => "+OK\r\n".to_owned(),

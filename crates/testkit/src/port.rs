@@ -11,7 +11,7 @@ use std::{
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A port of 127.0.0.1, reserved until this is dropped; connections are refused until a server listens.
+/// A port of 127.0.0.1, reserved until this is dropped. Connections are refused until a server listens.
 ///
 /// A server in another process can use it too, if it sets `SO_REUSEADDR` as nearly all do.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Port {
         self.addr.port()
     }
 
-    /// Listens on it, from within a tokio runtime. One listener at a time.
+    /// Listens on the port, from within a tokio runtime. Only one listener at a time is possible.
     pub fn listen(&self) -> TcpListener {
         self.listen_with(1024)
     }
@@ -50,7 +50,7 @@ impl Port {
     }
 }
 
-/// An address where a connect never ends: it is neither accepted nor refused, as behind a firewall that drops packets.
+/// An address where connections are neither accepted nor refused, as behind a firewall that drops packets.
 #[derive(Debug)]
 pub struct Silent {
     port: Port,
@@ -59,7 +59,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Starts a listener that does not accept, with its queue of one taken, from within a tokio runtime.
+    /// Starts a listener that accepts no connections, from within a tokio runtime. Its queue of one connection is full.
     pub fn start() -> Self {
         let port = Port::reserve();
         let listener = port.listen_with(0);

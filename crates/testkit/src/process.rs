@@ -25,8 +25,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command, from within a tokio runtime, without standard input; panics if it cannot
-    /// be started.
+    /// Starts a command, from within a tokio runtime, without standard input. Panics if it cannot be started.
     pub fn spawn(command: Command) -> Self {
         Self::spawn_reading(Stdio::null(), command)
     }
@@ -59,7 +58,7 @@ impl Process {
         }
     }
 
-    /// Stops reading its output, so that its pipes fill up, or goes on. A read that waits already gets one more line.
+    /// Stops to read the output, so that its pipes fill up, or starts again. A read that waits already returns one more line.
     pub fn read_output(&self, reads: bool) {
         self.reads.send_replace(reads);
     }
@@ -74,7 +73,7 @@ impl Process {
         self.lines.borrow().clone()
     }
 
-    /// Returns the first line that contains `pattern`, already printed or to come. Panics, with the output, if the line does not come
+    /// Returns the first line that contains `pattern`, and waits for it if necessary. Panics, with the output, if the line does not come
     /// `within` this time or the output ends.
     pub async fn wait_for_line(&self, pattern: &str, within: Duration) -> String {
         self.wait_for_nth_line(pattern, 1, within).await
@@ -82,7 +81,7 @@ impl Process {
 
     /// Waits like [`wait_for_line`](Self::wait_for_line) for the `nth` line that contains `pattern`, counted from 1.
     pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
-        // Each line is looked at once, however many come.
+        // Searches each line only once.
         let (mut seen, mut found) = (0, Vec::new());
         let mut is_there = |lines: &Vec<String>| {
             let new = lines.iter().enumerate().skip(seen);
@@ -124,7 +123,7 @@ impl Process {
         self.child.wait().await.unwrap();
     }
 
-    /// Waits for its end; panics, with the output, if that takes longer than `within`.
+    /// Waits for its end. Panics, with the output, if that takes longer than `within`.
     pub async fn wait(&mut self, within: Duration) -> ExitStatus {
         match timeout(within, self.child.wait()).await {
             Ok(status) => status.unwrap(),
@@ -152,7 +151,7 @@ impl Process {
     /// Returns the processor time that it has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
-        // After the name, which may hold any characters, user and system time are fields 12 and 13, in hundredths of a second.
+        // The name may contain any characters. After it, user and system time are fields 12 and 13, in hundredths of a second.
         let (_, rest) = stat.rsplit_once(") ").expect("it has ended");
         let ticks = rest.split(' ').skip(11).take(2);
         let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
@@ -178,8 +177,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SIGKILL has no answer but the end, so the wait is short; after it, its ports and files
-        // are free.
+        // A killed process ends soon, so the wait is short. After it, the ports and files of the process are free.
         if self.child.start_kill().is_ok() {
             while let Ok(None) = self.child.try_wait() {
                 thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,5 @@
-//! An upstream made of bytes: it keeps all bytes that it receives, and answers with any bytes that a test scripts, however broken.
+//! An upstream on the level of bytes. It keeps all bytes that it receives, and answers with the bytes of a test's script, which may be
+//! broken HTTP.
 
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -40,7 +41,7 @@ pub struct Turn {
     pub connection: usize,
     /// The number of the request on this connection, from 0.
     pub request: usize,
-    /// The request's bytes, as far as the script waited for them.
+    /// The bytes of the request that had arrived by this point: none, its head, or all (see [`When`]).
     pub bytes: Bytes,
 }
 
@@ -78,8 +79,8 @@ impl Action {
 }
 
 impl RawUpstream {
-    /// Starts a server, from within a tokio runtime. It closes a connection after bytes that are no strict request; they are then in
-    /// [`malformed`](Self::malformed).
+    /// Starts a server, from within a tokio runtime. After bytes that are no strict request, it closes the connection, and
+    /// [`malformed`](Self::malformed) has these bytes.
     pub fn start(when: When, script: impl Fn(Turn) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let script = Arc::new(script);
         let seen = Arc::new(watch::Sender::new(Seen::default()));
@@ -195,7 +196,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Logs all bytes until the other side closes, and takes turns as requests come.
+    /// Logs all bytes until the other side closes, and queues a turn of the script for each request.
     async fn read(&self, mut reader: impl AsyncRead + Unpin, turns: mpsc::UnboundedSender<Turn>) {
         let turn = |request, bytes: &[u8]| Turn {
             connection: self.connection,

@@ -1,4 +1,4 @@
-//! A client made of bytes: it sends exactly the bytes that a test wrote, in the pieces that the test chose, and reads the answer.
+//! A client on the level of bytes. It sends exactly the bytes of a test, in the pieces that the test chooses, and reads the answer.
 
 use std::{
     io::{self, ErrorKind},
@@ -19,7 +19,7 @@ use crate::Message;
 pub struct RawClient {
     stream: TcpStream,
     unread: Vec<u8>,
-    /// Whether a send failed. The system reports a reset only once, and a later read would see a close.
+    /// Whether a send failed. The system reports a reset only once. After a failed send, a read sees only a close.
     broken: bool,
 }
 
@@ -30,18 +30,17 @@ pub enum End {
     Closed,
     /// The connection was reset, or broke otherwise.
     Reset,
-    /// The time was over and the connection still open.
+    /// The time was over, and the connection was still open.
     Deadline,
 }
 
 impl RawClient {
-    /// Connects; panics if that fails.
+    /// Connects. Panics if that fails.
     pub async fn connect(addr: SocketAddr) -> Self {
         Self::over(dial(None, addr).await)
     }
 
-    /// Connects from a local address, for instance 127.0.0.2, to be another client; panics if that
-    /// fails.
+    /// Connects from a local address, for instance 127.0.0.2, to be another client. Panics if that fails.
     pub async fn connect_from(from: impl Into<IpAddr>, addr: SocketAddr) -> Self {
         Self::over(dial(Some(from.into()), addr).await)
     }
@@ -62,7 +61,7 @@ impl RawClient {
         within: Duration,
     ) -> (Vec<u8>, End) {
         let mut client = Self::connect(addr).await;
-        // If the send fails, the bytes were refused; the answer, or its absence, shows the reason.
+        // If the send fails, the bytes were refused. The answer, or its absence, shows the reason.
         _ = client.send(bytes).await;
         client.read_to_close(within).await
     }
@@ -79,8 +78,8 @@ impl RawClient {
         sent
     }
 
-    /// Sends the bytes before `at` and the others in packets of their own. The pause between them is 2 ms, for the other side to read the
-    /// first packet. This is not certain: a busy machine may read both at once.
+    /// Sends the bytes before `at` in one packet, and the other bytes in another. In a pause of 2 ms between them, the other side can read
+    /// the first packet. A busy machine may still read both at once.
     pub async fn send_split(&mut self, bytes: impl AsRef<[u8]>, at: usize) -> io::Result<()> {
         let (first, rest) = bytes.as_ref().split_at(at);
         self.send(first).await?;
@@ -88,7 +87,7 @@ impl RawClient {
         self.send(rest).await
     }
 
-    /// Closes the sending side (FIN); reading goes on.
+    /// Closes the sending side (FIN). Reading is still possible.
     pub async fn finish(&mut self) {
         self.stream.shutdown().await.ok();
     }
@@ -98,8 +97,8 @@ impl RawClient {
         self.stream.set_zero_linger().unwrap();
     }
 
-    /// Reads the next response, 1xx included; bytes behind it wait for the next call. Errors: `TimedOut` if it is not complete `within`
-    /// this time, `UnexpectedEof` if the connection closed before or in it, `InvalidData` if it is malformed.
+    /// Reads the next response, which may be a 1xx. Bytes after it are kept for the next call. Errors: `TimedOut` if it is not complete
+    /// `within` this time, `UnexpectedEof` if the connection closed before or in it, `InvalidData` if it is malformed.
     pub async fn response(&mut self, within: Duration) -> io::Result<Message> {
         self.next_response(false, within).await
     }

@@ -60,7 +60,7 @@ impl RedisServer {
         server
     }
 
-    /// Steps its clock: from now on it is `ahead` ms ahead of the system's clock, or behind if negative.
+    /// Steps the server's clock. From now on, it is `ahead` ms ahead of the system's clock, or behind it if `ahead` is negative.
     pub fn step_clock(&self, ahead: i64) {
         let clock = self.clock.as_ref();
         clock.expect("the clock is the system's").step(ahead);
@@ -104,8 +104,7 @@ impl RedisServer {
         self.dir.path()
     }
 
-    /// Kills it without warning (`kill -9`) and waits for its end. Folder and port stay;
-    /// connections are refused.
+    /// Kills the server (`kill -9`) and waits for its end. Its folder and its port stay, and connections are refused.
     pub fn stop(&self) {
         if let Some(mut child) = self.child.lock().unwrap().take() {
             child.kill().unwrap();
@@ -113,8 +112,8 @@ impl RedisServer {
         }
     }
 
-    /// Starts the server again on the same port, and waits until it answers; stops it first if it runs. It is empty, unless a test sent
-    /// `SAVE` before.
+    /// Starts the server again on the same port, and waits until it answers. Stops it first if it runs. The new server has only data that
+    /// are in files, for example because a test sent `SAVE`.
     pub async fn restart(&self) {
         self.stop();
         *self.child.lock().unwrap() = Some(self.spawn());
@@ -137,19 +136,19 @@ impl RedisServer {
         }
     }
 
-    /// Freezes it (SIGSTOP): it keeps its connections, takes new ones, and answers none.
+    /// Freezes the server (SIGSTOP). Its connections stay open and new ones are possible, but no command is answered.
     pub async fn pause(&self) {
         let id = self.id();
         signal(id, "STOP");
         stopped(id).await;
     }
 
-    /// Lets it run on after [`pause`](Self::pause).
+    /// Lets the server continue after [`pause`](Self::pause).
     pub fn resume(&self) {
         signal(self.id(), "CONT");
     }
 
-    /// Sends one command over a connection of its own; panics without a reply.
+    /// Sends one command over a new connection. Panics if there is no reply.
     pub async fn command<A: AsRef<[u8]>>(&self, words: &[A]) -> Reply {
         let reply = self.connect().await.command(words).await;
         reply.unwrap_or_else(|e| panic!("no reply: {e}; its log:\n{}", self.log()))
@@ -213,7 +212,7 @@ impl RedisServer {
         }
     }
 
-    /// Whether it takes commands: it is neither starting nor loading.
+    /// Whether the server takes commands. False while it starts, or loads data.
     async fn answers(&self) -> bool {
         let Ok(mut connection) = RedisConnection::open(self.addr()).await else {
             return false;
@@ -231,7 +230,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// Polls until the condition holds; panics after 90 s.
+/// Polls until the condition is true. Panics after 90 s.
 pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(90);
     while !is_so().await {

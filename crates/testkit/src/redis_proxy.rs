@@ -1,4 +1,4 @@
-//! A proxy in front of a Redis that detects the ends of commands and replies. So it can lose one answer and not its command.
+//! A proxy in front of Redis. It detects where commands and replies end, so that it can lose a reply without its command.
 
 use std::{
     collections::VecDeque,
@@ -30,7 +30,7 @@ pub struct RedisProxy {
 pub enum CallFault {
     /// The call never arrives, and the connection is reset.
     Unsent,
-    /// The call and all behind it arrive later by this time.
+    /// The call, and all commands after it on the connection, arrive later by this time.
     SentLate(Duration),
     /// Half of the call arrives, and then the connection is reset.
     HalfSent,
@@ -38,7 +38,7 @@ pub enum CallFault {
     Unanswered,
     /// The script runs, half of its reply arrives, and then the connection is reset.
     HalfAnswered,
-    /// The script runs, and its reply, with all replies behind it, comes later by this time.
+    /// The script runs. Its reply, and all replies after it on the connection, arrive later by this time.
     AnsweredLate(Duration),
     /// The call never arrives, and its reply is this error.
     Refused(&'static str),
@@ -55,7 +55,7 @@ struct Board {
 
 #[derive(Debug, Default)]
 struct Faults {
-    // Each with the number of calls before it.
+    // Each fault has the number of calls that pass before it.
     planned: Vec<(usize, CallFault)>,
     struck: Vec<SystemTime>,
 }
@@ -67,7 +67,8 @@ struct Switches {
 }
 
 impl RedisProxy {
-    /// Starts a proxy in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
+    /// Starts a proxy in front of this address, from within a tokio runtime. If the server cannot be reached, the client's connection is
+    /// reset.
     pub fn start(server: SocketAddr) -> Self {
         let board = Arc::new(Board {
             faults: Mutex::default(),
@@ -83,7 +84,7 @@ impl RedisProxy {
         self.listener.addr()
     }
 
-    /// Plans this fault for the script call that comes after `skip` others, on any connection.
+    /// Plans this fault for one script call on any connection, after `skip` other calls.
     pub fn strike(&self, skip: usize, fault: CallFault) {
         self.board
             .faults
@@ -104,7 +105,7 @@ impl RedisProxy {
         self.hold(false);
     }
 
-    /// Holds all commands and replies back; `false` lets them go on.
+    /// Holds all commands and replies back. `false` lets them pass again.
     pub fn hold(&self, held: bool) {
         self.board
             .switches
@@ -118,7 +119,7 @@ impl RedisProxy {
             .send_modify(|switches| switches.resets += 1);
     }
 
-    /// Refuses new connections from now on; open ones stay.
+    /// Refuses new connections from now on. Open connections stay.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }
@@ -154,7 +155,7 @@ impl Board {
     }
 }
 
-/// Carries one connection until one side ends it, or a fault does.
+/// Forwards one connection until a side or a fault ends it.
 async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<Board>) {
     let mut switches = board.switches.subscribe();
     let before = switches.borrow_and_update().resets;
@@ -176,7 +177,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<Board>) {
     server.set_zero_linger().ok();
 }
 
-/// Carries commands, and queues the faults of their replies in their order.
+/// Forwards commands. Queues the faults for their replies, in the order of the commands.
 async fn commands(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -210,7 +211,7 @@ async fn commands(
     }
 }
 
-/// Carries replies, each with the queued fault of its command.
+/// Forwards replies, and applies to each the queued fault of its command.
 async fn replies(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,

@@ -26,7 +26,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Returns the integer, sent as one or as text; panics on anything else.
+    /// Returns an integer that was sent as an integer or as text. Panics on any other reply.
     pub fn as_int(&self) -> i64 {
         match self {
             Self::Int(int) => *int,
@@ -37,7 +37,7 @@ impl Reply {
         }
     }
 
-    /// Returns the text of a string or a status; panics on anything else.
+    /// Returns the text of a string or a status. Panics on any other reply.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Bulk(bytes) => {
@@ -48,7 +48,7 @@ impl Reply {
         }
     }
 
-    /// Returns the items of an array; panics on anything else.
+    /// Returns the items of an array. Panics on any other reply.
     pub fn as_array(&self) -> &[Self] {
         match self {
             Self::Array(items) => items,
@@ -66,7 +66,7 @@ impl Reply {
         matches!(self, Self::Error(_))
     }
 
-    /// Parses one reply. Returns it with its length in bytes; `None` if it is not complete.
+    /// Parses one reply. Returns it with its length in bytes, or `None` if it is not complete.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let line_end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
         let line = String::from_utf8_lossy(&bytes[1..line_end]).into_owned();
@@ -118,8 +118,8 @@ impl RedisConnection {
         })
     }
 
-    /// Sends a command, a word at a time, and waits for its reply, at most ten seconds. An error of
-    /// Redis is a reply; an error here means that there was none.
+    /// Sends a command of these words, and waits for its reply for ten seconds at most. An error of Redis is a reply. An `Err` means that
+    /// no reply came.
     pub async fn command<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<Reply> {
         timeout(Duration::from_secs(10), self.ask(words)).await?
     }

@@ -15,7 +15,7 @@ pub struct RedisSentinels {
 }
 
 impl RedisSentinels {
-    /// Starts them, and waits until each has found all others. A primary counts as down after a second.
+    /// Starts the servers and the sentinels, and waits until each has found all others. A primary counts as down after a second.
     pub async fn start() -> Self {
         let mut servers = Vec::new();
         for _ in 0..3 {
@@ -71,7 +71,7 @@ impl RedisSentinels {
         named_by(&self.sentinels[2], &self.servers).await
     }
 
-    /// Waits until all sentinels name one primary, which both others follow in sync.
+    /// Waits until all sentinels name the same primary, both other servers follow it in sync, and no failover is under way.
     pub async fn in_order(&self) {
         eventually("sentinels and replicas in order", async || {
             self.is_in_order().await
@@ -80,7 +80,7 @@ impl RedisSentinels {
     }
 
     async fn is_in_order(&self) -> bool {
-        // Sentinels may make another one the primary at any time.
+        // Sentinels may make another server the primary at any time.
         let primary = self.primary().await;
         for sentinel in &self.sentinels {
             if named_by(sentinel, &self.servers).await.port() != primary.port() {
@@ -90,8 +90,8 @@ impl RedisSentinels {
         has_replicas(primary).await && self.failover_has_ended().await
     }
 
-    /// Whether no sentinel leads a failover any more. A leader goes on for a while after it names the new primary. If that primary dies
-    /// meanwhile, the sentinel waits for its return without an end.
+    /// Whether no sentinel leads a failover any more. A leader continues for a while after it names the new primary. If that primary dies
+    /// meanwhile, the leader waits for its return without a timeout.
     async fn failover_has_ended(&self) -> bool {
         for sentinel in &self.sentinels {
             if has_field(sentinel, "flags", |flags| flags.contains("failover")).await {
@@ -123,12 +123,12 @@ impl RedisSentinels {
         }
     }
 
-    /// Makes a replica the primary while the old primary is well. Waits until the sentinels name it. The old primary takes writes for some
-    /// seconds more, which are lost.
+    /// Makes a replica the primary while the old primary still runs. Waits until the sentinels name the new primary. The old primary
+    /// accepts writes for some seconds more, and these writes are lost.
     pub async fn fail_over(&self) {
         let before = self.primary().await.port();
         eventually("a failover", async || {
-            // A failover that does not end is given up and requested again.
+            // If a failover does not end, it is requested again.
             let words = ["SENTINEL", "FAILOVER", SERVICE];
             self.sentinels[2].command(&words).await;
             for _ in 0..100 {
@@ -150,7 +150,7 @@ impl RedisSentinels {
             let others = self.servers.iter();
             others.filter(|server| server.port() != primary.port())
         };
-        // They cannot log in any more, so the links stay down.
+        // With a wrong login, the replicas' links to the primary stay down.
         for other in others() {
             for [name, value] in [["masteruser", "nobody"], ["masterauth", "wrong"]] {
                 let reply = other.command(&["CONFIG", "SET", name, value]).await;
@@ -170,7 +170,7 @@ impl RedisSentinels {
         }
     }
 
-    /// Kills the primary, and waits until the sentinels have made a replica the primary, and the old one is back.
+    /// Kills the primary, and waits until the sentinels have made a replica the primary, and the old primary runs again.
     pub async fn kill_primary(&self) {
         eventually("the end of a failover", async || {
             self.failover_has_ended().await
@@ -182,7 +182,7 @@ impl RedisSentinels {
         primary.restart().await;
     }
 
-    /// Makes a former primary follow the current one at once: sentinels would leave it running for seconds.
+    /// Makes a former primary follow the current primary at once. Sentinels would do this some seconds later.
     pub async fn demote(&self, index: usize) {
         let (primary, old) = (self.primary().await, &self.servers[index]);
         if primary.port() != old.port() {
@@ -268,8 +268,8 @@ mod tests {
         let before = index_of(all.primary().await);
         all.kill_primary().await;
         all.demote(before).await;
-        // The server that was killed is empty after its start. (It may be the primary again: sentinels are quick to take a
-        // primary for dead when it has just become one.)
+        // The killed server is empty after its restart, and must not become the source of the data. (It may be the primary again, because
+        // sentinels soon take a new primary for dead.)
         let value = all.primary().await.command(&["GET", "key"]).await;
         assert_eq!(value.as_str(), "one");
     }

@@ -1,4 +1,4 @@
-//! A server's clock that a test steps. A library, libfaketime, answers the server's calls for the time. It reads the offset to the system's
+//! A server's clock that a test steps. The library libfaketime answers the server's calls for the time. It reads the offset to the system's
 //! clock from a file.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where the system's package puts the library, below `/usr/lib`.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-/// A clock.
+/// The clock of one server.
 #[derive(Debug)]
 pub(crate) struct SteppedClock {
     file: PathBuf,
@@ -23,11 +23,11 @@ impl SteppedClock {
         clock
     }
 
-    /// Steps the clock: from now on it is `ahead` ms ahead of the system's clock, or behind if negative.
+    /// Steps the clock. From now on, it is `ahead` ms ahead of the system's clock, or behind it if `ahead` is negative.
     pub(crate) fn step(&self, ahead: i64) {
         let sign = if ahead < 0 { '-' } else { '+' };
         let ahead = ahead.unsigned_abs();
-        // In one step: the server may read the file at any time.
+        // Replaces the file in one step, because the server may read it at any time.
         let next = self.file.with_extension("next");
         fs::write(
             &next,
@@ -37,7 +37,7 @@ impl SteppedClock {
         fs::rename(next, &self.file).unwrap();
     }
 
-    /// Returns the environment that makes a program use this clock. Only the time of day is stepped: timers go on.
+    /// Returns the environment that makes a program use this clock. Only the time of day is stepped. Timers are not affected.
     pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
         // jemalloc reads the time before the library can answer. So libc allocates the memory.
         let preloaded = format!("{}:libc.so.6", library().display());

@@ -36,12 +36,12 @@ impl TlsRedis {
         Self { server, port, dir }
     }
 
-    /// Returns the server, without TLS.
+    /// Returns the server, which the test reaches without TLS.
     pub fn server(&self) -> &RedisServer {
         &self.server
     }
 
-    /// Returns `rediss://LOGIN HOST:PORT`, where the login is empty or ends in `@`.
+    /// Returns a `rediss://` URL with this login, host and port. The login is empty or ends in `@`.
     pub fn url(&self, login: &str, host: &str) -> String {
         format!("rediss://{login}{host}:{}", self.port.number())
     }

@@ -1,8 +1,8 @@
-//! Trials: cases that are made up from a seed, run on real servers, and judged by promises.
+//! Trials: random cases that are made from a seed, run on real servers, and judged by promises.
 //!
 //! - [`Dice`]: random numbers; [`Name`]: a seed, and the parts of its case that are left out
 //! - [`Servers`]: the servers of all trials; [`stalls`]: times at which the machine was too busy for a trial
-//! - [`Trial`]: a case with its history and its breaches; [`Runner`]: runs many, and shows each finding as small as it gets
+//! - [`Trial`]: a case with its history and its breaches; [`Runner`]: runs many trials, and reduces each finding before it is shown
 
 mod dice;
 mod name;

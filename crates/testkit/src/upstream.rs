@@ -54,12 +54,12 @@ pub struct Arrival {
     pub target: String,
     /// The version spoken to the upstream.
     pub version: Version,
-    /// All its headers; in HTTP/2 `host` is the authority.
+    /// All its headers. In HTTP/2, `host` is the authority.
     pub headers: HeaderMap,
 }
 
 impl Arrival {
-    /// Returns the one value of a header; panics if there are several or it is not text.
+    /// Returns the one value of a header. Panics if there are several, or if it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         only(&self.headers, name)
     }
@@ -117,7 +117,7 @@ impl Upstream {
         }
     }
 
-    /// Answers everything with 200 and a small JSON body, after it has read the request's body to its end.
+    /// Starts an upstream that reads each request to the end of its body, and answers with 200 and a small JSON body.
     pub fn ok() -> Self {
         Self::ok_speaking(Speaks::Http1)
     }
@@ -131,8 +131,8 @@ impl Upstream {
         })
     }
 
-    /// Streams the request's body back as it comes, with its content type; and its announced
-    /// trailers, if the request has `te: trailers`.
+    /// Starts an upstream that streams each request's body back as it arrives, with its content type. If the request has `te: trailers`,
+    /// its announced trailers are sent back too.
     pub fn echo() -> Self {
         Self::echo_speaking(Speaks::Http1)
     }
@@ -177,8 +177,7 @@ impl Upstream {
         self.arrivals.borrow().len()
     }
 
-    /// Waits until at least `count` requests have arrived; panics if that takes longer than
-    /// `within`.
+    /// Waits until at least `count` requests have arrived. Panics if that takes longer than `within`.
     pub async fn wait_for(&self, count: usize, within: Duration) {
         let mut arrivals = self.arrivals.subscribe();
         let enough = arrivals.wait_for(|arrivals| arrivals.len() >= count);
@@ -195,7 +194,7 @@ impl Upstream {
         self.listener.accepted()
     }
 
-    /// Goes down: connections are cut and new ones refused. The port stays reserved.
+    /// Cuts all connections, and refuses new ones. The port stays reserved.
     pub async fn stop(&self) {
         self.listener.close().await;
         self.listener.clear().await;
@@ -213,7 +212,7 @@ where
     Fut: Future<Output = Result<Response<BoxBody>, Infallible>> + Send + 'static,
 {
     let (stream, service) = (TokioIo::new(stream), service_fn(handle));
-    // The client of a connection sees its end.
+    // An error is dropped, because the client sees the end of the connection.
     _ = if is_http2 {
         let builder = http2::Builder::new(TokioExecutor::new());
         builder.serve_connection(stream, service).await

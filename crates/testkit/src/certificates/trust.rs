@@ -18,7 +18,7 @@ impl Authority {
         self.serving(shown, protocols, false)
     }
 
-    /// Returns settings like [`server`](Self::server), for clients with a certificate of this authority only.
+    /// Returns settings like [`server`](Self::server) that accept only clients with a certificate of this authority.
     pub fn server_asking(&self, shown: &Certificate, protocols: &[&str]) -> Arc<ServerConfig> {
         self.serving(shown, protocols, true)
     }
@@ -72,7 +72,7 @@ impl Authority {
         let builder = builder.with_root_certificates(self.roots());
         let mut config = match own.map(Certificate::der) {
             Some((chain, key)) => {
-                // Not checked: a test may present a certificate that a good client would not.
+                // The certificate is not checked, because a test may present a wrong one.
                 let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
                 let shown = CertifiedKey::new(chain, key);
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))

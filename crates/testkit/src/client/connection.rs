@@ -1,4 +1,4 @@
-//! A client's connection, of either HTTP.
+//! A client's connection, of HTTP/1.1 or HTTP/2.
 
 use std::pin::Pin;
 

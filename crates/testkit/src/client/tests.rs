@@ -1,7 +1,7 @@
 use super::*;
 use crate::{RawUpstream, Upstream};
 
-/// What a client says of a response with these headers; nothing if it is content.
+/// Returns the panic of a client that gets a response with these headers. `None` if it accepts them.
 async fn complaint(client: fn(Client) -> Client, headers: &str) -> Option<String> {
     let upstream = RawUpstream::answering(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{headers}\r\n"

@@ -23,7 +23,7 @@ async fn a_fault_strikes_the_call_that_it_is_meant_for() {
         let mut connection = RedisConnection::open(proxy.addr()).await.unwrap();
         counted += 1;
         assert_eq!(count(&mut connection).await.unwrap(), counted);
-        // No script: it is not counted.
+        // A command that is no script call meets no fault.
         connection.command(&["PING"]).await.unwrap();
         assert_eq!(proxy.struck().len(), nth);
         count(&mut connection).await.unwrap_err();

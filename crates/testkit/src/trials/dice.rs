@@ -1,4 +1,4 @@
-//! Random numbers that can be had again from their seed (SplitMix64, Steele et al. 2014).
+//! Random numbers that are the same for the same seed (SplitMix64, Steele et al. 2014).
 
 /// A sequence of random numbers.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Dice {
         low + self.next() % (high - low + 1)
     }
 
-    /// Returns one of the values.
+    /// Returns a random element of the values.
     pub const fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.next() as usize % from.len()]
     }

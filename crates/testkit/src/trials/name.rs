@@ -11,7 +11,7 @@ pub struct Name {
     pub seed: u64,
     /// Limits that are left out.
     pub limits: BTreeSet<usize>,
-    /// Work that is left out.
+    /// Pieces of work that are left out.
     pub work: BTreeSet<usize>,
     /// Faults that are left out.
     pub faults: BTreeSet<usize>,

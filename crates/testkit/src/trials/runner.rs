@@ -12,16 +12,16 @@ use super::servers::Servers;
 use super::shrink;
 use super::trial::{Figures as _, Trial, judged};
 
-/// The variable with the number of fresh trials; without it, trials run for [`Runner::time`].
+/// The variable with the number of fresh trials. Without it, trials run for [`Runner::time`].
 const TRIALS: &str = "TIDEGATE_TRIALS";
-/// The variable with the first of the fresh seeds; without it the time is the first.
+/// The variable with the first of the fresh seeds. Without it, the current time is the first seed.
 const SEED: &str = "TIDEGATE_SEED";
-/// The variable that is `no` if findings are shown as they are, and not made smaller first.
+/// The variable that is `no` if findings are shown without being reduced first.
 const SHRINK: &str = "TIDEGATE_SHRINK";
 /// The variable with the name of one trial.
 const TRIAL: &str = "TIDEGATE_TRIAL";
 
-/// The number of times that a finding of a test run is looked for again.
+/// Most runs of a trial to confirm its finding.
 const AGAIN: usize = 5;
 
 /// The trials of one test binary.
@@ -29,7 +29,7 @@ const AGAIN: usize = 5;
 pub struct Runner {
     /// The crate of the test binary `trials`.
     pub package: &'static str,
-    /// This many trials run at once: they wait for most of their time.
+    /// Number of trials that run at once. Trials wait for most of their time.
     pub at_once: usize,
     /// The time for fresh trials if the environment has no number of them.
     pub time: Duration,
@@ -95,7 +95,7 @@ impl Runner {
         self.fail_for(findings, &servers).await;
     }
 
-    /// Runs the trial that the environment names, if it does.
+    /// Runs the trial that the environment names, if there is one.
     ///
     /// # Panics
     ///
@@ -111,7 +111,7 @@ impl Runner {
         assert!(broken.is_empty(), "{broken:?}");
     }
 
-    /// Runs all of these, some at once; returns their sums and the findings.
+    /// Runs all of these trials, some at once. Returns their sums and the findings.
     async fn all<T: Trial>(
         self,
         names: impl Iterator<Item = Name>,
@@ -142,8 +142,8 @@ impl Runner {
         (figures, findings, servers)
     }
 
-    /// Prints the findings and panics if there are any. The first finding of each promise is made as small as it gets. The others are
-    /// printed as they were found: a rare finding may not appear again.
+    /// Prints the findings and panics if there are any. The first finding of each promise is reduced as far as possible. The others are
+    /// printed as they were found, because a rare finding may not appear again.
     async fn fail_for<T: Trial>(self, findings: Vec<T>, servers: &Arc<Servers>) {
         let count = findings.len();
         let mut shown: Vec<&'static str> = Vec::new();
@@ -171,8 +171,8 @@ impl Runner {
     }
 }
 
-/// Returns the findings that appear again when their trial runs alone, in one of [`AGAIN`] runs. Prints the names of the others: a trial on
-/// a busy machine may fail for lack of time. A run of [`TRIALS`] trials fails for all of them.
+/// Returns the findings that appear again within [`AGAIN`] runs of their trial alone. Prints the names of the other trials, which may have
+/// failed only because the machine was busy. If [`TRIALS`] is set, findings need no confirmation.
 async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
     let mut confirmed = Vec::new();
     'findings: for found in findings {

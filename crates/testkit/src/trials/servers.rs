@@ -19,14 +19,14 @@ pub struct Servers {
     returned: std::sync::Mutex<Vec<Arc<RedisServer>>>,
     // Servers with a clock of their own.
     idle_with_clock: std::sync::Mutex<Vec<Arc<RedisServer>>>,
-    /// One trial at a time has it.
+    /// The cluster, which one trial at a time has.
     cluster: Arc<Mutex<Option<Arc<RedisCluster>>>>,
-    /// The same.
+    /// The sentinels with their servers, which one trial at a time has.
     sentinels: Arc<Mutex<Option<Arc<RedisSentinels>>>>,
     trials: AtomicU64,
 }
 
-/// A server, for one trial.
+/// The server or servers of one trial.
 #[derive(Debug)]
 pub enum Taken {
     /// A server of many trials.
@@ -35,12 +35,12 @@ pub enum Taken {
     Own(Arc<RedisServer>),
     /// A server of this trial alone, with a clock of its own.
     WithClock(Arc<RedisServer>),
-    /// A cluster; other trials wait for the guard.
+    /// A cluster. Other trials that need it wait for the guard.
     Cluster(
         Arc<RedisCluster>,
         OwnedMutexGuard<Option<Arc<RedisCluster>>>,
     ),
-    /// A primary with its replicas and sentinels; other trials wait for the guard.
+    /// A primary with its replicas and sentinels. Other trials that need them wait for the guard.
     Sentinels(
         Arc<RedisSentinels>,
         OwnedMutexGuard<Option<Arc<RedisSentinels>>>,
@@ -84,7 +84,7 @@ impl Taken {
     }
 }
 
-/// The longest time to wait until sentinels are in order; then others replace them.
+/// Longest wait until sentinels are in order. After it, new sentinels replace them.
 const IN_ORDER: Duration = Duration::from_secs(15);
 
 /// Writes are in a file before they are answered, so that a killed server has lost no data.
@@ -124,7 +124,7 @@ impl Servers {
     pub async fn take_sentinels(&self) -> Taken {
         let mut known = self.sentinels.clone().lock_owned().await;
         let before = known.take();
-        // The wait for sentinels stays on its thread.
+        // The wait for sentinels must stay on one thread.
         let runtime = Handle::current();
         let ready = spawn_blocking(move || runtime.block_on(sentinels(before)));
         let sentinels = ready.await.unwrap();
@@ -138,7 +138,7 @@ impl Servers {
         let cluster = match &*known {
             Some(cluster) => cluster.clone(),
             None => {
-                // The wait for a cluster stays on its thread.
+                // The wait for a cluster must stay on one thread.
                 let runtime = Handle::current();
                 let started = spawn_blocking(move || runtime.block_on(RedisCluster::start()));
                 let cluster = Arc::new(started.await.unwrap());
@@ -149,7 +149,7 @@ impl Servers {
         Taken::Cluster(cluster, known)
     }
 
-    /// Gives a server back for the next trial.
+    /// Returns a server to the pool, for the next trial.
     pub fn give_back(&self, taken: Taken) {
         match taken {
             Taken::Own(redis) => self.returned.lock().unwrap().push(redis),
@@ -176,7 +176,7 @@ async fn sentinels(before: Option<Arc<RedisSentinels>>) -> Arc<RedisSentinels> {
         }
     }
     let sentinels = RedisSentinels::start().await;
-    // On a busy machine a primary that is up may be silent for more than a second.
+    // On a busy machine, a running primary may be silent for more than a second, so it gets three.
     sentinels.down_after(3_000).await;
     Arc::new(sentinels)
 }

@@ -1,4 +1,4 @@
-//! Makes a trial with a finding smaller, while the finding stays: without some of its work, faults, limits and extras.
+//! Reduces a trial with a finding. Leaves out work, faults, limits and extras while the finding stays.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::trial::{Trial, judged};
 /// The longest time for one finding.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A smaller trial counts as one without the finding if it passes this many times: not all of it follows from the seed.
+/// Runs that a smaller trial must pass to count as a trial without the finding. One run is too few, because not all of it follows from the
+/// seed.
 const TRIES: usize = 3;
 
 /// Returns the smallest trial found that breaks the same promise.

@@ -1,4 +1,4 @@
-//! Times at which this machine, or a server, was too busy for a trial: then an answer may be late without a fault.
+//! Times at which this machine or a server was too busy for a trial. At such times, an answer may be late without a fault.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A trial, as far as running and shrinking go.
+//! A trial, as far as the runner uses it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub trait Trial: Send + Sized + 'static {
     /// Returns each breach in one line.
     fn lines(&self) -> Vec<String>;
 
-    /// Returns the case, its breaches, and the history around the first.
+    /// Returns the case, its breaches, and the history around the first breach.
     fn report(&self) -> String;
 }
 

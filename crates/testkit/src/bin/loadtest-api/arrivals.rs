@@ -17,7 +17,7 @@ use http::Request;
 /// The longest time for which a line waits in memory.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The file, if there is one. A line costs a copy into memory; the lines are written several times a second.
+/// The file, if there is one. A line is copied into memory, and all lines are written several times a second.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     file: Option<Mutex<BufWriter<File>>>,
@@ -57,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// Writes repeatedly, until a write fails: a run without its proof should end.
+    /// Writes repeatedly, until a write fails. The run should then end, because its proof is incomplete.
     pub(crate) async fn keep_writing(&self) -> io::Error {
         loop {
             tokio::time::sleep(EVERY).await;

@@ -1,4 +1,4 @@
-//! The time at which a request will be done: first come, first served. The caller passes the time; no function here waits.
+//! Computes the time at which a request will be done: first come, first served. Callers pass the current time, and no function waits.
 
 use std::{
     cmp::Reverse,
@@ -13,7 +13,7 @@ pub(crate) struct Capacity {
     workers: usize,
     service_time: Duration,
     queue: usize,
-    /// When each worker that has worked is free, the earliest on top.
+    /// For each worker that has had a request: when it will be free. The earliest time is on top.
     free_at: BinaryHeap<Reverse<Instant>>,
     /// When the waiting requests begin, the first one in front.
     waiting: VecDeque<Instant>,
@@ -30,7 +30,7 @@ impl Capacity {
         }
     }
 
-    /// Returns when a request that arrives now will be done; `None` if the queue is full. A place cannot be given back.
+    /// Returns when a request that arrives now will be done, or `None` if the queue is full. A place cannot be given back.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Instant> {
         while self.waiting.front().is_some_and(|begin| *begin <= now) {
             self.waiting.pop_front();

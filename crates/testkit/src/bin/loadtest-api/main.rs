@@ -2,7 +2,7 @@
 //! arrived. The API has no code of the gateway.
 //!
 //! Overload breaks it as it breaks real APIs. A request that waits keeps others waiting. A request that finds the queue full gets 503. A
-//! request whose client has given up costs a worker all the same.
+//! request still occupies a worker after its client has given up.
 
 #![expect(
     clippy::print_stdout,
@@ -131,7 +131,7 @@ async fn answer(
         .unwrap_or_else(PoisonError::into_inner)
         .take(arrived);
     api.arrivals.note(&request, done.is_some());
-    // Read to its end, so that the connection can be used again.
+    // The body is read to its end, so that the connection can be used again.
     _ = request.into_body().collect().await;
     Ok(match done {
         Some(done) => {
@@ -166,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("arrivals.tsv");
         let api = Arc::new(Api {
-            // One worker, who takes an hour, and one place to wait.
+            // One worker that needs an hour for a request, and one place in the queue.
             capacity: Mutex::new(Capacity::new(
                 NonZeroUsize::MIN,
                 Duration::from_secs(3600),
@@ -189,7 +189,7 @@ mod tests {
             api.arrivals.write().unwrap();
             std::fs::read_to_string(&file).unwrap()
         };
-        // Two give up once they are noted, and keep their places.
+        // Two clients give up once their requests are noted. The requests keep their places.
         for (before, name) in ["first", "second\tone"].into_iter().enumerate() {
             let is_noted = async {
                 while noted().lines().count() <= before {
