@@ -1,4 +1,4 @@
-//! Before and after the trouble: gateways that know of each other, and what is left when all has settled.
+//! The time before and after the trouble. Before it, gateways are counted. After it, budgets are checked when all has settled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::law::{Kind, Numbers};
 use crate::machine::{Trial, key_of, now};
 use crate::work;
 
-/// How long something may take that comes at once on a machine that has nothing else to do.
+/// The longest wait for a result that comes at once on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A key that nobody asks for.
+/// A key without requests.
 const FRESH: u64 = 1_000;
 
-/// The longest retry-after that is waited for.
+/// The longest retry-after for which a trial waits.
 const SOON: Micros = 700_000;
-/// The same where something is lent, which comes back after 2.6 s.
+/// The same for a leased limit, whose slices come back after 2.6 s.
 const SOON_LENT: Micros = 3_000_000;
 
-/// Waits until each gateway was told of all.
+/// Waits until the heartbeat of each gateway was answered with the number of all gateways.
 pub(crate) async fn everybody_is_counted(trial: &Trial) {
     let all = trial.case.gateways;
     let all_know = || {
@@ -41,7 +41,7 @@ pub(crate) async fn everybody_is_counted(trial: &Trial) {
     }
 }
 
-/// Ends all trouble, waits until all that was said has arrived, and looks at what is left.
+/// Ends all trouble, waits until all messages have arrived, and checks what is left of the budgets.
 pub(crate) async fn settle_and_look(trial: &Trial) {
     for place in 0..trial.gateways.len() {
         let gateway = trial.gateway(place);
@@ -51,7 +51,7 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
         if let Store::Redis(store) = &gateway.store {
             until_it_decides(store).await;
         }
-        // As long as nothing is lost, nothing takes as long as that.
+        // Only a lost message can take this long.
         let _ = tokio::time::timeout(PATIENCE, gateway.store.let_go()).await;
     }
     if !trial.case.has_stepped_clock() {
@@ -73,7 +73,7 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
     come_back(trial, &auditor).await;
 }
 
-/// Whether Redis decides about each key, wherever it is.
+/// Whether Redis decides requests for each key, on whatever node the key is.
 async fn decides(store: &RedisStore) -> bool {
     for key in [0, 1, FRESH] {
         if !decides_on(store, key).await {
@@ -103,7 +103,7 @@ async fn decides_on(store: &RedisStore, key: u64) -> bool {
     store.decide(&[charge]).await.via == Via::Store
 }
 
-/// Waits a moment, and not for ever.
+/// Waits a moment. Panics after the deadline.
 async fn again(deadline: Instant) {
     assert!(Instant::now() < deadline, "not within {PATIENCE:?}");
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -117,7 +117,7 @@ async fn until_it_decides(store: &RedisStore) {
     }
 }
 
-/// The largest numbers that a plan has, or had, and the limit with these.
+/// The largest numbers that a plan has or had, and the limit with these numbers.
 fn most_generous(trial: &Trial, limit: usize, plan: usize) -> (Numbers, Limit) {
     let case = &trial.case.limits[limit];
     let requests = trial.log.requests.lock().unwrap();
@@ -170,7 +170,7 @@ async fn look(trial: &Trial, auditor: &Store) {
     }
 }
 
-/// What is out in slices of a key, as Redis has it; none on several servers.
+/// The lent units in the slices of a key, as Redis has them. `None` with several servers.
 async fn lent(trial: &Trial, charge: &Charge<'_>) -> Option<u64> {
     let redis = trial.fleet.server.as_ref()?;
     let key = charge.redis_key(&trial.fleet.key_prefix);
@@ -193,19 +193,19 @@ async fn ask_until_answered(auditor: &Store, charges: &[Charge<'_>]) -> tidegate
     }
 }
 
-/// The most requests that use up the limits of one.
+/// Most requests that are sent to use up the limits of one request.
 const MOST: u64 = 400;
 
-/// For so long the counts of other gateways may be on their way.
+/// The longest time for which counts of other gateways may be on their way.
 const UNHEARD: Duration = Duration::from_millis(150);
 
-/// Uses up the limits of a request, at the gateways that had it, and comes back when that is said to be worth it.
+/// Uses up the limits of a request, at its gateway. After the retry-after, sends the request again.
 async fn come_back_whole(trial: &Trial) {
     let asks = trial.case.work.iter().filter_map(|work| match &work.what {
         What::Ask { charges, .. } => Some((work.gateway, charges)),
         _ => None,
     });
-    // Whatever is held may be given back at any time.
+    // Holds may be released at any time, so requests with holds are left out.
     let is_final = |charge: &Ask| {
         let case = &trial.case.limits[charge.limit];
         case.kind != Kind::Concurrency && case.reserves.is_none()
@@ -217,7 +217,7 @@ async fn come_back_whole(trial: &Trial) {
         return;
     };
     let then = Then::Run(0, 1);
-    // Others may hold something of what is lent.
+    // Other gateways may have slices of a leased limit.
     let is_leased = |charge: &Ask| trial.mode(place, charge.limit) == Mode::Leased;
     let is_leased = charges.iter().any(is_leased) && !trial.case.in_memory;
     let other = (place + 1) % trial.gateways.len();
@@ -238,7 +238,7 @@ async fn come_back_whole(trial: &Trial) {
     }
     let is_synced = |charge: &Ask| trial.mode(place, charge.limit) == Mode::Synced;
     if charges.iter().any(is_synced) && !trial.case.in_memory {
-        // Another gateway may be one before this one, at its place.
+        // This includes counts of an earlier gateway at this place.
         tokio::time::sleep(UNHEARD).await;
         refused = work::request(trial, place, charges, then).await;
     }
@@ -248,7 +248,7 @@ async fn come_back_whole(trial: &Trial) {
     let (Some(retry_after), Some((limit, key))) = (refused.retry_after, refused.by) else {
         return;
     };
-    // Its gateway may not know yet that a leased limit refuses, too.
+    // The gateway may not have learned yet that a leased limit refuses too.
     if is_leased && trial.mode(place, limit) != Mode::Leased {
         return;
     }
@@ -273,7 +273,7 @@ async fn come_back_whole(trial: &Trial) {
     });
 }
 
-/// Uses up a key, and comes back when that is said to be worth it.
+/// Uses up a key. After the retry-after, sends a request again.
 async fn come_back(trial: &Trial, auditor: &Store) {
     for limit in 0..trial.case.limits.len() {
         let case = &trial.case.limits[limit];
@@ -294,7 +294,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
             if decision.outcome != Outcome::Admitted {
                 break Some(decision);
             }
-            // What it holds is charged before the next one asks.
+            // Its holds are charged before the next request.
             drop(auditor.holds([(&own, charge.key, charge.cost)].into_iter(), &decision));
             let _ = tokio::time::timeout(PATIENCE, auditor.let_go()).await;
             if asked > own.quota().capacity() + 10 {
@@ -308,7 +308,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
         if retry_after > SOON {
             continue;
         }
-        // Whoever is refused counts from the answer.
+        // A client counts the retry-after from the answer on.
         let answered = now();
         let due = answered + retry_after;
         tokio::time::sleep(Duration::from_micros(due.saturating_sub(now()) + 1)).await;

@@ -1,4 +1,4 @@
-//! What one trial does: its limits, its work and its faults. All of it follows from a seed, and parts of it can be left out.
+//! One trial: its limits, its work and its faults. All of it follows from a seed, and parts of it can be left out.
 
 mod mishap;
 
@@ -9,17 +9,18 @@ use tidegate_testkit::trials::Name;
 use crate::law::{Kind, Numbers};
 pub(crate) use mishap::Mishap;
 
-/// Faults that belong to an extra have numbers from here on.
+/// The first number of faults that belong to an extra.
 const FIRST_MORE: usize = 100;
 
 /// A trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: Name,
-    /// Whether all is kept in this process, without Redis.
+    /// Whether the memory store is used, without Redis.
     pub(crate) in_memory: bool,
     pub(crate) gateways: usize,
-    /// Whether gateways count each other: this often they call in, in ms. None: the configuration says how many there are.
+    /// The time between two heartbeats of a gateway, in ms. `None`: gateways do not count each other, and the configuration has their
+    /// number.
     pub(crate) heartbeat: Option<u64>,
     pub(crate) remembers: bool,
     pub(crate) limits: Vec<LimitCase>,
@@ -29,11 +30,11 @@ pub(crate) struct Case {
     pub(crate) in_cluster: bool,
     /// Whether it runs on a primary with replicas that Redis Sentinels watch.
     pub(crate) has_sentinels: bool,
-    /// For so long Redis is away when the gateways start, in ms.
+    /// The time for which Redis is away at the start of the gateways, in ms.
     pub(crate) away: Option<u64>,
-    /// What is in it beside all that.
+    /// Its extras, by their numbers.
     pub(crate) extras: Vec<(usize, Extra)>,
-    /// The name of its theme in figures; empty: none of `generate/themes`.
+    /// The name of its theme in figures. Empty without a theme of `generate/themes`.
     pub(crate) theme: &'static str,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Case {
 #[derive(Clone, Debug)]
 pub(crate) struct LimitCase {
     pub(crate) kind: Kind,
-    /// Of window algorithms the window, of `concurrency` the lease.
+    /// The window, or the lease of `concurrency`.
     pub(crate) window: Micros,
     pub(crate) plans: Vec<Numbers>,
     pub(crate) mode: Mode,
@@ -51,28 +52,28 @@ pub(crate) struct LimitCase {
     pub(crate) is_observed: bool,
 }
 
-/// What some trials have beside their limits, work and faults: it can be left out alone.
+/// An addition to the limits, work and faults of some trials. Each extra can be left out alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extra {
     /// A limit blocks its keys.
     Blocks(usize, Block),
     /// A limit only counts.
     Observed(usize),
-    /// The windows of a limit are those of a calendar.
+    /// A limit uses the windows of a calendar.
     ByCalendar(usize),
-    /// The gateways start while Redis is away, for so many ms.
+    /// The gateways start while Redis is away. It comes back after this number of ms.
     Away(u64),
     /// It runs on a Redis Cluster.
     Cluster,
     /// It runs on a primary with replicas that Redis Sentinels watch.
     Sentinels,
-    /// No limit is lent, or counted by gateways by themselves.
+    /// Limits with `mode: leased` or `mode: synced` become `exact`.
     Exact,
-    /// One fault more.
+    /// One more fault, at this time in ms.
     Also(Mishap, u64),
 }
 
-/// What is done, in a task of its own.
+/// A piece of work, which runs in a task of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) nth: usize,
@@ -84,14 +85,14 @@ pub(crate) struct Work {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// So many requests, one after the other, with a pause between two, in us.
+    /// A number of requests, one after the other, with a pause in us between two.
     Ask {
         times: u64,
         pause: u64,
         charges: Vec<Ask>,
         then: Then,
     },
-    /// What was used under a key is forgotten, under all plans.
+    /// The budgets of a key are reset, under all plans.
     Reset { limit: usize, key: u64 },
     /// A plan has other numbers from now on, in all gateways.
     Reload {
@@ -99,18 +100,18 @@ pub(crate) enum What {
         plan: usize,
         numbers: Numbers,
     },
-    /// One gateway reads another configuration.
+    /// One gateway reads a configuration with this change.
     Change { limit: usize, change: Change },
 }
 
-/// How a limit changes in one gateway.
+/// A change of a limit in one gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Other numbers for a plan.
     Numbers(usize, Numbers),
     /// Another mode.
     Mode(Mode),
-    /// Another lease of what requests hold, in us.
+    /// Another lease of holds, in us.
     Lease(Micros),
 }
 
@@ -123,31 +124,31 @@ pub(crate) struct Ask {
     pub(crate) cost: u64,
 }
 
-/// What becomes of a request that is admitted.
+/// The course of an admitted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
-    /// It runs for so long, in ms, and has come to so much if a cost is known afterwards.
+    /// It runs for a number of ms. Its real cost is the second number, if the limit learns the cost afterwards.
     Run(u64, u64),
-    /// Its client leaves so soon, in us: the decision is not waited for.
+    /// Its client leaves after this number of us, and may not wait for the decision.
     Leave(u64),
-    /// It waits for its turn in a queue. Its client leaves after so long, in us.
+    /// It waits for its turn in a queue. Its client leaves after this number of us.
     Wait(u64),
-    /// If it is refused for no longer than so many us, it asks again when that time is over, as `action: delay` does.
+    /// If it is refused for at most this number of us, it asks again after that time, as with `action: delay`.
     Retry(u64),
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) nth: usize,
     /// When, in ms.
     pub(crate) at: u64,
-    /// At which gateway, if it concerns one.
+    /// The affected gateway, if the fault affects only one.
     pub(crate) gateway: usize,
     pub(crate) what: Mishap,
 }
 
-/// Keys of a history are those of clients, and so much more for each plan: every plan has a budget of its own.
+/// The distance between two plans in the keys of a history. Every plan has a budget of its own for each key of a client.
 pub(crate) const PLAN: u64 = 10;
 
 /// The key of a history for the budget that a client's key has under a plan.
@@ -163,7 +164,7 @@ impl Ask {
 }
 
 impl Extra {
-    /// What it is called in figures.
+    /// Its name in figures.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Blocks(_, block) if block.extend => "block, extend",
@@ -180,7 +181,7 @@ impl Extra {
 }
 
 impl Case {
-    /// What follows from a seed, without what is left out.
+    /// The case of a seed, without the parts that are left out.
     pub(crate) fn of(name: &Name) -> Self {
         let mut case = crate::generate::case(name.seed);
         case.name = name.clone();
@@ -218,7 +219,8 @@ impl Case {
             Extra::Cluster | Extra::Sentinels => {
                 self.in_cluster = matches!(extra, Extra::Cluster);
                 self.has_sentinels = !self.in_cluster;
-                // Nodes and sentinels tell gateways the servers' addresses: there is no proxy that could do anything.
+                // Gateways get the servers' addresses from nodes and sentinels, so no proxy is between them. Only faults without a proxy
+                // are possible.
                 self.faults
                     .retain(|fault| fault.what == Mishap::GatewayEnded);
             }
@@ -238,7 +240,7 @@ impl Case {
         }
     }
 
-    /// The mode that gateways give to a limit while the trial runs.
+    /// The mode that a limit changes to while the trial runs.
     pub(crate) fn becomes(&self, nth: usize) -> Option<Mode> {
         let mut work = self.work.iter();
         work.find_map(|work| match work.what {
@@ -256,7 +258,7 @@ impl Case {
         self.faults.iter().any(is_step)
     }
 
-    /// Whether something goes wrong with the whole server.
+    /// Whether a fault affects the whole server.
     pub(crate) fn needs_own_server(&self) -> bool {
         self.away.is_some() || self.faults.iter().any(|fault| fault.what.is_of_server())
     }

@@ -1,4 +1,4 @@
-//! Makes the faults of a trial happen, and notes when they did.
+//! Makes the faults of a trial happen, and notes their times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
             for nth in 0..times {
                 proxy.strike(skip + nth, fault);
             }
-            // When they strike is noted by the proxy.
+            // The proxy notes the times of these faults.
             return;
         }
         Mishap::Cut => gateway.proxy.iter().for_each(|proxy| proxy.reset()),
@@ -62,7 +62,7 @@ pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
     trial.trouble(Some(gateway.number), name, begin);
 }
 
-/// Lets Redis, which is away since then, come back after so many ms.
+/// Lets Redis come back after this number of ms. Redis has been away since `since`.
 pub(crate) async fn away(trial: Arc<Trial>, time: u64, since: Micros) {
     let Some(redis) = &trial.fleet.server else {
         return;
@@ -77,7 +77,7 @@ async fn of_server(trial: &Trial, what: Mishap, begin: Micros) {
     let Some(redis) = &trial.fleet.server else {
         return;
     };
-    // One at a time: a server that is stopped cannot be killed as well.
+    // Only one fault at a time is possible: for example, a stopped server cannot be killed.
     let _one = trial.server_fault.lock().await;
     match what {
         Mishap::Frozen(time) => {
@@ -124,7 +124,7 @@ async fn of_sentinels(trial: &Trial, what: Mishap, begin: Micros) {
         return;
     };
     let _one = trial.server_fault.lock().await;
-    // What waits for sentinels stays on its thread.
+    // The wait for sentinels must stay on one thread.
     let runtime = Handle::current();
     let done = spawn_blocking(move || runtime.block_on(on_sentinels(&sentinels, what)));
     let loses = done.await.unwrap();
@@ -136,7 +136,7 @@ async fn of_sentinels(trial: &Trial, what: Mishap, begin: Micros) {
     }
 }
 
-/// Whether what was written meanwhile may be lost.
+/// Makes the fault happen. Returns whether writes of this time may be lost.
 async fn on_sentinels(sentinels: &RedisSentinels, what: Mishap) -> bool {
     let primary = sentinels.primary().await;
     let mut servers = 0..3;
@@ -153,7 +153,7 @@ async fn on_sentinels(sentinels: &RedisSentinels, what: Mishap) -> bool {
             wait(time).await;
             primary.resume();
             sentinels.in_order().await;
-            // They may have taken it for dead.
+            // The sentinels may have taken the frozen primary for dead.
             return sentinels.primary().await.port() != primary.port();
         }
         _ => {
@@ -170,7 +170,7 @@ async fn of_cluster(trial: &Trial, what: Mishap, begin: Micros) {
         return;
     };
     let _one = trial.server_fault.lock().await;
-    // What waits for a cluster stays on its thread.
+    // The wait for a cluster must stay on one thread.
     let runtime = Handle::current();
     let done = spawn_blocking(move || runtime.block_on(on_cluster(&cluster, what)));
     done.await.unwrap();

@@ -1,5 +1,5 @@
-//! A gateway as far as a trial needs one: a store behind a proxy of its own. It renews what its requests hold, calls in, and may
-//! end or be killed at any time.
+//! The parts of a gateway that a trial needs: a store with its own proxy before Redis. A gateway renews its holds, sends heartbeats, and
+//! may end or be killed at any time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +16,19 @@ use tokio::task::AbortHandle;
 use crate::history::{Count, End};
 use crate::machine::{Log, now};
 
-/// How often places are renewed: as seldom for their lease here as with the defaults.
+/// The time between two renewals of holds. It has the same ratio to the leases of trials as the default has to the default lease.
 const RENEW_EVERY: Duration = Duration::from_millis(30);
 
-/// The longest that a decision waits for Redis.
+/// The longest wait of a decision for Redis.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Longer than any fault lasts.
 const LONG: Micros = 2_000_000;
 
-/// How often counts are exchanged.
+/// The time between two synced exchanges.
 pub(crate) const SYNC_EVERY: Duration = Duration::from_millis(20);
 
-/// What a gateway does at the moment.
+/// The state of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Runs,
@@ -45,11 +45,11 @@ pub(crate) struct Gateway {
     paused: Arc<AtomicBool>,
     chores: Vec<AbortHandle>,
     log: Arc<Log>,
-    // By key, how long the shortest call took that Redis answered: by so much its clock may be taken for ahead.
+    // For each key, the time of the shortest call that Redis answered. The estimate of Redis's clock may be ahead by this time.
     shortest: Mutex<HashMap<u64, Micros>>,
 }
 
-/// What all gateways of a trial have in common.
+/// The settings and servers that all gateways of a trial share.
 #[derive(Clone)]
 pub(crate) struct Fleet {
     pub(crate) server: Option<Arc<RedisServer>>,
@@ -92,7 +92,7 @@ impl Fleet {
         gateway
     }
 
-    /// Where Redis is, without a proxy.
+    /// The URL of Redis, without a proxy.
     pub(crate) fn url(&self) -> Option<String> {
         let cluster = self.cluster.as_ref().map(|cluster| cluster.url());
         let sentinels = self.sentinels.as_ref().map(|all| all.url(0));
@@ -115,15 +115,15 @@ impl Fleet {
 }
 
 impl Gateway {
-    /// Until when Redis may decide a request for this key that begins now: a call is given a deadline by Redis's clock, as far as
-    /// that is known.
+    /// The time until which Redis may decide a request for this key. A call has a deadline by Redis's clock, which the gateway only
+    /// estimates.
     pub(crate) fn given_up(&self, key: u64, begin: Micros) -> Micros {
         let shortest = self.shortest.lock().unwrap();
         let ahead = shortest.get(&key).copied().unwrap_or(LONG);
         begin + TIMEOUT.as_micros() as Micros + ahead
     }
 
-    /// Redis has answered a request for this key, after so long.
+    /// Notes the time after which Redis has answered a request for this key.
     pub(crate) fn answered(&self, key: u64, took: Micros) {
         let mut shortest = self.shortest.lock().unwrap();
         let known = shortest.entry(key).or_insert(took);
@@ -166,7 +166,7 @@ impl Gateway {
         }
     }
 
-    /// Does nothing any more, and lets nothing through, until `false`.
+    /// Stops the gateway and all its messages, until it is called with `false`.
     pub(crate) fn pause(&self, paused: bool) {
         self.paused.store(paused, Ordering::Relaxed);
         if let Some(proxy) = &self.proxy {
@@ -174,7 +174,7 @@ impl Gateway {
         }
     }
 
-    /// Ends without a word: nothing that it says from now on arrives.
+    /// Ends the gateway without a shutdown. Later messages do not arrive.
     pub(crate) async fn kill(&self, log: &Log) {
         if let Some(proxy) = &self.proxy {
             proxy.refuse().await;
@@ -184,7 +184,7 @@ impl Gateway {
         self.life.send_replace(Life::Killed);
     }
 
-    /// Ends in order: its requests end, and it tells what only it knows.
+    /// Shuts the gateway down in order. Its requests end, and it sends its counts, and returns its slices.
     pub(crate) async fn end(&self, log: &Log) {
         self.life.send_replace(Life::Ends);
         let settling = async {
@@ -193,7 +193,7 @@ impl Gateway {
             self.store.close().await;
         };
         let in_time = tokio::time::timeout(Duration::from_secs(2), settling).await;
-        // What it still has to say is lost.
+        // Messages that are not sent by now are lost.
         self.ended(log, in_time.is_ok());
     }
 
@@ -219,5 +219,5 @@ impl Drop for Gateway {
     }
 }
 
-/// How long a gateway may not know of others: two exchanges, and one that takes as long as it may.
+/// The longest time until a gateway receives the counts of others: two intervals, and one exchange that takes its whole timeout.
 pub(crate) const UNSEEN: Micros = 2 * 20_000 + 100_000;

@@ -1,5 +1,5 @@
-//! The same limits and work on the memory store with a given clock: nothing waits, so a trial takes no time. What requests
-//! hold goes by the system's clock, and is left to the other trials.
+//! Runs the limits and work of trials on the memory store, with a given clock. Such a trial takes no time, because it never waits. Holds
+//! use the system's clock, so they are left to the other trials.
 
 use tidegate_core::Micros;
 use tidegate_store::{Charge, MemoryStore, Outcome};
@@ -10,10 +10,10 @@ use crate::law::{Kind, Numbers};
 use crate::machine::{key_of, limit_of};
 use tidegate_testkit::trials::{self, Dice, Name};
 
-/// A trial's clock begins here: with a window of any length.
+/// The start of a trial's clock. Windows of all lengths begin at this time.
 pub(crate) const START: Micros = 1_700_000_000_000_000;
 
-/// What is done, and when.
+/// A step of the work, with its time.
 struct Step {
     at: Micros,
     what: Doing,
@@ -25,7 +25,7 @@ enum Doing {
     Reload(usize, usize, Numbers),
 }
 
-/// Runs a trial by the seed's limits and work.
+/// Runs the limits and the work of a trial.
 pub(crate) fn run(case: &Case) -> History {
     let store = MemoryStore::new(1_000);
     let mut plans: Vec<Vec<Numbers>> = case
@@ -69,7 +69,7 @@ pub(crate) fn run(case: &Case) -> History {
     history
 }
 
-/// The work in the order of its times: no two steps at one time.
+/// The steps of the work in the order of their times. No two steps have the same time.
 fn steps(case: &Case) -> Vec<Step> {
     let mut dice = Dice(case.name.seed);
     let mut steps = Vec::new();
@@ -177,7 +177,7 @@ fn ask(
     }
 }
 
-/// Many seeds, in a moment.
+/// Runs many seeds, which takes only a moment.
 #[test]
 fn the_memory_store_keeps_its_promises_by_a_given_clock() {
     let seed = trials::first_seed();

@@ -1,5 +1,5 @@
-//! What happened in one trial: what was asked, by whom, and what was decided and when by the deciding clock. It also has what was
-//! held and settled, and which faults there were. Promises are judged by this alone.
+//! The history of one trial: its requests, their decisions by the deciding clock, holds, settlements and faults. Promises are judged by the
+//! history alone.
 
 mod clock;
 
@@ -9,12 +9,12 @@ use tidegate_store::{Mode, OnFailure, Outcome, Via};
 use crate::case::{LimitCase, PLAN};
 use crate::law::{Kind, Numbers};
 
-/// How far a replica may be behind its primary.
+/// The longest time by which a replica may be behind its primary, in us.
 const LAG: Micros = 100_000;
-/// Later than all else, with room to add to it.
+/// A time after all others. Adding to it does not overflow.
 const FOREVER: Micros = Micros::MAX / 2;
 
-/// All of one trial.
+/// The history of one trial.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) limits: Vec<Limit>,
@@ -22,69 +22,68 @@ pub(crate) struct History {
     pub(crate) resets: Vec<Reset>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) troubles: Vec<Trouble>,
-    /// What gateways said that they count, by themselves: a heartbeat that was answered.
+    /// The numbers of gateways that heartbeats were answered with.
     pub(crate) counts: Vec<Count>,
-    /// When a gateway ended, and how.
+    /// The ends of gateways.
     pub(crate) ends: Vec<End>,
-    /// How many gateways the configuration says there are; none: they are counted.
+    /// The number of gateways in the configuration. `None` if heartbeats count them.
     pub(crate) gateways: Option<u64>,
-    /// Whether all of it is kept in this process.
+    /// Whether the memory store was used.
     pub(crate) in_memory: bool,
     /// Whether the keys of a request may be at several nodes of a cluster.
     pub(crate) in_cluster: bool,
-    /// How long a gateway may not know what others count by themselves: two `sync_every` and one exchange.
+    /// The longest time until a gateway receives the counts of others: two `sync_every` and one exchange.
     pub(crate) unseen: Micros,
     /// The longest that a decision waits for Redis.
     pub(crate) timeout: Micros,
-    /// What was looked at when all trouble was over and all was settled.
+    /// The budgets in the store after the end of all trouble and all settlements.
     pub(crate) looks: Vec<Look>,
-    /// Who was refused, and asked again alone when the time had come.
+    /// Refused requests that were sent again, alone, after their retry-after.
     pub(crate) returns: Vec<Return>,
-    /// When the deciding clock was stepped.
+    /// The steps of the deciding clock.
     pub(crate) steps: Vec<Step>,
-    /// What of it is judged.
+    /// The part of the history that is judged.
     pub(crate) judged: Judged,
-    /// What is granted to a limit whose clock was stepped.
+    /// The tolerance for a limit whose clock was stepped.
     pub(crate) leeway: Leeway,
-    /// Whether a reset that was answered as failed counts as not made after its answer. One promise is about that; the others allow
-    /// that it is made at any time.
+    /// Whether a failed reset counts as not made after its answer. One promise says so. The others allow that it is made at any time.
     pub(crate) has_no_late_resets: bool,
 }
 
-/// The deciding clock was stepped at some time between, and is so many us ahead of this machine's from then on.
+/// A step of the deciding clock, at some time in `span`. From then on, it is `ahead` us ahead of this machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) span: Span,
     pub(crate) ahead: i64,
 }
 
-/// Which promises are judged by the times of a history.
+/// The promises that are judged by the times of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Judged {
     #[default]
     All,
-    /// Those of gateways, by their clocks: all but what Redis has decided.
+    /// Promises on decisions of gateways, by their clocks.
     Gateways,
-    /// Those of one limit, by the clock that decided.
+    /// Promises on one limit, by the clock that decided.
     Limit(usize),
 }
 
-/// What is granted to a limit whose clock was stepped.
+/// The tolerance for a limit whose clock was stepped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Leeway {
-    /// By so much a clock that was stepped forward may be ahead of a gateway's, at most.
+    /// The most by which a clock that was stepped forward may be ahead of a gateway's.
     pub(crate) ahead: Micros,
-    /// For so long it may stand, because it was stepped back.
+    /// The longest time for which the clock may stand still, because it was stepped back.
     pub(crate) back: Micros,
-    /// Whether it stands after a step back: spans that end meanwhile have no end by it.
+    /// Whether the clock stands still after a step back. Meanwhile, no time span ends by this clock.
     pub(crate) stands: bool,
 }
 
-/// A limit, with what is the same for all plans and after reloads.
+/// A limit, with the settings that are the same for all plans and after reloads.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) kind: Kind,
-    /// Of window algorithms the window, of `concurrency` the lease.
+    /// The window, or the lease of `concurrency`.
     pub(crate) window: Micros,
     pub(crate) mode: Mode,
     pub(crate) on_failure: OnFailure,
@@ -92,11 +91,11 @@ pub(crate) struct Limit {
     pub(crate) is_observed: bool,
     /// Whether charges are reservations.
     pub(crate) reserves: bool,
-    /// The mode that gateways change to, if they do.
+    /// The mode that gateways change to, if any.
     pub(crate) becomes: Option<Mode>,
 }
 
-/// A time span, both ends included.
+/// A time span, which includes both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) begin: Micros,
@@ -120,40 +119,40 @@ impl Span {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) gateway: usize,
-    /// From the call of the store to its answer, by this machine's clock, which is Redis's.
+    /// From the call of the store to its answer, by this machine's clock.
     pub(crate) asked: Span,
     pub(crate) charges: Vec<Charge>,
     pub(crate) said: Said,
-    /// Whether Redis was asked for it.
+    /// Whether Redis was called for this request.
     pub(crate) called: bool,
-    /// Until when an admitted request ran; none: it is not over.
+    /// When an admitted request ended. `None` while it runs.
     pub(crate) ran_until: Option<Micros>,
-    /// When what it came to was said; before that it had not come to anything else than it reserved.
+    /// When its real cost was settled. Before that, it counts for its reserved units.
     pub(crate) settled: Option<Micros>,
-    /// Until then Redis may still decide it, whoever has given up.
+    /// Redis may decide the request until this time, even if the gateway or the client has given up.
     pub(crate) given_up: Micros,
 }
 
-/// What a request asked of one limit, and what that said.
+/// The charge of a request to one limit, and the limit's verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) limit: usize,
-    /// The key of the budget: that of the client, and of the plan.
+    /// The key of the budget, from the client's key and the plan.
     pub(crate) key: u64,
     pub(crate) numbers: Numbers,
     pub(crate) cost: u64,
     pub(crate) verdict: Option<Verdict>,
-    /// When that was decided: exact if the deciding clock was told, or between two times.
+    /// The time of the decision by the deciding clock. It is a span if the exact time is unknown.
     pub(crate) at: Span,
-    /// Whether this process decided, and not Redis.
+    /// Whether the gateway decided, and not Redis.
     pub(crate) here: bool,
-    /// What it has come to, once it is settled.
+    /// Its real cost, if it is settled.
     pub(crate) used: Option<u64>,
     /// The mode of the limit in its gateway, if it has changed there.
     pub(crate) changed: Option<Mode>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Decided {
@@ -161,38 +160,38 @@ pub(crate) enum Said {
         via: Via,
         error: Option<String>,
     },
-    /// Its client did not wait for the answer.
+    /// The client did not wait for the answer.
     Aborted,
 }
 
-/// What was used under one key was forgotten: at some time between, if it was.
+/// A reset of one key's budget, at some time in `span`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reset {
     pub(crate) limit: usize,
     pub(crate) key: u64,
     pub(crate) span: Span,
-    /// Whether it surely was.
+    /// Whether the reset succeeded. A failed reset may still have been made.
     pub(crate) done: bool,
 }
 
-/// Redis lost its data, at any time between.
+/// A loss of Redis's data, at some time in `span`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
     pub(crate) span: Span,
-    /// All of it; or what was written since the span began, at some node.
+    /// Whether all data were lost. Otherwise, only writes to one node since the begin of the span were lost.
     pub(crate) is_whole: bool,
 }
 
 /// A time in which one gateway, or all of them, may not have reached Redis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trouble {
-    /// None: all of them.
+    /// `None` if all gateways are affected.
     pub(crate) gateway: Option<usize>,
     pub(crate) kind: &'static str,
     pub(crate) span: Span,
 }
 
-/// A gateway was told how many there are.
+/// The number of gateways that a heartbeat of one gateway was answered with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count {
     pub(crate) gateway: usize,
@@ -200,32 +199,32 @@ pub(crate) struct Count {
     pub(crate) count: u64,
 }
 
-/// A gateway ended.
+/// The end of a gateway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) gateway: usize,
     pub(crate) at: Micros,
-    /// Whether it could tell what only it knew.
+    /// Whether it shut down in order, and sent all its counts and slices back.
     pub(crate) in_order: bool,
 }
 
-/// What the store said about a key when nothing was under way any more.
+/// The budget of a key in the store, after all requests and settlements had ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) limit: usize,
-    /// None: a key that was never used.
+    /// `None` for a key that was never used.
     pub(crate) key: Option<u64>,
     pub(crate) numbers: Numbers,
     pub(crate) at: Micros,
     pub(crate) remaining: u64,
-    /// What is out in slices, if that was looked at.
+    /// The units that are lent in slices, if they were read.
     pub(crate) lent: Option<u64>,
 }
 
-/// A request that was refused when there were no others, and what was said when its retry-after was over.
+/// A request that was refused while no other ran, and the answer to its repetition after the retry-after.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Return {
-    /// The limit and key that refused it, the one with the longest wait.
+    /// The limit and the key of the refusal with the longest wait.
     pub(crate) limit: usize,
     pub(crate) key: u64,
     pub(crate) refused: Micros,
@@ -261,7 +260,7 @@ impl Request {
         )
     }
 
-    /// Whether the client was let through.
+    /// Whether the request was admitted.
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(
             self.said,
@@ -279,7 +278,7 @@ impl Request {
         }
     }
 
-    /// Whether Redis may have been asked, and no answer came of that.
+    /// Whether Redis may have been called, and no answer arrived.
     pub(crate) const fn is_unanswered(&self) -> bool {
         match &self.said {
             Said::Decided { error, .. } => error.is_some(),
@@ -294,7 +293,7 @@ impl History {
         charge.changed.unwrap_or(self.limits[charge.limit].mode)
     }
 
-    /// Whether the keys of a request are at several slots, in which one round takes holds.
+    /// Whether the keys of a request are in several slots, so that the store first takes holds in each slot.
     pub(crate) fn is_split(&self, request: &Request) -> bool {
         let mut keys = request.charges.iter().map(|charge| charge.key % PLAN);
         let first = keys.next();
@@ -310,19 +309,19 @@ impl History {
         }
     }
 
-    /// Whether what gateways decide by themselves is judged by these times.
+    /// Whether decisions of gateways without Redis are judged by these times.
     pub(crate) fn judges_gateways(&self) -> bool {
         !matches!(self.judged, Judged::Limit(_))
     }
 
-    /// The keys that were asked for of limits that are judged, by limit.
+    /// The requested keys of judged limits, each with its limit.
     pub(crate) fn keys(&self) -> Vec<(usize, u64)> {
         let mut keys = self.all_keys();
         keys.retain(|(limit, _)| self.judges(*limit));
         keys
     }
 
-    /// The keys that were asked for, by limit.
+    /// The requested keys, each with its limit.
     pub(crate) fn all_keys(&self) -> Vec<(usize, u64)> {
         let charges = self.requests.iter().flat_map(|request| &request.charges);
         let mut keys: Vec<_> = charges.map(|charge| (charge.limit, charge.key)).collect();
@@ -331,7 +330,7 @@ impl History {
         keys
     }
 
-    /// All that was asked of one key.
+    /// All charges to one key, with their requests.
     pub(crate) fn of(&self, limit: usize, key: u64) -> impl Iterator<Item = (&Request, &Charge)> {
         self.requests.iter().filter_map(move |request| {
             let is_its = |charge: &&Charge| charge.limit == limit && charge.key == key;
@@ -343,12 +342,12 @@ impl History {
         })
     }
 
-    /// When what was used under a key may have been forgotten, by a reset or with Redis's data.
+    /// When the used units of a key may have been lost, by a reset or with Redis's data.
     pub(crate) fn forgotten(&self, limit: usize, key: u64) -> Vec<Span> {
         self.forgettings(limit, key).map(|(span, _)| span).collect()
     }
 
-    /// When what was used under a key surely was forgotten.
+    /// When the used units of a key were surely lost.
     pub(crate) fn surely_forgotten(&self, limit: usize, key: u64) -> Vec<Span> {
         let all = self.forgettings(limit, key);
         all.filter_map(|(span, done)| done.then_some(span))
@@ -359,7 +358,7 @@ impl History {
         let resets = self.resets.iter();
         let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
         let resets = resets.map(move |reset| {
-            // Times of synced limits are those of a clock that their gateway estimates.
+            // Times of synced limits are from Redis's clock as their gateway estimates it.
             let is_synced = self.limits[limit].mode == Mode::Synced;
             let ahead = if is_synced { self.timeout } else { 0 };
             let is_late = !reset.done && !self.has_no_late_resets;
@@ -373,8 +372,8 @@ impl History {
         });
         let losses = self.losses.iter();
         let losses = losses.map(|loss| (loss.span, loss.is_whole));
-        // Redis 7.0 keeps one time for a script, and reckons expiry by another. What a script writes while the clock is set back has
-        // expired by the script's time, with all that was used.
+        // Redis 7.0 uses one time in a script, and another for expiry. If the clock is set back while a script runs, its writes may expire
+        // at once, with all used units.
         let asked = move |at: &Span| {
             let mut of = self.of(limit, key);
             of.any(|(request, _)| request.asked.meets(at.begin, at.end))
@@ -384,7 +383,7 @@ impl History {
         resets.chain(losses).chain(steps)
     }
 
-    /// Whether what was written then may be missing from the replica that took over.
+    /// Whether writes of this time may be missing in the replica that took over.
     pub(crate) fn may_be_lost(&self, written: Span) -> bool {
         let partial = self.losses.iter().filter(|loss| !loss.is_whole);
         let mut spans = partial.map(|loss| loss.span);
@@ -398,7 +397,7 @@ impl History {
         own.map(|trouble| trouble.span)
     }
 
-    /// How many gateways this one was told there are, at most, by this time.
+    /// The largest number of gateways that this gateway has received until this time.
     pub(crate) fn told(&self, gateway: usize, by: Micros) -> u64 {
         if let Some(fixed) = self.gateways {
             return fixed;
@@ -408,7 +407,7 @@ impl History {
         counts.map(|count| count.count).max().unwrap_or(1)
     }
 
-    /// What a gateway may give away of a limit by itself.
+    /// The numbers by which a gateway may admit requests to a limit by itself.
     pub(crate) fn share(
         &self,
         numbers: &Numbers,

@@ -1,31 +1,31 @@
-//! Trials that once broke a promise, or came close: they are run each time.
+//! Trials that once broke a promise, or came close. They run every time.
 
-/// Their names: a seed, and the parts that are left out.
+/// The names of the trials. A name has a seed, and the parts that are left out.
 pub(crate) const TRIALS: &[&str] = &[
-    // A Redis that lost its data lowered the number of gateways, and with it made shares larger.
+    // Redis lost its data, so the number of gateways fell and shares grew.
     "94-l1-w7.8.9.10.11.12-f0.2",
-    // Settlements that were lost with a connection, or with a slow answer.
+    // Settlements were lost with a connection, or by a slow answer.
     "202",
-    // Calls without an answer that Redis had charged.
+    // Redis had charged calls whose answers were lost.
     "26-w0.2.3-f0.2",
     "125-e0",
-    // Several plans of one client.
+    // One client had several plans.
     "101",
     "118-l0.1-w0.1.3-f0.1",
-    // Places of requests that run on.
+    // Running requests held places of `concurrency` for long.
     "102-e0",
     "141",
-    // A block that began in an outage, by what Redis had said before.
+    // A block began in an outage, from an earlier answer of Redis.
     "770212-l1.2-w0.4-f0-e1",
-    // Reservations under several plans, given back.
+    // Reservations under several plans were released.
     "8003030",
-    // A charge that an observed limit had not made, given back in an outage.
+    // In an outage, an observed limit released a charge that it had not made.
     "8003696",
-    // Slots that a gateway without Redis counted by a share that grew with a reload.
+    // A gateway without Redis counted slots by its share, and the share grew with a reload.
     "50003560",
-    // A gateway without Redis said how long its share lasts, which is longer than the block, and a reload raised the limit.
+    // The retry-after of a gateway without Redis was that of its share, which was longer than the block. A reload raised the limit.
     "1795469917339688",
-    // A remembered refusal of a small cost, given to a larger cost that had to wait for longer: in a queue, and after a block.
+    // A remembered refusal of a small cost was repeated for a larger cost, which had to wait longer: in a queue, and after a block.
     "9015",
     "20063",
 ];

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Those that are made up first: some windows are made those of a calendar then.
+    /// The algorithms that a seed chooses from. Some fixed windows become windows of a calendar later.
     pub(crate) const ALL: [Self; 6] = [
         Self::TokenBucket,
         Self::LeakyBucket,
@@ -31,13 +31,13 @@ impl Kind {
         Self::Concurrency,
     ];
 
-    /// Whether it is paid off continuously.
+    /// Whether charges are paid off continuously.
     pub(crate) const fn is_bucket(self) -> bool {
         matches!(self, Self::TokenBucket | Self::LeakyBucket)
     }
 }
 
-/// How many, and for a bucket what is paid off: `refill` in each `per` us. A plan, or a reload, changes these.
+/// The numbers of a quota. In a bucket, `refill` units are paid off in each `per` us. A plan or a reload has other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) limit: u64,
@@ -67,7 +67,7 @@ impl Numbers {
         }
     }
 
-    /// The share of one of so many gateways.
+    /// The share of each gateway, for this number of gateways.
     pub(crate) fn divided(&self, gateways: u64) -> Self {
         let gateways = gateways.max(1);
         Self {
@@ -77,7 +77,7 @@ impl Numbers {
         }
     }
 
-    /// What leaves most room of both, number by number.
+    /// The more generous of the two, for each number.
     pub(crate) fn most(self, other: Self) -> Self {
         let fastest = if self.is_slower(&other) { other } else { self };
         Self {
@@ -86,25 +86,25 @@ impl Numbers {
         }
     }
 
-    /// Whether less is paid off in the same time.
+    /// Whether fewer units are paid off in the same time than by `other`.
     pub(crate) fn is_slower(&self, other: &Self) -> bool {
         let rate = |one: &Self, per: Micros| u128::from(one.refill) * u128::from(per);
         rate(self, other.per) < rate(other, self.per)
     }
 
-    /// How much is paid off in so long, in units.
+    /// The units that are paid off in this time.
     pub(crate) fn paid(&self, time: Micros) -> f64 {
         self.refill as f64 * time as f64 / self.per as f64
     }
 }
 
-/// A calendar whose windows are all as long: those of the trials are in it, and those of a given clock.
+/// A calendar of windows with equal lengths. It covers the times of trials, with the system's clock and with a given clock.
 fn even_calendar(window: Micros) -> &'static Calendar {
     static KNOWN: Mutex<BTreeMap<Micros, &'static Calendar>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
     known.entry(window).or_insert_with(|| {
         let first = crate::given::START / window;
-        // Windows beyond the last start are as long.
+        // Windows after the last start have the length of the last window.
         let starts: Vec<Micros> = (first - 100..=first).map(|nth| nth * window).collect();
         Box::leak(Box::new(
             Calendar::new(format!("even/{window}"), starts).unwrap(),

@@ -19,7 +19,7 @@ use crate::history::{
 use crate::law::{Kind, Numbers};
 use crate::work;
 
-/// What is noted while a trial runs.
+/// The notes that are taken while a trial runs.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) requests: Mutex<Vec<Request>>,
@@ -44,7 +44,7 @@ impl Log {
         self.troubles.lock().unwrap().push(trouble);
     }
 
-    /// Notes that this machine, or a server, had no time for the trial.
+    /// Notes that this machine or a server was too busy for the trial.
     fn stalled(&self, kind: &'static str, begin: SystemTime, end: SystemTime) {
         let (begin, end) = (micros(begin), micros(end));
         let trouble = Trouble {
@@ -60,9 +60,9 @@ impl Log {
 #[derive(Clone)]
 struct Configured {
     case: LimitCase,
-    /// Whether its mode is another one than at the start.
+    /// Its mode, if it is not the mode at the start.
     changed: Option<Mode>,
-    /// By its plans.
+    /// The numbers and the limit of each plan.
     limits: Vec<(Numbers, Arc<Limit>)>,
 }
 
@@ -84,12 +84,12 @@ pub(crate) struct Trial {
     pub(crate) fleet: Fleet,
     pub(crate) start: Instant,
     pub(crate) log: Arc<Log>,
-    /// The gateways by their places: one that ends makes room for the next.
+    /// The gateways by their places. A new gateway takes the place of a gateway that ended.
     pub(crate) gateways: Vec<RwLock<Arc<Gateway>>>,
-    /// By the places of gateways, the limits of each plan at the moment.
+    /// The current limits of the gateway at each place.
     plans: RwLock<Vec<Vec<Configured>>>,
     next_gateway: Mutex<usize>,
-    /// Held while something is done to the server.
+    /// Held while a fault affects the server.
     pub(crate) server_fault: tokio::sync::Mutex<()>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     if trial.case.heartbeat.is_some() && is_there {
         calm::everybody_is_counted(&trial).await;
     }
-    // From now on.
+    // Times of work and faults count from now on.
     let trial = Arc::new(Trial::started_now(trial));
     let mut tasks = JoinSet::new();
     if let Some(time) = trial.case.away {
@@ -162,7 +162,7 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
         done.unwrap();
     }
     calm::settle_and_look(&trial).await;
-    // What struck their calls is noted when they end.
+    // Gateways note the faults of their calls when they are dropped.
     let mut trial = Arc::into_inner(trial).unwrap();
     trial.gateways.clear();
     watching.abort();
@@ -194,7 +194,7 @@ impl Trial {
         std::mem::replace(&mut *self.gateways[place].write().unwrap(), new)
     }
 
-    /// A limit by the numbers that a plan has now in the gateway at this place.
+    /// A limit with the current numbers of a plan, in the gateway at this place.
     pub(crate) fn limit(&self, place: usize, limit: usize, plan: usize) -> (Numbers, Arc<Limit>) {
         self.plans.read().unwrap()[place][limit].limits[plan].clone()
     }
@@ -209,7 +209,7 @@ impl Trial {
         self.plans.read().unwrap()[place][limit].changed
     }
 
-    /// All limits of the gateway at this place, of which one has this mode.
+    /// All limits of the gateway at this place, where limit `limit` has this mode.
     pub(crate) fn limits_with(&self, place: usize, limit: usize, mode: Mode) -> Vec<Limit> {
         let plans = self.plans.read().unwrap();
         let all = plans[place].iter().enumerate();
@@ -238,13 +238,13 @@ impl Trial {
         configured.limits = Configured::of(limit, case).limits;
     }
 
-    /// How far Redis's clock is ahead of this machine's, in us.
+    /// The us by which Redis's clock is ahead of this machine's clock.
     pub(crate) fn clock_ahead(&self) -> i64 {
         let steps = self.log.steps.lock().unwrap();
         steps.last().map_or(0, |step| step.ahead)
     }
 
-    /// Waits until so many ms since the start are over.
+    /// Waits until this number of ms after the start.
     pub(crate) async fn until(&self, at: u64) {
         tokio::time::sleep_until((self.start + Duration::from_millis(at)).into()).await;
     }
@@ -276,7 +276,7 @@ impl Trial {
         let log = &self.log;
         let requests = std::mem::take(&mut *log.requests.lock().unwrap());
         let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
-        // Whoever was not answered had trouble, whatever that was.
+        // A request with an error proves a trouble, even if its cause is not noted.
         for request in &requests {
             if let Said::Decided { error: Some(_), .. } = request.said {
                 troubles.push(Trouble {
@@ -309,7 +309,7 @@ impl Trial {
     }
 }
 
-/// A limit by the numbers of one of its plans. The first plan has the limit's own budget.
+/// A limit with the numbers of one plan. The first plan uses the limit's own budget.
 pub(crate) fn limit_of(nth: usize, case: &LimitCase, plan: usize, numbers: Numbers) -> Arc<Limit> {
     let quota = numbers.quota(case.kind, case.window);
     let mut limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
@@ -328,14 +328,14 @@ pub(crate) fn limit_of(nth: usize, case: &LimitCase, plan: usize, numbers: Numbe
     Arc::new(limit)
 }
 
-/// Whom a key is counted for.
+/// The key of the store for a key of a case.
 pub(crate) fn key_of(key: u64) -> Key {
     let mut tag = [0xab; 16];
     tag[8..].copy_from_slice(&key.to_be_bytes());
     Key { tag, rest: [0; 16] }
 }
 
-/// The time by this machine's clock, which is also Redis's unless that is stepped.
+/// The time by this machine's clock. Redis has the same clock unless it is stepped.
 pub(crate) fn now() -> Micros {
     micros(SystemTime::now())
 }
@@ -346,7 +346,7 @@ fn micros(time: SystemTime) -> Micros {
 }
 
 impl Work {
-    /// What it is called in a report.
+    /// Its title in a report.
     pub(crate) fn title(&self) -> String {
         format!(
             "work {} at {} ms, gateway {}: {:?}",

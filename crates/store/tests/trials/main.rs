@@ -1,10 +1,11 @@
-//! Trials: made-up configurations, work and faults, judged by the promises of all limits.
+//! Trials: random configurations, work and faults, which are judged by the promises of all limits.
 //!
-//! - `case`, `generate`: the case of a seed; `law`: the numbers of limits
-//! - `machine`: runs a trial; `gateway`: a gateway of it; `work`, `faults`: the work and the faults of it; `calm`: before and after
-//! - `given`: the memory store with a given clock
+//! - `case`, `generate`: the case that follows from a seed; `law`: the numbers of limits
+//! - `machine`: runs a trial; `gateway`: one gateway of a trial; `work`, `faults`: its requests and its faults; `calm`: the time before and
+//!   after
+//! - `given`: trials of the memory store, whose clock is set by the trial
 //! - `history`: the history of a trial; `promises`: the promises that it is judged by
-//! - `report`: the text about a finding; `kept`: findings that are run again each time
+//! - `report`: the text about a finding; `kept`: earlier findings, which run every time
 
 #![expect(
     clippy::unwrap_used,
@@ -112,7 +113,7 @@ impl Trial for Judged {
     }
 }
 
-/// Trials with seeds that are new.
+/// Trials with new seeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fresh() {
     RUNNER.fresh::<Judged>().await;

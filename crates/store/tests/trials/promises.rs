@@ -1,9 +1,9 @@
-//! The promises of all limits. Each has a name, a sentence that the documentation repeats word for word, and a checker that finds
-//! in a history where it was broken.
+//! The promises of all limits. Each has a name, a sentence that the documentation repeats word for word, and a checker. The checker finds
+//! the places in a history where the promise was broken.
 //!
-//! What a checker allows beyond a promise is computed from the history. An outage is computed from what gateways were told about
-//! their number, a reset or lost data from when it was. A time that is not known exactly is a span. A promise counts as broken only
-//! if it was broken whatever happened within that span.
+//! A checker computes its tolerances from the history. For an outage, it uses the numbers of gateways in answers to heartbeats. For a reset
+//! or a loss of data, it uses their times. A time that is not known exactly is a span. A promise counts as broken only if it was broken for
+//! every time in that span.
 
 mod arrival;
 mod at_most;
@@ -30,12 +30,12 @@ use crate::history::{History, Span};
 /// A promise.
 pub(crate) struct Promise {
     pub(crate) name: &'static str,
-    /// In plain words, as the documentation has it.
+    /// The sentence in the documentation.
     pub(crate) words: &'static str,
     pub(crate) check: fn(&History) -> Vec<Breach>,
 }
 
-/// Where a promise was broken.
+/// A place where a promise was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
     pub(crate) promise: &'static str,
@@ -74,13 +74,13 @@ pub(crate) const ALL: &[Promise] = &[
     delay::IN_ORDER,
 ];
 
-/// Every place where a promise was broken, by the clock that decided.
+/// Every place where a promise was broken, by the deciding clock.
 pub(crate) fn broken_by_any_clock(history: &History) -> Vec<Breach> {
     let histories = history.by_clock();
     histories.iter().flat_map(broken).collect()
 }
 
-/// Every key for which a promise was broken, with the first place.
+/// The first place for every key for which a promise was broken.
 pub(crate) fn broken(history: &History) -> Vec<Breach> {
     let mut broken: Vec<Breach> = Vec::new();
     for breach in ALL.iter().flat_map(|promise| (promise.check)(history)) {

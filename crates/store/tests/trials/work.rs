@@ -15,7 +15,7 @@ use crate::history::{self, Request, Reset, Said, Span};
 use crate::law::Numbers;
 use crate::machine::{Trial, key_of, now};
 
-/// Does one piece of work, to its end or that of its gateway.
+/// Does one piece of work, until it or its gateway ends.
 pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
     trial.until(work.at).await;
     match work.what {
@@ -42,7 +42,7 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
         }
         What::Change { limit, change } => {
             if let Change::Mode(mode) = change {
-                // As a reload does before the new mode decides.
+                // A reload of a gateway does the same before the new mode decides.
                 let next = trial.limits_with(work.gateway, limit, mode);
                 let store = trial.gateway(work.gateway).store.clone();
                 let runtime = Handle::current();
@@ -57,7 +57,7 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
 /// The most attempts of a request that waits for its limits.
 const ATTEMPTS: usize = 3;
 
-/// Asks, and asks again when the retry-after is over if the request waits for that.
+/// Sends a request, and sends it again after the retry-after if it waits for its limits.
 async fn asked(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
     for _ in 0..ATTEMPTS {
         let answer = request(trial, place, asks, then).await;
@@ -98,7 +98,7 @@ async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
     trial.log.resets.lock().unwrap().extend(resets);
 }
 
-/// What a request is charged to.
+/// One charge of a request.
 struct Asked {
     limit: Arc<Limit>,
     numbers: Numbers,
@@ -106,21 +106,21 @@ struct Asked {
     changed: Option<Mode>,
 }
 
-/// The answer to a request, as far as it matters to the client.
+/// The parts of an answer that matter to the client.
 #[derive(Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Whether Redis was asked, and did not answer.
+    /// Whether Redis was called, and did not answer.
     pub(crate) has_error: bool,
-    /// Of a refusal, the longest wait of the limits that refuse.
+    /// The longest wait of the limits that refuse, if the request is refused.
     pub(crate) retry_after: Option<Micros>,
-    /// The limit and key that refuse for that long.
+    /// The limit and the key with this wait.
     pub(crate) by: Option<(usize, u64)>,
-    /// Whether each of its limits was asked, so that the wait is that of all.
+    /// Whether all its limits decided, so that the wait is the longest of all limits.
     pub(crate) is_of_all: bool,
 }
 
-/// Asks once; no answer if the gateway does not run, or the client did not wait for it.
+/// Sends a request once. `None` if the gateway does not run, or if the client did not wait for the answer.
 pub(crate) async fn request(
     trial: &Trial,
     place: usize,
@@ -130,7 +130,7 @@ pub(crate) async fn request(
     let gateway = trial.gateway(place);
     let mut life = gateway.life.subscribe();
     if *life.borrow() != Life::Runs {
-        // Its place is taken by another soon.
+        // Another gateway will soon take its place.
         tokio::time::sleep(Duration::from_millis(1)).await;
         return None;
     }
@@ -197,7 +197,7 @@ pub(crate) async fn request(
     answer
 }
 
-/// What its client hears of a decision.
+/// The answer that the client gets.
 fn answer(trial: &Trial, request: &Request) -> Option<Answer> {
     let Said::Decided { outcome, error, .. } = &request.said else {
         return None;
@@ -229,7 +229,7 @@ fn answer(trial: &Trial, request: &Request) -> Option<Answer> {
     })
 }
 
-/// Lets a request run, and says what it has come to.
+/// Lets a request run, and settles its real cost.
 async fn run_on(
     trial: &Trial,
     gateway: &Gateway,
@@ -243,7 +243,7 @@ async fn run_on(
         () = tokio::time::sleep(Duration::from_millis(time)) => {}
         _ = life.wait_for(|life| *life != Life::Runs) => {}
     }
-    // Whatever is told after that does not matter if it was killed.
+    // If the gateway was killed, later messages do not count.
     let ends = now();
     let killed = *life.borrow() == Life::Killed;
     request.ran_until = Some(killed_at(trial, gateway).unwrap_or(ends).min(ends));
@@ -265,7 +265,7 @@ fn killed_at(trial: &Trial, gateway: &Gateway) -> Option<Micros> {
     (!end.in_order).then_some(end.at)
 }
 
-/// What is kept of a request.
+/// The entry of a request in the history.
 fn noted(
     trial: &Trial,
     gateway: usize,
@@ -294,22 +294,23 @@ fn noted(
         let mode = asked.limit.mode();
         let at = match source {
             None => span,
-            // It is checked first, and charged later.
+            // Over several slots, the charge is checked first and made later.
             Some(source) if !here && is_split => Span {
                 begin: source.at,
                 end: span.end.max(source.at),
             },
             Some(source) if !here && !trial.case.in_memory => Span::at(source.at),
-            // By Redis's clock as that gateway knows it, which may be ahead: it says when its window ends.
+            // The gateway decides by its estimate of Redis's clock, which may be ahead. The time follows from the reset, which is the end
+            // of the window.
             Some(_) if mode == Mode::Synced && !trial.case.in_memory => {
                 let window = trial.case.limits[asked.ask.limit].window;
                 let reset = verdict.map_or(0, |verdict| verdict.reset);
                 let end = (span.begin + reset + window / 2) / window * window;
                 verdict.map_or(span, |_| Span::at(end - reset))
             }
-            // Of what is lent, the deciding time is not told.
+            // A decision from a slice does not show its time.
             Some(_) if mode == Mode::Leased && !trial.case.in_memory => span,
-            // The clock is read first: others may be decided, or settle, in between.
+            // The store reads the clock first. Others may be decided or settled before this decision is made.
             Some(source) => Span {
                 begin: source.at,
                 end: span.end.max(source.at),

@@ -1,11 +1,11 @@
-//! What may go wrong in a trial.
+//! The kinds of faults in a trial.
 
 use tidegate_testkit::CallFault;
 
-/// What goes wrong; times in ms.
+/// A kind of fault. Times are in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
-    /// So many script calls of one gateway, each after `skip` others.
+    /// This fault strikes `times` script calls of one gateway. `skip` calls pass before it.
     Calls {
         fault: CallFault,
         skip: usize,
@@ -13,13 +13,13 @@ pub(crate) enum Mishap {
     },
     /// A gateway's connections are reset.
     Cut,
-    /// A gateway does nothing, and nothing reaches it.
+    /// A gateway stands still, and receives no messages.
     Paused(u64),
     /// A gateway is killed, and another starts.
     GatewayKilled,
-    /// A gateway ends in order, and another starts.
+    /// A gateway shuts down in order, and another starts.
     GatewayEnded,
-    /// Redis is stopped, and goes on (SIGSTOP).
+    /// Redis is frozen (SIGSTOP), and continues after this time.
     Frozen(u64),
     /// Redis does not execute commands (CLIENT PAUSE).
     ClientsPaused(u64),
@@ -27,36 +27,36 @@ pub(crate) enum Mishap {
     Killed(u64),
     /// Redis is killed and starts without its data.
     Emptied(u64),
-    /// Redis forgets its scripts.
+    /// The scripts in Redis are flushed.
     ScriptsFlushed,
     /// Redis closes all connections.
     ClientsKilled,
-    /// The slot of this key goes to another node of the cluster.
+    /// The slot of this key moves to another node of the cluster.
     SlotMoved(u64),
-    /// The replica of the node that has this key takes over in order.
+    /// The replica of this key's node takes over in an orderly failover.
     FailedOver(u64),
-    /// It takes over when it has missed so many ms.
+    /// The replica of this key's node takes over after it has missed the writes of this time.
     Promoted(u64, u64),
-    /// The node that has this key forgets its scripts.
+    /// The scripts in the node of this key are flushed.
     NodeFlushed(u64),
-    /// It is stopped for so many ms, and goes on.
+    /// The node of this key is frozen for this time.
     NodeFrozen(u64, u64),
-    /// The sentinels make a replica the primary, and the old one takes writes for a moment more.
+    /// The sentinels make a replica the primary. The old primary accepts writes for a moment more.
     SentinelsAsked,
-    /// As that, with replicas that have missed so many ms.
+    /// The same, with replicas that have missed the writes of this time.
     SentinelsBehind(u64),
     /// The primary is killed, and the sentinels make a replica the primary.
     PrimaryKilled,
-    /// The primary is stopped for so many ms, and goes on.
+    /// The primary is frozen for this time.
     PrimaryFrozen(u64),
-    /// The primary forgets its scripts.
+    /// The scripts in the primary are flushed.
     PrimaryFlushed,
-    /// Redis's clock is stepped by so many ms.
+    /// Redis's clock is stepped by this number of ms.
     ClockStepped(i64),
 }
 
 impl Mishap {
-    /// What it is called in figures.
+    /// Its name in figures.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Calls { fault, .. } => match fault {
@@ -93,7 +93,7 @@ impl Mishap {
         }
     }
 
-    /// Whether it concerns the nodes of a cluster.
+    /// Whether it affects a node of a cluster.
     pub(crate) const fn is_of_cluster(&self) -> bool {
         matches!(
             self,
@@ -105,7 +105,7 @@ impl Mishap {
         )
     }
 
-    /// Whether it concerns the servers that sentinels watch.
+    /// Whether it affects a server that sentinels watch.
     pub(crate) const fn is_of_sentinels(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl Mishap {
         )
     }
 
-    /// Whether it concerns all who use the server.
+    /// Whether it affects all trials that use the server.
     pub(crate) const fn is_of_server(&self) -> bool {
         matches!(
             self,

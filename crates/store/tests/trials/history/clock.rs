@@ -1,8 +1,7 @@
-//! A history by the clock that decided, where that clock was stepped.
+//! Converts a history to the deciding clock, if that clock was stepped.
 //!
-//! Promises are about spans of that clock. A step forward is time that passes at once. A step back is no time. It never gives back
-//! what the time before had to, so afterwards the clock goes on as if it had not been stepped. In a window that the clock has left
-//! by a step back, what was used in the later window still counts.
+//! Promises are about time spans of the deciding clock. A step forward is time that passes at once. A step back is no time: the clock
+//! continues from the time before the step. If a step back leads into an earlier window, the units used in the later window still count.
 
 use tidegate_core::Micros;
 use tidegate_store::Mode;
@@ -15,11 +14,11 @@ use crate::law::Kind;
 struct Piece {
     /// By this machine's clock.
     span: Span,
-    /// How far the deciding clock is ahead of this machine's.
+    /// The us by which the deciding clock is ahead of this machine's clock.
     ahead: i64,
-    /// How far the time that promises go by is ahead of the deciding clock.
+    /// The us by which the time of promises is ahead of the deciding clock.
     shift: i64,
-    /// That time stands until it would be after this one.
+    /// The earliest time of promises. Their time stands still until it would be later.
     least: Micros,
 }
 
@@ -43,7 +42,7 @@ struct Clock {
     leeway: Leeway,
 }
 
-/// Times of one call are that exact.
+/// The precision of times of one call, in us.
 const SLACK: Micros = 2_000;
 
 impl Clock {
@@ -73,7 +72,7 @@ impl Clock {
                 leeway.ahead += by.unsigned_abs();
                 continue;
             }
-            // What stands ahead of the clock by more than a period is moved when it is asked for, and counts from then on.
+            // The store moves a state that is ahead of the clock by more than a period to the time of the next request.
             leeway.back += by.unsigned_abs();
             if is_of_windows(limit.kind) {
                 let window = limit.window;
@@ -87,7 +86,7 @@ impl Clock {
                 }
                 piece.least = before;
                 leeway.stands = true;
-                // What was used before the window that was left may count in it again.
+                // Units used before the left window may count again.
                 leeway.back += 2 * window;
             } else {
                 piece.shift -= by;
@@ -108,7 +107,7 @@ impl Clock {
         spans.reduce(hull).unwrap_or(span)
     }
 
-    /// A time by the deciding clock, which was between two times of this machine's.
+    /// Converts a time of the deciding clock, which lies in a span of this machine's clock.
     fn of_decider(&self, at: Span, asked: Span) -> Span {
         let (begin, end) = (asked.begin.saturating_sub(SLACK), asked.end + SLACK);
         let pieces = self.pieces.iter();
@@ -124,7 +123,7 @@ impl Clock {
             begin: piece.of_decider(at.begin),
             end: piece.of_decider(at.end),
         });
-        // One that is remembered is older than the question.
+        // The time of a remembered verdict is older than its request.
         let spans = spans.reduce(hull);
         spans.unwrap_or_else(|| self.of_machine(asked))
     }
@@ -146,8 +145,8 @@ const fn is_of_windows(kind: Kind) -> bool {
 }
 
 impl History {
-    /// The histories by which the promises are judged. There is one clock for all, or, where a clock was stepped, that of the
-    /// gateways and that of each limit.
+    /// The histories by which the promises are judged. Without a step, one clock is enough. With a step, there is a history by the
+    /// gateways' clock, and one by the clock of each limit.
     pub(crate) fn by_clock(&self) -> Vec<Self> {
         if self.steps.is_empty() {
             return vec![self.clone()];
@@ -157,7 +156,7 @@ impl History {
             ..self.clone()
         }];
         for (nth, limit) in self.limits.iter().enumerate() {
-            // Of what gateways keep by themselves nothing is promised across a step.
+            // Counts that gateways keep themselves have no promises across a step.
             if self.in_memory || limit.mode == Mode::Exact {
                 all.push(self.by(&Clock::of(self, limit), nth));
             }
