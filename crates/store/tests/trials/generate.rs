@@ -1,5 +1,5 @@
-//! What follows from a seed. A theme makes some choices more likely, since some things happen only together: the places of
-//! long requests, plans of one client, settlements, outages.
+//! Makes a case from a seed. A theme makes some choices more likely, because some findings need several of them together: places of long
+//! requests, plans of one client, settlements, outages.
 
 mod extras;
 mod mishaps;
@@ -17,7 +17,7 @@ use crate::law::{Kind, Numbers};
 const MS: Micros = 1_000;
 const HOUR: Micros = 3_600_000 * MS;
 
-/// What a trial is mostly about.
+/// The theme of a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Theme {
     Any,
@@ -30,7 +30,7 @@ enum Theme {
 /// The keys of each limit.
 pub(crate) const KEYS: u64 = 2;
 
-/// The trial of a seed, with nothing left out.
+/// The whole trial of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     if themes::is_themed(seed) {
         return themes::case(seed);
@@ -53,7 +53,7 @@ pub(crate) fn case(seed: u64) -> Case {
     let limits: Vec<LimitCase> = (0..dice.pick(&[1, 1, 2, 3]))
         .map(|nth| limit(&mut dice, if nth == 0 { theme } else { Theme::Any }))
         .collect();
-    // How long there is work, in ms.
+    // The time in which work begins, in ms.
     let length = match theme {
         Theme::Places => dice.between(2_200, 3_200),
         Theme::Outages => dice.between(600, 1_200),
@@ -149,7 +149,7 @@ fn limit(dice: &mut Dice, theme: Theme) -> LimitCase {
     };
     let window = match kind {
         Kind::Concurrency => dice.between(400, 700) * MS,
-        // Nothing comes back within a trial.
+        // Used units do not come back within a trial.
         _ if is_quiet => 600 * HOUR,
         _ => dice.between(50, 600) * MS,
     };
@@ -186,7 +186,7 @@ fn limit(dice: &mut Dice, theme: Theme) -> LimitCase {
     }
 }
 
-/// A plan's numbers: as many, or a part of that.
+/// The numbers of a plan: `most`, or a part of it.
 fn numbers(dice: &mut Dice, kind: Kind, most: u64, window: Micros) -> Numbers {
     let limit = dice.pick(&[most, most, most / 2, most / 6]).max(1);
     let refill = match kind {
@@ -200,7 +200,7 @@ fn numbers(dice: &mut Dice, kind: Kind, most: u64, window: Micros) -> Numbers {
     }
 }
 
-/// Requests, and what becomes of them.
+/// Requests, and their course after they are admitted.
 fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What {
     let mut charges = Vec::new();
     for (nth, limit) in limits.iter().enumerate() {
@@ -224,7 +224,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         Theme::Places => dice.pick(&[0, 2_000, 20_000]),
         _ => dice.pick(&[0, 100, 1_000, 5_000, 20_000]),
     };
-    // What runs for long, or comes with pauses, does not come often: in all it takes as long as the trial, or a part of that.
+    // Long requests, and requests with long pauses, are few: together they take as long as the trial, or a part of that time.
     let each = pause
         + 1_500
         + match then {
@@ -272,7 +272,7 @@ fn change(dice: &mut Dice, nth: usize, limit: &LimitCase) -> What {
     let plan = dice.next() as usize % limit.plans.len();
     let most = limit.plans[plan].limit;
     let mut numbers = numbers(dice, limit.kind, 2 * most, limit.window);
-    // What asks for more than that would have been refused at start.
+    // A gateway rejects a configuration whose limit is below a cost.
     numbers.limit = numbers.limit.max(3);
     What::Reload {
         limit: nth,

@@ -1,4 +1,4 @@
-//! What is said of a finding, and of all trials.
+//! The texts about a finding, and about all trials.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use crate::case::Case;
 use crate::history::{History, Request, Said};
 use crate::promises::Breach;
 
-/// How much is shown around a breach, in us.
+/// The time around a breach that is shown, in us.
 const AROUND: Micros = 60_000;
 
-/// The most lines of it.
+/// Most lines of the history that are shown.
 const LINES: usize = 150;
 
-/// What many trials came to.
+/// Counts over many trials.
 #[derive(Default)]
 pub(crate) struct Figures {
     trials: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Figures {
     extras: BTreeMap<&'static str, u64>,
     faults: BTreeMap<&'static str, u64>,
     pairs: BTreeMap<(&'static str, &'static str), u64>,
-    /// By promise: how often, and the first few trials.
+    /// For each promise: the number of findings, and the first few trials.
     findings: BTreeMap<&'static str, (u64, Vec<u64>)>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn line(case: &Case, breach: &Breach) -> String {
     )
 }
 
-/// The names of all that goes wrong in a trial.
+/// The names of all faults in a trial.
 fn faults(case: &Case) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = case.faults.iter().map(|fault| fault.what.name()).collect();
     names.extend(case.away.map(|_| "away at the start"));
@@ -128,7 +128,7 @@ fn faults(case: &Case) -> Vec<&'static str> {
     names
 }
 
-/// A finding with what happened around it.
+/// A finding, with the history around it.
 pub(crate) fn finding(case: &Case, history: &History, broken: &[Breach]) -> String {
     let mut text = format!("trial {}\n", case.name);
     for breach in broken.iter().take(4) {
@@ -187,7 +187,7 @@ fn around(history: &History, breach: &Breach) -> String {
             charge.limit == breach.limit && (breach.key.is_none_or(|key| key == charge.key))
         });
         let until = request.ran_until.unwrap_or(request.asked.end);
-        // What is left in the end follows from all.
+        // All requests are shown for `kept`, because each affects what is left in the end.
         let matters = breach.promise == "kept" || request.asked.begin <= end && until >= begin;
         if concerns && matters {
             lines.push((request.asked.begin, of_request(request, breach, since)));
@@ -196,7 +196,7 @@ fn around(history: &History, breach: &Breach) -> String {
     let mut errors: BTreeMap<Option<usize>, (Micros, Micros, usize)> = BTreeMap::new();
     for trouble in &history.troubles {
         if trouble.kind == "error" {
-            // A gateway may have hundreds.
+            // A gateway may have hundreds of errors.
             let all = errors.entry(trouble.gateway).or_insert((Micros::MAX, 0, 0));
             *all = (
                 all.0.min(trouble.span.begin),

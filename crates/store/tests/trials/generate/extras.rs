@@ -1,4 +1,4 @@
-//! What some trials have beside all else: it follows from the seed too, but changes nothing of what else does.
+//! The extras of trials. They follow from the seed too, and change no other part of the trial.
 
 use tidegate_core::Block;
 use tidegate_store::Mode;
@@ -8,10 +8,10 @@ use crate::case::{Case, Extra, Mishap};
 use crate::law::Kind;
 use tidegate_testkit::trials::Dice;
 
-/// Other random numbers than those of the rest.
+/// Makes the random numbers of extras differ from the numbers of other parts.
 const OTHERS: u64 = 0x5bf0_3635_1d8e_4e2f;
 
-/// What this trial has beside its limits, work and faults.
+/// The extras of a trial.
 pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     if themes::is_themed(case.name.seed) {
         return themes::extras(case);
@@ -19,7 +19,7 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     let mut dice = Dice(case.name.seed ^ OTHERS);
     let mut extras = Vec::new();
     for (nth, limit) in case.limits.iter().enumerate() {
-        // As the configuration has it.
+        // A configuration can have calendars and blocks only in these modes.
         let is_whole = matches!(limit.mode, Mode::Exact | Mode::Local);
         if is_whole && limit.kind == Kind::FixedWindow && dice.one_in(2) {
             extras.push(Extra::ByCalendar(nth));
@@ -60,7 +60,7 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     extras
 }
 
-/// By how much a clock is stepped, in ms.
+/// The step of a clock, in ms.
 pub(crate) fn step(dice: &mut Dice) -> i64 {
     let by = match dice.between(0, 2) {
         0 => dice.between(5, 100),
@@ -71,7 +71,7 @@ pub(crate) fn step(dice: &mut Dice) -> i64 {
     if dice.one_in(2) { by } else { -by }
 }
 
-/// What goes wrong with a primary that sentinels watch.
+/// A fault of a primary that sentinels watch.
 fn primary_fault(dice: &mut Dice) -> Mishap {
     let (behind, frozen) = (dice.between(50, 300), dice.between(20, 600));
     dice.pick(&[
@@ -84,7 +84,7 @@ fn primary_fault(dice: &mut Dice) -> Mishap {
     ])
 }
 
-/// What goes wrong with the node of a key.
+/// A fault of the node of a key.
 fn node_fault(dice: &mut Dice) -> Mishap {
     let key = dice.between(0, KEYS - 1);
     let (behind, frozen) = (dice.between(50, 300), dice.between(20, 400));

@@ -1,4 +1,4 @@
-//! Faults, alone or some at a time.
+//! Faults of a trial, alone or several at a time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Theme;
 use crate::case::{Fault, Mishap};
 use tidegate_testkit::trials::Dice;
 
-/// What goes wrong in a trial.
+/// The faults of a trial.
 pub(super) fn faults(
     dice: &mut Dice,
     theme: Theme,
@@ -25,7 +25,7 @@ pub(super) fn faults(
     };
     (0..many)
         .map(|nth| {
-            // Together, or one after the other.
+            // The next fault comes soon after this fault, or at any time.
             at = if dice.one_in(2) {
                 at + dice.between(0, 30)
             } else {

@@ -1,4 +1,4 @@
-//! Trials that are about one thing: some seeds have them, so that all other seeds stay the trials they were.
+//! Trials about one subject. Only some seeds have them, so that the trials of all other seeds stay the same.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::case::{Ask, Case, Change, Extra, Fault, LimitCase, Mishap, Then, What
 
 use crate::law::Kind;
 
-/// Other random numbers than those of the rest.
+/// Makes the random numbers of these trials differ from the numbers of other trials.
 const OTHERS: u64 = 0x6a09_e667_f3bc_c908;
 
-/// What Redis answers if it runs nothing of a call.
+/// The errors of Redis for calls that it does not run at all.
 const ERRORS: [&str; 4] = [
     "ERR ACL failure in script: User default has no permissions to run the 'hdel' command script: \
      0000000000000000000000000000000000000000, on @user_script:7.",
@@ -24,20 +24,20 @@ const ERRORS: [&str; 4] = [
     "ERR unknown command 'EVALSHA', with args beginning with: ",
 ];
 
-/// What such a trial is about.
+/// The subject of such a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Theme {
     /// Requests with two or three limits of several modes.
     Several,
-    /// Gateways that leave `leased`, together or one before the other.
+    /// Gateways that leave `mode: leased`, at the same time or one after the other.
     Leaving,
-    /// Gateways with other numbers and leases than others.
+    /// Gateways whose numbers and leases differ.
     Unequal,
     /// Requests that wait for their turns, or leave before.
     Queues,
     /// Redis answers with errors while requests are settled.
     Errors,
-    /// Resets while Redis, or the way to it, stands still.
+    /// Resets while Redis or the connection to it stands still.
     Resets,
 }
 
@@ -54,12 +54,12 @@ impl Theme {
     }
 }
 
-/// Whether a seed has a theme of these.
+/// Whether a seed has one of these themes.
 pub(crate) const fn is_themed(seed: u64) -> bool {
     matches!(seed % 8, 1 | 3 | 7)
 }
 
-/// The trial of such a seed, with nothing left out.
+/// The whole trial of such a seed.
 pub(super) fn case(seed: u64) -> Case {
     let mut dice = Dice(seed ^ OTHERS);
     let theme = dice.pick(&[
@@ -120,7 +120,7 @@ pub(super) fn case(seed: u64) -> Case {
     case
 }
 
-/// What such a trial has beside that.
+/// The extras of such a trial.
 pub(super) fn extras(case: &Case) -> Vec<Extra> {
     let mut dice = Dice(case.name.seed ^ OTHERS.rotate_left(32));
     let mut extras = Vec::new();
@@ -221,7 +221,7 @@ fn limits(dice: &mut Dice, theme: Theme) -> Vec<LimitCase> {
             vec![first]
         }
         Theme::Queues => {
-            // One goes on each 3 to 60 ms.
+            // The queue releases a request every 3 to 60 ms.
             let most = dice.between(3, 12);
             let window = most * dice.between(3, 60) * MS;
             let mode = dice.pick(&[Mode::Exact, Mode::Exact, Mode::Exact, Mode::Local]);

@@ -1,13 +1,13 @@
-//! When messages that a gateway sends without waiting for an answer arrive in Redis, if they do.
+//! Computes when messages arrive in Redis that a gateway sends without waiting for an answer.
 
 use tidegate_core::Micros;
 
 use crate::history::{History, Span};
 
-/// A settlement, or a place that is given back, is in Redis so long after it was said, if there is no trouble.
+/// The longest time until a settlement or the release of a place is in Redis, without any trouble.
 pub(super) const GRACE: Micros = 800_000;
 
-/// When something that a gateway said at a time is in Redis; none if it may never be.
+/// The time until which a message of a gateway surely is in Redis. `None` if it may never arrive.
 pub(super) fn surely_done(history: &History, gateway: usize, said: Micros) -> Option<Micros> {
     let latest = latest(history, gateway, said);
     crash(history, gateway)
@@ -15,7 +15,7 @@ pub(super) fn surely_done(history: &History, gateway: usize, said: Micros) -> Op
         .then_some(latest)
 }
 
-/// When something that a gateway said at a time is in Redis at the latest, if it ever is. What is lost is sent again.
+/// The latest time at which a message of a gateway arrives in Redis, if it arrives. Lost messages are sent again.
 pub(super) fn latest(history: &History, gateway: usize, said: Micros) -> Micros {
     let mut at = said;
     let mut troubles: Vec<Span> = history.troubles_of(gateway).collect();
@@ -28,7 +28,7 @@ pub(super) fn latest(history: &History, gateway: usize, said: Micros) -> Micros 
     at + GRACE
 }
 
-/// When a gateway ended without a word.
+/// When a gateway was killed.
 pub(super) fn crash(history: &History, gateway: usize) -> Option<Micros> {
     let end = history.ends.iter().find(|end| end.gateway == gateway)?;
     (!end.in_order).then_some(end.at)

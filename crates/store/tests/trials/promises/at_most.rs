@@ -1,4 +1,4 @@
-//! At most so much, whoever asked whom: the promise of each algorithm for the budget that all gateways share.
+//! The most that each algorithm admits from the budget that all gateways share, whichever gateways admit it.
 
 use tidegate_core::Micros;
 use tidegate_store::Mode;
@@ -89,7 +89,7 @@ pub(super) const SYNCED: Promise = Promise {
 /// The longest time for which a slice is lent.
 pub(super) const SLICE: Micros = 2_600_000;
 
-/// All of these.
+/// All these promises.
 pub(super) const ALL: &[Promise] = &[
     TOKEN_BUCKET,
     LEAKY_BUCKET,
@@ -101,19 +101,19 @@ pub(super) const ALL: &[Promise] = &[
     SYNCED,
 ];
 
-/// What a budget may give away.
+/// The rule for the units that a budget may admit.
 #[derive(Clone, Copy)]
 pub(super) struct Law<'a> {
     pub(super) kind: Kind,
     pub(super) numbers: Numbers,
     pub(super) window: Micros,
-    /// When what was used was forgotten.
+    /// The spans in which used units were lost.
     pub(super) forgotten: &'a [Span],
-    /// For how long a gateway may not know what others admit.
+    /// The longest time until a gateway receives the counts of others.
     pub(super) unseen: Micros,
 }
 
-/// More than a law allows.
+/// More units than a law allows.
 pub(super) struct Excess {
     pub(super) span: Span,
     pub(super) admitted: u64,
@@ -154,7 +154,7 @@ fn in_mode(
         };
         let mut forgotten = history.forgotten(limit, key);
         if mode == Mode::Leased {
-            // Slices that were lent before are spent until they lapse.
+            // Slices that were lent before a reset can be spent until they lapse.
             forgotten.iter_mut().for_each(|span| span.end += SLICE);
         }
         let law = Law {
@@ -166,7 +166,7 @@ fn in_mode(
         };
         let mut charges = admitted(history, limit, key, |budget| budget == Budget::Shared);
         if mode == Mode::Synced {
-            // The gateway that makes a reset forgets at once, and again when an exchange tells of the reset.
+            // The gateway that makes a reset clears its count at once, and again when an exchange reports the reset.
             charges.retain(|charge| {
                 let mut forgotten = forgotten.iter();
                 !forgotten.any(|span| charge.at.meets(span.begin, span.end))
@@ -195,7 +195,7 @@ pub(super) fn breach(promise: &'static str, limit: usize, key: u64, excess: &Exc
     }
 }
 
-/// Where most more than the law allows was admitted.
+/// The largest excess over a law.
 pub(super) fn most(law: &Law<'_>, charges: &[Weighed]) -> Option<Excess> {
     let mut worst: Option<Excess> = None;
     for last in charges {
@@ -246,7 +246,7 @@ pub(super) fn most(law: &Law<'_>, charges: &[Weighed]) -> Option<Excess> {
             let allowed = allowed + (law.numbers.limit * times) as f64;
             let part = previous * (start + law.window - end) / law.window;
             let admitted = admitted + part;
-            // What is paid off is computed in floating point here: a millionth is no finding.
+            // The units paid off are computed in floating point here, so an excess of a millionth is no finding.
             let beyond = admitted as f64 - allowed;
             let is_worse = |worst: &Excess| beyond > worst.admitted as f64 - worst.allowed;
             if beyond > 1e-6 * allowed && worst.as_ref().is_none_or(is_worse) {
@@ -261,7 +261,7 @@ pub(super) fn most(law: &Law<'_>, charges: &[Weighed]) -> Option<Excess> {
     worst
 }
 
-/// What all gateways but the one that admitted least may have admitted within so long, each at most.
+/// The most units that each gateway admitted within this time, summed over all gateways but the gateway with the least.
 pub(super) fn overshoot(charges: &[Weighed], within: Micros) -> u64 {
     let gateways = charges.iter().map(|charge| charge.gateway).max();
     let mut most: Vec<u64> = (0..=gateways.unwrap_or(0))

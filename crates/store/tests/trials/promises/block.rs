@@ -1,4 +1,4 @@
-//! `block`: a key that exceeded its limit is refused for a while, and no longer.
+//! `block`: a key that exceeded its limit is refused for the time of the block, and not longer.
 
 use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, Via};
@@ -42,23 +42,23 @@ pub(super) const ENDS: Promise = Promise {
     },
 };
 
-/// What is allowed for the answer that others wait for, and for a gateway that has no time.
+/// The tolerance for answers that other requests wait for, and for a busy gateway.
 const PATIENCE: Micros = 150_000;
 
-/// What is known of the blocks of a key at a time.
+/// The blocks of a key at a time, as far as they are known.
 #[derive(Default)]
 struct Blocked {
-    /// From this answer on it is surely blocked, until this time.
+    /// The span from an answer on in which the key is surely blocked.
     surely: Option<Span>,
-    /// When that was asked, by this machine's clock: the deciding one may have been stepped back.
+    /// When the refused request was sent, by this machine's clock, because the deciding clock may have been stepped back.
     asked: Micros,
-    /// By then a block has ended, if there was one.
+    /// The latest end of a block, if there was a block.
     at_most: Micros,
-    /// When the last that may count began.
+    /// The latest time at which a block may have begun.
     since: Micros,
-    /// By so much a block lasts longer if the clock is stepped back meanwhile.
+    /// The time by which a block lasts longer if the clock is stepped back meanwhile.
     back: Micros,
-    /// For whom it surely lasts that long; none: for everybody.
+    /// The numbers of the requests for which the block surely lasts that long. `None`: all requests.
     of: Option<Numbers>,
 }
 
@@ -72,13 +72,13 @@ impl Blocked {
             self.asked = refusal.asked;
             self.of = refusal.of;
         } else if at.end < surely {
-            // Over several slots it may be refused at the end of its time, and then begin the next block.
+            // Over several slots, the request may be refused at the end of a block, and then begin the next block.
             return;
         }
         self.maybe(at, block);
     }
 
-    /// The block within which it was surely admitted.
+    /// The block in which a request was surely admitted.
     fn meets(&self, request: &Request, charge: &Charge) -> Option<Span> {
         let is_within = |surely: &Span| {
             charge.at.begin > surely.begin
@@ -89,7 +89,7 @@ impl Blocked {
         self.surely.filter(is_within)
     }
 
-    /// Something happened to the key.
+    /// Takes the next event of the key.
     fn happened(&mut self, span: Span, block: Block, event: Event) {
         match event {
             Event::Refused(refusal) => self.refused(span, block, refusal),
@@ -98,7 +98,7 @@ impl Blocked {
         }
     }
 
-    /// It may have been refused at this time.
+    /// A request may have been refused at this time, and may have begun a block.
     fn maybe(&mut self, at: Span, block: Block) {
         self.at_most = self.at_most.max(at.end + block.span);
         self.since = self.since.max(at.end);
@@ -108,26 +108,26 @@ impl Blocked {
 /// A refusal that a block may have begun with.
 #[derive(Clone, Copy)]
 struct Refusal {
-    /// For at least so long the key is refused.
+    /// The least time for which the key is refused.
     left: Micros,
-    /// When that was asked, by this machine's clock.
+    /// When the request was sent, by this machine's clock.
     asked: Micros,
-    /// Who is refused for that long, if an answer said how long: it may have spoken of its own quota, and not of the block.
+    /// The numbers of the requests that are refused for that long. An answer's retry-after may be about its own quota, not about the block.
     of: Option<Numbers>,
 }
 
-/// What happened to a key.
+/// An event of a key.
 enum Event {
     Refused(Refusal),
-    /// It was asked, and nobody knows what was said.
+    /// A request was sent, and its result is unknown.
     Asked,
-    /// What was used was forgotten: surely, or maybe.
+    /// Used units were lost. The value is true if this is sure.
     Forgotten(bool),
-    /// The time stands from then on, and a block that has begun goes on to its end meanwhile.
+    /// The time of promises stands still from then on. A block may end meanwhile.
     Stands,
 }
 
-/// What happened to a key of a budget, in order; `but` for one request.
+/// The events of a key of a budget, in their order, without the request `but`.
 fn events(
     history: &History,
     limit: usize,
@@ -136,7 +136,7 @@ fn events(
     but: Option<&Request>,
 ) -> Vec<(Span, Event)> {
     let forgotten = history.forgotten(limit, key);
-    // Nobody knows whether what began meanwhile was forgotten too.
+    // It is unknown whether a block that began meanwhile was lost too.
     let may_be_gone = |at: Span| {
         let mut forgotten = forgotten.iter();
         forgotten.any(|lost| lost.meets(at.begin, at.end)) || history.may_be_lost(at)
@@ -151,18 +151,18 @@ fn events(
     let charges = charges.filter(|(request, _)| but.is_none_or(|but| !std::ptr::eq(but, *request)));
     let mut events: Vec<(Span, Event)> = charges
         .filter_map(|(request, charge)| match charge.verdict {
-            // Redis may have refused it as well, after this gateway had given up.
+            // Redis may have refused the request too, after this gateway had given up.
             Some(_) if asked_of(history, request, charge) != of => (of == Budget::Shared
                 && request.is_unanswered())
             .then(|| (unanswered(request), Event::Asked)),
-            // A refusal from memory, and a call beside it whose answer was lost.
+            // A remembered refusal, with a call for another limit whose answer was lost.
             Some(_) if request.via() == Some(Via::Remembered) && request.is_unanswered() => {
                 Some((unanswered(request), Event::Asked))
             }
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
-                // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it
-                // is with a block that began before its clock was stepped, and with one that the first of several calls began.
+                // A gateway without Redis continues a block that Redis has begun. This budget has only its retry-after. The same applies to
+                // a block that began before a step of the clock, or in the first of several calls.
                 let is_of_answer = history.steps.is_empty() && !history.is_split(request);
                 let begins_here = history.limits[limit].mode == Mode::Local;
                 let (left, of) = match of {
@@ -173,7 +173,7 @@ fn events(
                     }
                 };
                 let asked = request.asked.begin;
-                // Beside limits that are kept in the gateway, a refusal may be remembered.
+                // If the request also has limits that the gateway counts itself, its refusal may be a remembered one.
                 let is_by_redis = history.mode(charge) == Mode::Exact && !charge.here;
                 let is_fresh = history.in_memory || !is_by_redis || is_fresh(history, request);
                 let at = decided(history, request, charge);
@@ -183,7 +183,7 @@ fn events(
                     false => Some((at, Event::Asked)),
                 })?
             }
-            // Redis may have been asked, or what is kept here, before its client left.
+            // Redis or the gateway's own limit may have decided before the client left.
             None => Some((unanswered(request), Event::Asked)),
         })
         .collect();
@@ -192,14 +192,14 @@ fn events(
     let lost = history.surely_forgotten(limit, key).into_iter();
     events.extend(lost.map(|span| (span, Event::Forgotten(true))));
     let steps = history.steps.iter().filter(|_| history.leeway.stands);
-    // All that follows while the time stands is at one time, and the step is before it.
+    // All events while the time stands still have the same time. The step comes before them.
     let before = |span: Span| Span::at(span.begin - 1);
     events.extend(steps.map(|step| (before(step.span), Event::Stands)));
     events.sort_by_key(|(at, _)| (at.begin, at.end));
     events
 }
 
-/// Refused requests that surely exceeded a limit that does not say so.
+/// Refused requests that surely exceeded a limit without a verdict of that limit.
 fn exceeded(history: &History, limit: usize, key: u64, of: Budget) -> Vec<(Span, Event)> {
     let own = &history.limits[limit];
     let Some(block) = own.block.filter(|_| !own.reserves) else {
@@ -223,7 +223,7 @@ fn exceeded(history: &History, limit: usize, key: u64, of: Budget) -> Vec<(Span,
     events.collect()
 }
 
-/// Until when the key of a request was surely blocked by what happened before a time.
+/// The time until which the key of a request was surely blocked by events before a time.
 pub(super) fn surely_until(
     history: &History,
     request: &Request,
@@ -244,7 +244,7 @@ pub(super) fn surely_until(
     surely.map_or(0, |surely| surely.end)
 }
 
-/// A refusal that a gateway gave again for too long, so that its block is not prolonged.
+/// Finds a refusal that a gateway repeated for too long, so that the block was not prolonged.
 fn too_long(history: &History, request: &Request) -> Option<Breach> {
     if request.via() != Some(Via::Remembered) || !history.steps.is_empty() {
         return None;
@@ -279,7 +279,7 @@ fn too_long(history: &History, request: &Request) -> Option<Breach> {
     })
 }
 
-/// When a refusal began a block: over several slots that is after the check.
+/// The time at which a refusal began a block. Over several slots, this is after the check.
 fn decided(history: &History, request: &Request, charge: &Charge) -> Span {
     let begin = charge.at.begin;
     let end = if history.is_split(request) {
@@ -296,7 +296,7 @@ fn unanswered(request: &Request) -> Span {
     Span { begin, end }
 }
 
-/// Whether a key may be blocked by Redis when a request is refused; the answer may be so old to what is given back.
+/// Whether Redis may have blocked a key when a request was refused. The answer may lack resets of the last `age` us.
 pub(super) fn may_last(
     history: &History,
     limit: usize,
@@ -323,7 +323,7 @@ pub(super) fn may_last(
     at.begin < blocked.at_most
 }
 
-/// A request that was admitted while its key was blocked.
+/// Finds a request that was admitted while its key was blocked.
 fn admitted_meanwhile(
     history: &History,
     limit: usize,

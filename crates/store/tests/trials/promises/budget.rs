@@ -1,4 +1,4 @@
-//! From which budget a request was admitted: the one that all gateways share, or what one of them gave away alone.
+//! Finds the budget that admitted a request: the budget that all gateways share, or the budget of one gateway alone.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Via};
@@ -9,15 +9,15 @@ use super::super::law::Numbers;
 /// A budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budget {
-    /// That of all gateways.
+    /// The budget that all gateways share.
     Shared,
-    /// What this gateway gives away by itself.
+    /// The budget of this gateway alone.
     Alone(usize),
-    /// One of both: of a limit that a gateway keeps in part, an answer does not say which.
+    /// One of both. An answer does not show which, if the gateway counts a part of the limit.
     Either(usize),
 }
 
-/// What surely was admitted from a budget.
+/// A charge that was surely admitted from a budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
     pub(super) at: Span,
@@ -25,12 +25,12 @@ pub(super) struct Weighed {
     pub(super) numbers: Numbers,
     pub(super) cost: u64,
     pub(super) budget: Budget,
-    // From then on it may count for no more than this.
+    // A time, and the most units for which the charge counts after it.
     settled: Option<(Micros, u64)>,
 }
 
 impl Weighed {
-    /// What it counts for, at least, at a time.
+    /// The least units for which it counts at a time.
     pub(super) fn weight(&self, at: Micros) -> u64 {
         match self.settled {
             Some((time, used)) if time <= at => used.min(self.cost),
@@ -39,7 +39,7 @@ impl Weighed {
     }
 }
 
-/// From which budget a charge was admitted; none: from none.
+/// The budget that admitted a charge. `None` if the charge was not admitted.
 pub(super) fn budget(history: &History, request: &Request, charge: &Charge) -> Option<Budget> {
     if !request.is_admitted() || !charge.verdict.is_some_and(|verdict| verdict.allowed) {
         return None;
@@ -47,14 +47,14 @@ pub(super) fn budget(history: &History, request: &Request, charge: &Charge) -> O
     Some(asked_of(history, request, charge))
 }
 
-/// By which budget a charge was admitted or refused.
+/// The budget that admitted or refused a charge.
 pub(super) fn asked_of(history: &History, request: &Request, charge: &Charge) -> Budget {
     let gateway = request.gateway;
     match (history.mode(charge), request.via()) {
         _ if history.in_memory => Budget::Shared,
         (Mode::Local, _) => Budget::Alone(gateway),
         (Mode::Exact, Some(Via::Fallback)) if charge.here => Budget::Alone(gateway),
-        // It was looked at without Redis, beside a limit of the gateway that refuses.
+        // The gateway checked it without Redis, because one of its own limits refuses.
         (Mode::Exact, Some(Via::Here)) if charge.here && charge.verdict.is_some() => {
             Budget::Alone(gateway)
         }
@@ -63,7 +63,7 @@ pub(super) fn asked_of(history: &History, request: &Request, charge: &Charge) ->
     }
 }
 
-/// All that was surely admitted from the budgets that `belongs` names.
+/// All charges that were surely admitted from budgets for which `belongs` is true.
 pub(super) fn admitted(
     history: &History,
     limit: usize,
@@ -88,7 +88,7 @@ pub(super) fn admitted(
     weighed
 }
 
-/// The largest numbers by which this key was asked for: a reload changes them.
+/// The largest numbers in the requests for this key. A reload changes the numbers.
 pub(super) fn most_generous(history: &History, limit: usize, key: u64) -> Option<Numbers> {
     let numbers = history.of(limit, key).map(|(_, charge)| charge.numbers);
     numbers.reduce(Numbers::most)

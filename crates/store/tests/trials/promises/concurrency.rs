@@ -1,4 +1,4 @@
-//! `concurrency`: how many run at a moment, as the upstream counts them.
+//! `concurrency`: the number of requests that run at the same time, as the upstream counts them.
 
 use tidegate_core::Micros;
 
@@ -14,18 +14,18 @@ pub(super) const AT_MOST: Promise = Promise {
     check,
 };
 
-/// A gateway has a connection again, and has renewed what was due, so long after a trouble.
+/// The longest time after a trouble until a gateway is connected again, and has renewed its holds.
 const RECOVERY: Micros = 500_000;
 
-/// A gateway that lost its connection has another one so soon.
+/// The longest time until a gateway has replaced a lost connection.
 const RECONNECT: Micros = 200_000;
 
 /// A request that runs.
 struct Running {
     from: Span,
-    /// Not before this time was it decided.
+    /// The earliest time of its decision.
     decided: Micros,
-    /// Its gateway knows of it from then on.
+    /// The time at which its gateway received the answer.
     answered: Micros,
     until: Micros,
     cost: u64,
@@ -82,7 +82,7 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
         if matches!(one.budget, Budget::Either(_)) {
             continue;
         }
-        // What costs more than the share counts as the share.
+        // A cost above the share counts as the share.
         let cost = |other: &Running| {
             let share = allowed_at(&other.numbers, other.from.end);
             other.cost.min(share)
@@ -101,8 +101,8 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
     None
 }
 
-/// Whether whoever decided on the one counts the other. A gateway without Redis counts what it has let through, as
-/// far as it has Redis's answers. Redis counts what gateways let through by themselves when they have had the time to take its place.
+/// Whether the decision on `one` counts `other`. A gateway without Redis counts its own running requests, as far as it has Redis's answers.
+/// Redis counts requests that a gateway admitted by itself, after the gateway has had time to register their places.
 fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) -> bool {
     let now = one.from.begin;
     match (one.budget, other.budget) {
@@ -119,7 +119,7 @@ fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) 
     }
 }
 
-/// Whether a place may have been lost, and not been taken again yet.
+/// Whether a place may have been lost, and may not be registered again yet.
 fn is_unknown(
     history: &History,
     place: &Running,
@@ -131,7 +131,7 @@ fn is_unknown(
     if matches!(place.budget, Budget::Alone(_)) {
         return false;
     }
-    // What is forgotten is taken again when it is renewed.
+    // A renewal registers lost places again.
     let again = RECOVERY + lease / 3;
     let forgotten = history.forgotten(limit, key);
     let mut forgotten = forgotten.iter();

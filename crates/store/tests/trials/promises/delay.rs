@@ -1,4 +1,4 @@
-//! `leaky_bucket`: requests go on one after the other.
+//! `leaky_bucket`: the queue releases requests one after the other.
 
 use tidegate_core::Micros;
 
@@ -25,7 +25,7 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
     let numbers = most_generous(history, limit, key)?;
     let mut asked = history.of(limit, key).map(|(_, charge)| charge.numbers);
     if asked.any(|other| other != numbers) {
-        // After a reload the queue drains faster or slower: requests may overtake earlier ones.
+        // After a reload, the queue drains faster or slower, and requests may overtake earlier requests.
         return None;
     }
     let mut released: Vec<(Micros, Micros, u64)> = history
@@ -33,21 +33,21 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
         .filter(|(_, charge)| history.in_memory || charge.at.begin == charge.at.end)
         .filter(|(request, charge)| budget(history, request, charge) == Some(Budget::Shared))
         .filter_map(|(_, charge)| {
-            // The clock that the delay was computed by.
+            // The time from which the delay was computed.
             let at = charge.at.begin;
             Some((at, at + charge.verdict?.delay, charge.cost))
         })
         .collect();
     if history.in_memory {
-        // Of two that ask at once, it is not known which was decided first.
+        // The order of decisions on simultaneous requests is unknown.
         released.sort_unstable_by_key(|(_, release, _)| *release);
     } else {
         released.sort_unstable();
     }
     let forgotten = history.forgotten(limit, key);
-    // A turn that was held for a request that another slot refused.
+    // Turns that were held for requests which another slot or limit refused.
     let split = history.of(limit, key).filter(|(request, charge)| {
-        // A limit of the gateway holds a turn until the others have decided.
+        // A limit that the gateway counts itself holds a turn until the other limits have decided.
         let is_held = charge.here && request.charges.len() > 1;
         (is_held || history.is_split(request)) && !request.is_admitted()
     });

@@ -1,4 +1,4 @@
-//! What the gateway that refuses a request knows, or has to find out, of each of the request's limits.
+//! The charges that a gateway must take into account when it refuses a request: it has their answers, or must call Redis for them.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Via};
@@ -9,10 +9,10 @@ use super::used::{Question, used};
 use crate::history::{Charge, History, Request, Span};
 use crate::law::Kind;
 
-/// A second, in us: so long an answer of Redis counts as known.
+/// A second, in us. A gateway uses an answer of Redis for this time.
 pub(super) const SECOND: Micros = 1_000_000;
 
-/// What is allowed for the time of an answer.
+/// The tolerance for the time of an answer.
 const SLACK: Micros = 100_000;
 
 /// A charge of a refused request that its gateway has to take into account.
@@ -20,18 +20,18 @@ pub(super) struct Known<'a> {
     history: &'a History,
     request: &'a Request,
     pub(super) charge: &'a Charge,
-    /// Which charges are counted: those that were surely made before this time,
+    /// Only charges that were surely made before this time count.
     before: Micros,
-    /// in this budget,
+    /// Only charges in this budget count.
     budget: Budget,
-    /// by this gateway, or by all.
+    /// Only charges by this gateway count. `None`: charges by all gateways.
     gateway: Option<usize>,
 }
 
-/// The most refused requests of a trial that are looked at: each is compared with all requests.
+/// Most refused requests of a trial that are checked. Each is compared with all requests, which takes time.
 const MOST: usize = 300;
 
-/// The refused requests of a trial; of very many some, evenly.
+/// The refused requests of a trial. If there are very many, every n-th of them.
 pub(super) fn refused(history: &History) -> impl Iterator<Item = &Request> {
     let refused = || {
         history
@@ -43,7 +43,7 @@ pub(super) fn refused(history: &History) -> impl Iterator<Item = &Request> {
     refused().step_by(step)
 }
 
-/// The charges of a refused request that its gateway knows of, or has to ask for.
+/// The charges of a refused request that its gateway must take into account.
 pub(super) fn known<'a>(
     history: &'a History,
     request: &'a Request,
@@ -81,10 +81,10 @@ fn scope(history: &History, request: &Request, charge: &Charge) -> Option<Scope>
     }
     match history.mode(charge) {
         Mode::Local => Some((begin, Budget::Alone(gateway), None)),
-        // After a failed exchange its on_failure decides, until an exchange succeeds.
+        // After a failed exchange, `on_failure` decides until an exchange succeeds.
         Mode::Synced if !is_named && has_trouble(history, request) => None,
         Mode::Synced => Some((begin, Budget::Shared, Some(gateway))),
-        // Its refusal may be a second old.
+        // A refusal of a leased limit may be a second old.
         Mode::Leased => {
             (is_named && request.via() == Some(Via::Store)).then_some((begin, Budget::Shared, None))
         }
@@ -95,40 +95,40 @@ fn scope(history: &History, request: &Request, charge: &Charge) -> Option<Scope>
     }
 }
 
-/// Whether the gateway of a request was in trouble within a second before.
+/// Whether the gateway of a request was in trouble in the second before the request.
 fn has_trouble(history: &History, request: &Request) -> bool {
     let begin = request.asked.begin.saturating_sub(SECOND + SLACK);
     let mut troubles = history.troubles_of(request.gateway);
     troubles.any(|trouble| trouble.meets(begin, request.asked.end))
 }
 
-/// Until when the gateway knows of the charges to an exact limit.
+/// The time until which the gateway has all charges to an exact limit. `None` if it has no answer that it may use.
 fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micros> {
     if is_fresh(history, request) && charge.verdict.is_some() && !charge.here {
         return Some(charge.at.begin);
     }
     let begin = request.asked.begin;
-    // Without Redis it knows nothing.
+    // Without Redis, the gateway has no current answer.
     if has_trouble(history, request) {
         return None;
     }
     let is_kept_here = |other: &Charge| history.mode(other) != Mode::Exact;
-    // A remembered refusal of an exact limit comes first, and needs no call.
+    // A remembered refusal of an exact limit is checked first, and needs no call.
     let is_first = request.via() != Some(Via::Remembered);
     let is_mixed = is_first && request.charges.iter().any(is_kept_here);
     let block = history.limits[charge.limit].block;
     if is_being_asked(history, request, charge) {
-        // Its answer is not known yet.
+        // The answer of that request has not arrived yet.
         return None;
     }
     let Some((answered, last, is_hidden)) = last_answer(history, request, charge) else {
-        // It asks once a second about a key, whatever the numbers.
+        // A gateway calls Redis at most once a second for a key, even if the numbers differ.
         let mut own = history.of(charge.limit, charge.key);
         let is_changed = own.any(|(_, own)| own.numbers != charge.numbers);
         return (is_mixed && !is_changed).then_some(begin);
     };
     if is_hidden || answered.asked.end > begin {
-        // It is not known which of them came first.
+        // The order of the two requests is unknown.
         return None;
     }
     let verdict = last.verdict?;
@@ -136,7 +136,7 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
     let is_final = !history.limits[charge.limit].reserves;
     if verdict.allowed {
         let leaves_nothing = verdict.remaining < charge.cost && is_final;
-        // It left room, or left none a moment ago.
+        // The last answer was an admission. It counts only if it left no room, and is not old.
         return (leaves_nothing && age < SECOND).then_some(last.at.begin + 1);
     }
     let most = match block {
@@ -149,7 +149,7 @@ fn before(history: &History, request: &Request, charge: &Charge) -> Option<Micro
     (holds && is_final).then_some(last.at.begin)
 }
 
-/// Whether another request at the same gateway may be asking about a key, or has asked within a second and left before the answer.
+/// Whether another request at the same gateway may be waiting for an answer about a key, or left before the answer within the last second.
 fn is_being_asked(history: &History, request: &Request, charge: &Charge) -> bool {
     let mut own = history.of(charge.limit, charge.key);
     own.any(|(other, _)| {
@@ -163,20 +163,20 @@ fn is_being_asked(history: &History, request: &Request, charge: &Charge) -> bool
     })
 }
 
-/// Whether the exact limits of a request were decided by Redis for this request, and not for another one before.
+/// Whether Redis decided the exact limits for this request, and not for an earlier request.
 pub(super) fn is_fresh(history: &History, request: &Request) -> bool {
     let is_leased = |charge: &Charge| history.mode(charge) == Mode::Leased;
     let is_asked = match request.via() {
         Some(Via::Store) => true,
-        // Beside a limit of the gateway that refuses, exact limits are checked.
+        // If a limit that the gateway counts itself refuses, exact limits are checked by a call.
         Some(Via::Here) => request.called,
         _ => false,
     };
     is_asked && !request.charges.iter().any(is_leased)
 }
 
-/// The last answer of Redis to this gateway about a key, by the same numbers, and whether there was a later one that the history does
-/// not show.
+/// The last answer of Redis to this gateway about a key, by the same numbers. The flag is true if there was a later answer that the history
+/// does not show.
 fn last_answer<'a>(
     history: &'a History,
     request: &Request,
@@ -194,7 +194,7 @@ fn last_answer<'a>(
         (own.verdict.is_some() && !own.here).then_some((other, own))
     });
     let is_refusal = |own: &Charge| own.verdict.is_some_and(|verdict| !verdict.allowed);
-    // A refusal that was remembered is an older answer.
+    // A remembered refusal comes from an older answer.
     let is_old = |other: &Request, own: &Charge| is_refusal(own) && !is_fresh(history, other);
     let new = answers.clone().filter(|(other, own)| !is_old(other, own));
     let Some(last) = new.max_by_key(|(other, _)| other.asked.end) else {
@@ -202,13 +202,13 @@ fn last_answer<'a>(
         return old.next().map(|(other, own)| (other, own, true));
     };
     let mut later = answers.filter(|(other, _)| other.asked.end > last.0.asked.end);
-    // That answer was given to a request that does not show it.
+    // A later answer came to a request that does not show it.
     let is_hidden = later.next().is_some() && !is_refusal(last.1);
     Some((last.0, last.1, is_hidden))
 }
 
 impl Known<'_> {
-    /// By how much the clock that a gateway takes for Redis's may be ahead: by the time of a call.
+    /// The most by which the gateway's estimate of Redis's clock may be ahead. This is the time of a call.
     pub(super) fn ahead(&self) -> Micros {
         let is_synced = self.history.mode(self.charge) == Mode::Synced && !self.history.in_memory;
         let mut troubles = self.history.troubles_of(self.request.gateway);
@@ -219,12 +219,12 @@ impl Known<'_> {
         }
     }
 
-    /// Whether the limit names itself among those that refuse.
+    /// Whether the limit is one of the limits that refuse.
     pub(super) fn is_named(&self) -> bool {
         self.charge.verdict.is_some_and(|verdict| !verdict.allowed)
     }
 
-    /// Whether the request surely does not fit at this time, if there is no other meanwhile, and why.
+    /// Why the request surely does not fit at this time, even without other requests meanwhile. `None` if it may fit.
     pub(super) fn is_full_at(&self, at: Micros) -> Option<String> {
         if let Some(used) = self.used_up(at) {
             return Some(used);
@@ -239,12 +239,12 @@ impl Known<'_> {
         (until > at).then(|| format!("blocked for {} us more", until - at))
     }
 
-    /// Whether it surely did not fit into what was left when it was decided.
+    /// Whether the request surely did not fit into what was left when it was decided.
     pub(super) fn exceeds(&self) -> bool {
         self.used_up(self.decided()).is_some()
     }
 
-    /// What is used at this time, if the request surely does not fit into what is left.
+    /// The used units at this time, as text, if the request surely does not fit into what is left.
     fn used_up(&self, at: Micros) -> Option<String> {
         let Self {
             history,
@@ -265,7 +265,7 @@ impl Known<'_> {
         is_full.then(|| format!("{least:.2} of {limit} used"))
     }
 
-    /// Whether it surely did not fit when it was decided, also if the clock of its gateway is ahead.
+    /// Why the request surely did not fit when it was decided, even if the clock of its gateway is ahead.
     pub(super) fn is_full(&self) -> Option<String> {
         self.is_full_at(self.decided() + self.ahead())?;
         self.is_full_at(self.decided())

@@ -1,4 +1,4 @@
-//! A limit that leaves `mode: leased` by a reload.
+//! Limits that leave `mode: leased` by a reload.
 
 use tidegate_core::Micros;
 use tidegate_store::Mode;
@@ -22,7 +22,7 @@ pub(super) const LEFT: Promise = Promise {
 fn exceeded(history: &History, limit: usize, key: u64) -> Option<Breach> {
     let known = &history.limits[limit];
     let becomes = known.becomes.filter(|_| known.mode == Mode::Leased)?;
-    // Without Redis nothing can be called back.
+    // Without Redis, slices cannot be returned.
     if history.in_memory
         || history
             .troubles
@@ -50,7 +50,7 @@ fn exceeded(history: &History, limit: usize, key: u64) -> Option<Breach> {
     Some(breach(LEFT.name, limit, key, &excess))
 }
 
-/// What gateways admitted in the new mode when they had not heard of any count yet.
+/// The units that gateways admitted in the new mode before their first exchange.
 fn before_the_first_exchange(history: &History, limit: usize, key: u64) -> u64 {
     let changed = || {
         let charges = history.of(limit, key);
@@ -65,7 +65,7 @@ fn before_the_first_exchange(history: &History, limit: usize, key: u64) -> u64 {
     early.map(|(_, charge)| charge.cost).sum()
 }
 
-/// What was lent, at most, to gateways that were in the old mode when the first had left it.
+/// The most units that were lent to gateways that were still in the old mode when the first gateway left it.
 fn lent_to_others(history: &History, limit: usize, key: u64) -> u64 {
     let charges = || history.of(limit, key);
     let left = charges().filter(|(_, charge)| charge.changed.is_some());

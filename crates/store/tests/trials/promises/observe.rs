@@ -1,4 +1,4 @@
-//! `action: observe`: such a limit only counts.
+//! `action: observe`: limits that only count.
 
 use tidegate_store::{OnFailure, Outcome};
 
@@ -17,7 +17,7 @@ pub(super) const NOBODY: Promise = Promise {
     },
 };
 
-/// A refusal that no limit has made that may.
+/// Finds a refusal without an enforced limit that refused.
 fn unfounded(history: &History, request: &Request) -> Option<Breach> {
     let Said::Decided { outcome, via, .. } = &request.said else {
         return None;

@@ -1,4 +1,4 @@
-//! What gateways give away by themselves: their share in an outage, all of a limit of their own, or nothing.
+//! Requests that gateways admit by themselves: by their share in an outage, by a limit of `mode: local`, or none at all.
 
 use tidegate_store::{Mode, OnFailure};
 
@@ -50,7 +50,7 @@ pub(super) const CLOSED: Promise = Promise {
     check: closed,
 };
 
-/// Of what gateways keep by themselves nothing is promised while Redis's clock is stepped.
+/// Counts that gateways keep themselves have no promises while Redis's clock is stepped.
 fn is_judged(history: &History, limit: usize) -> bool {
     let mode = history.limits[limit].mode;
     history.judges_gateways()
@@ -58,7 +58,7 @@ fn is_judged(history: &History, limit: usize) -> bool {
         && (history.steps.is_empty() || mode == Mode::Exact)
 }
 
-/// What one gateway may give away of a limit: each of those that did is judged.
+/// Checks each gateway that admitted requests by itself.
 fn alone(
     history: &History,
     limit: usize,
@@ -82,7 +82,7 @@ fn alone(
     broken
 }
 
-/// All that was admitted, where it is not known from which budget: the whole limit and the share of each.
+/// Checks all admitted requests, if the budget of some is unknown. The whole limit and the share of each such gateway are allowed.
 fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
     let gateways = gateways_alone(history, limit, key);
     if !gateways.iter().any(|(_, is_sure)| !is_sure) {
@@ -120,7 +120,7 @@ fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
     Some(breach(LOCAL.name, limit, key, &excess))
 }
 
-/// Lets what gateways admitted by themselves count for no more than all that they may by the numbers of the request.
+/// Lowers the charges that gateways admitted by themselves: together they count for at most the gateway's share.
 fn cap(charges: &mut [Weighed], most: impl Fn(Numbers, usize) -> u64) {
     for charge in charges
         .iter_mut()
@@ -152,7 +152,7 @@ fn judge(
         .flatten()
 }
 
-/// The gateways that admitted by themselves, and whether that is sure.
+/// The gateways that admitted requests by themselves, and whether this is sure.
 fn gateways_alone(history: &History, limit: usize, key: u64) -> Vec<(usize, bool)> {
     let charges = history.of(limit, key);
     let mut gateways: Vec<(usize, bool)> = charges
@@ -169,7 +169,7 @@ fn gateways_alone(history: &History, limit: usize, key: u64) -> Vec<(usize, bool
     gateways
 }
 
-/// The largest number of gateways that this one was told before it admitted the first of these.
+/// The largest number of gateways that this gateway received before it admitted the first of these charges.
 fn told(history: &History, gateway: usize, charges: &[Weighed]) -> u64 {
     let own = charges.iter().filter(|charge| charge.gateway == gateway);
     let first = own.map(|charge| charge.at.begin).min().unwrap_or(0);

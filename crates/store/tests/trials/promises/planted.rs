@@ -1,4 +1,4 @@
-//! Each checker finds a planted fault, and finds none in a history that just keeps its promise.
+//! Each checker finds a planted fault, and finds no fault in a history that barely keeps its promise.
 
 mod blocks;
 mod others;
@@ -35,7 +35,7 @@ const VERDICT: Verdict = Verdict {
     delay: 0,
 };
 
-/// A history of one limit, with nothing in it.
+/// An empty history of one limit.
 fn of(kind: Kind, mode: Mode, on_failure: OnFailure) -> History {
     let limit = Limit {
         kind,
@@ -60,7 +60,7 @@ fn exact(kind: Kind) -> History {
     of(kind, Mode::Exact, OnFailure::Closed)
 }
 
-/// A request of cost 1 that Redis admitted at that time after the start, at the first gateway.
+/// A request of cost 1 that Redis admitted for the first gateway, at this time after the start.
 fn admitted(at: Micros) -> Request {
     let at = START + at;
     Request {
@@ -92,7 +92,7 @@ fn admitted(at: Micros) -> Request {
     }
 }
 
-/// One that this gateway admitted without Redis.
+/// A request that this gateway admitted without Redis.
 fn alone(at: Micros, gateway: usize) -> Request {
     let mut request = admitted(at);
     request.gateway = gateway;
@@ -109,7 +109,7 @@ fn refused(at: Micros, via: Via) -> Request {
     let mut request = admitted(at);
     request.charges[0].verdict = Some(Verdict {
         allowed: false,
-        // Longer than all that is used here.
+        // Longer than all times in these tests.
         retry_after: 10 * WINDOW,
         ..VERDICT
     });
@@ -132,21 +132,21 @@ fn names(history: &History) -> Vec<&'static str> {
     names
 }
 
-/// Nothing is broken, and this promise is with one request more.
+/// Checks that a history breaks no promise, and breaks this promise with one more request.
 fn breaks(mut history: History, more: Request, promise: &'static str) {
     assert_eq!(names(&history), [""; 0], "{history:?}");
     history.requests.push(more);
     assert!(names(&history).contains(&promise), "{promise}: {history:?}");
 }
 
-/// Ten at once.
+/// Adds ten simultaneous requests.
 fn ten(mut history: History) -> History {
     history.requests.extend((0..10).map(|_| admitted(0)));
     history
 }
 
 impl History {
-    /// With what a queue says: one goes on each 10 ms.
+    /// Adds the verdicts of a queue that releases a request every 10 ms.
     fn queued(mut self) -> Self {
         let requests = self.requests.into_iter().enumerate();
         self.requests = requests

@@ -1,4 +1,4 @@
-//! Nobody is refused who has something left.
+//! Refusals of requests that fit into what is left.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome, Via};
@@ -23,17 +23,17 @@ pub(super) const REMEMBERED: Promise = Promise {
     check: |history| check(history, Refusals::Remembered, &REMEMBERED),
 };
 
-/// For so long a refusal is given again.
+/// The longest time for which a gateway repeats a refusal, in us.
 const REMEMBERED_FOR: Micros = 1_050_000;
 
-/// Some of all refusals.
+/// A kind of refusals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusals {
     /// By limits without a block.
     OfQuotas,
-    /// By limits with one.
+    /// By limits with a block.
     OfBlocks,
-    /// Those that a gateway gave again.
+    /// Refusals that a gateway repeated.
     Remembered,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> V
         };
         let judged = request.charges.iter();
         let judged = judged.filter(|charge| history.judges(charge.limit));
-        // Beside limits that are kept in the gateway, a refusal may be remembered.
+        // If the request also has limits that the gateway counts itself, its refusal may be a remembered one.
         let via = match via {
             Via::Here | Via::Store if !history.in_memory && !is_fresh(history, request) => {
                 Via::Remembered
@@ -85,7 +85,7 @@ fn unjustified(
         return None;
     }
     let (at, age) = match via {
-        // It is remembered from when the answer came, which may have taken its time.
+        // The gateway remembers a refusal from the arrival of the answer on, which may be late.
         Via::Remembered => (
             Span {
                 begin: request.asked.begin - history.timeout - history.leeway.ahead,
@@ -93,7 +93,7 @@ fn unjustified(
             },
             REMEMBERED_FOR + history.leeway.ahead,
         ),
-        // Who asks first is not always decided first.
+        // The request that arrives first is not always decided first.
         _ if history.in_memory => (request.asked, 0),
         _ => (charge.at, 0),
     };
@@ -108,7 +108,7 @@ fn unjustified(
     };
     let most = used(history, &question).most;
     let limit = charge.numbers.limit;
-    // What is paid off is computed in floating point here.
+    // The units paid off are computed in floating point here.
     let slack = if most.fract() == 0.0 { 0.0 } else { 0.01 };
     let fits = most + charge.cost as f64 <= limit as f64 - slack;
     let is_blocked = || block::may_last(history, charge.limit, charge.key, Some(request), at, age);

@@ -1,4 +1,4 @@
-//! A reset that is answered as failed.
+//! Resets that are answered as failed.
 
 use super::{Breach, Promise, at_most, settled};
 use crate::history::History;
@@ -9,7 +9,7 @@ pub(super) const NOT_LATER: Promise = Promise {
     check,
 };
 
-/// What is broken only if no such reset is made later.
+/// Promises that are broken only if a failed reset is not made after its answer.
 fn check(history: &History) -> Vec<Breach> {
     if history.resets.iter().all(|reset| reset.done) {
         return Vec::new();

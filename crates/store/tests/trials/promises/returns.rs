@@ -1,4 +1,4 @@
-//! A refusal ends at its retry-after.
+//! Refusals end at their retry-after.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Via};
@@ -8,7 +8,7 @@ use super::known::{SECOND, known, refused};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Return, Span};
 
-/// The longest time for which a gateway decides by an answer about a slice.
+/// The longest time for which a gateway uses an answer about a slice, in us.
 const LEASED: Micros = 2_500_000;
 
 pub(super) const RETRY_AFTER: Promise = Promise {
@@ -40,7 +40,7 @@ fn came_back(history: &History) -> Vec<Breach> {
     breach.collect()
 }
 
-/// Whether the gateway may have taken Redis's clock to be ahead: an answer that came late makes it so, until the next one.
+/// Whether the gateway may have estimated Redis's clock too far ahead. A late answer has this effect, until the next answer.
 fn is_early(history: &History, again: &Return) -> bool {
     let is_synced = history.limits[again.limit].mode == Mode::Synced && !history.in_memory;
     let begin = again.refused.saturating_sub(SECOND);
@@ -48,7 +48,7 @@ fn is_early(history: &History, again: &Return) -> bool {
     is_synced && troubles.any(|trouble| trouble.span.meets(begin, again.refused))
 }
 
-/// Whether requests may have held units of the key at the time of the refusal: the real cost was charged later.
+/// Whether requests may have held units of the key at the time of the refusal. Their real cost was charged later.
 fn was_held(history: &History, again: &Return) -> bool {
     let mut charges = history.of(again.limit, again.key);
     history.limits[again.limit].reserves
@@ -62,8 +62,8 @@ fn was_held(history: &History, again: &Return) -> bool {
         })
 }
 
-/// Whether another gateway charged the key, or extended its block, after the answer that its gateway remembered. A charge by other
-/// numbers, before a reload, counts as one of another gateway.
+/// Whether another gateway charged the key, or extended its block, after the answer that the refusing gateway remembered. A charge by the
+/// numbers before a reload counts as a charge of another gateway.
 fn is_outdated(history: &History, again: &Return) -> bool {
     let refused = history
         .of(again.limit, again.key)
@@ -85,7 +85,7 @@ fn is_charged_elsewhere(
     until: Micros,
 ) -> bool {
     let is_leased = history.mode(refused) == Mode::Leased && !history.in_memory;
-    // Beside other limits, the call may have been about those.
+    // If the request has other limits, the call may have been about these limits.
     let is_alone = |request: &Request| request.charges.len() == 1;
     let age = match request.via() {
         Some(Via::Remembered) if !is_leased => SECOND,
@@ -106,12 +106,12 @@ fn is_charged_elsewhere(
     });
     let last = answers.map(|(other, _)| other.asked.begin).max();
     let oldest = last.max(Some(begin.saturating_sub(age)));
-    // Each refused request prolongs such a block.
+    // With `extend`, each refused request prolongs a block.
     let block = history.limits[refused.limit].block;
     let is_extended = block.is_some_and(|block| block.extend);
     let mut others = all().filter(|(other, charge)| !is_own(other, charge));
     others.any(|(other, charge)| {
-        // A call about a slice tells what its gateway has charged before.
+        // A call about a slice also sends the earlier charges of its gateway.
         let is_told = is_leased && other.called && other.gateway != request.gateway;
         let is_charged = is_told
             || charge
@@ -121,7 +121,7 @@ fn is_charged_elsewhere(
     })
 }
 
-/// A refusal whose client cannot be admitted when it comes back, also if no other request comes meanwhile.
+/// Finds a refusal whose client cannot be admitted after the retry-after, even if no other request comes meanwhile.
 fn in_vain(history: &History, request: &Request) -> Option<Breach> {
     let wait = wait_of(history, request)?;
     let back = request.asked.end + wait;

@@ -1,4 +1,4 @@
-//! What the store holds when all trouble is over and all has settled.
+//! The budgets in the store after all trouble and all settlements.
 
 use tidegate_core::Micros;
 use tidegate_store::Mode;
@@ -51,7 +51,7 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     let known = &history.limits[look.limit];
     let used = used(history, &question);
     let limit = look.numbers.limit as f64;
-    // What is lent counts as used.
+    // Lent units count as used.
     let lent = look.lent.unwrap_or(0) as f64;
     let most_left = (limit - used.least + lent + 0.01).floor().clamp(0.0, limit);
     let slack = if used.most.fract() == 0.0 { 0.0 } else { 0.01 };
@@ -73,10 +73,10 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     })
 }
 
-/// A slice lapses after so long, and then counts as spent.
+/// The time after which a slice lapses, and counts as spent.
 const TERM: Micros = 5_000_000;
 
-/// Whether slices may count as spent that were not: they have lapsed, or ended with their window, before they were returned.
+/// Whether unspent slices may count as spent, because they lapsed or ended with their window before they were returned.
 fn may_be_charged_whole(history: &History, look: &Look) -> bool {
     let first = history.requests.iter().map(|request| request.asked.begin);
     let first = first.min().unwrap_or(look.at);
@@ -85,7 +85,7 @@ fn may_be_charged_whole(history: &History, look: &Look) -> bool {
         || look.at > first + TERM - SLACK
 }
 
-/// What is allowed for the time between the look at the clock and the call.
+/// The tolerance for the time between a reading of the clock and the call.
 const SLACK: Micros = 500_000;
 
 fn breach(promise: &Promise, look: &Look, what: String) -> Breach {

@@ -1,4 +1,4 @@
-//! Requests with several limits: which of them a refusal names, and for how long it lasts.
+//! Requests with several limits: the limits that a refusal names, and its retry-after.
 
 use super::known::{known, refused};
 use super::{Breach, Promise};

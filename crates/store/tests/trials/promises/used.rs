@@ -1,4 +1,4 @@
-//! What is used of a key at a time. At least this is all that surely was charged, and at most all that may have been.
+//! The used units of a key at a time. The lower bound has all charges that were surely made, the upper bound all that may have been made.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome};
@@ -9,32 +9,32 @@ use super::budget::{Budget, budget};
 use crate::history::{Charge, History, Request, Said, Span};
 use crate::law::{Kind, Numbers};
 
-/// What is asked about a key.
+/// A question about the used units of a key.
 pub(super) struct Question<'a> {
     pub(super) limit: usize,
     pub(super) key: u64,
-    /// When, as far as is known.
+    /// The time in question, as far as it is known.
     pub(super) at: Span,
-    /// By whose numbers.
+    /// The numbers of the request in question.
     pub(super) numbers: Numbers,
-    /// A request that is no part of it.
+    /// A request that does not count.
     pub(super) but: Option<&'a Request>,
-    /// How old the answer may be to what gives back.
+    /// The longest time for which a decision may lack resets and settlements.
     pub(super) age: Micros,
-    /// Whether all has settled.
+    /// Whether all requests have settled.
     pub(super) is_over: bool,
-    /// Only what was surely charged before this time; none: whatever may be charged.
+    /// Only charges that were surely made before this time count. `None`: all charges.
     pub(super) before: Option<Micros>,
-    /// Of this budget.
+    /// Only charges of this budget count.
     pub(super) budget: Budget,
-    /// By this gateway; none: by all.
+    /// Only charges by this gateway count. `None`: charges by all gateways.
     pub(super) gateway: Option<usize>,
-    /// Whether what is lent is known, which is all that a gateway that was killed may have spent of a leased limit.
+    /// Whether the lent units are known. A killed gateway may have spent these units of a leased limit, and no more.
     pub(super) is_lent_known: bool,
 }
 
 impl<'a> Question<'a> {
-    /// What is used of the budget that all share, at this time.
+    /// Asks for the used units of the shared budget at this time.
     pub(super) const fn new(limit: usize, key: u64, at: Span, numbers: Numbers) -> Self {
         Self {
             limit,
@@ -51,7 +51,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether a request is a part of it.
+    /// Whether a charge counts.
     fn includes(&self, request: &Request, charge: &Charge) -> bool {
         self.but.is_none_or(|but| !std::ptr::eq(but, request))
             && self
@@ -61,25 +61,25 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What is used, in units.
+/// Used units, as bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     pub(super) least: f64,
     pub(super) most: f64,
 }
 
-/// What a request over several slots holds lapses after so long, if its end is lost.
+/// The time after which a hold of a request over several slots lapses, if its end is lost.
 const LAPSE: Micros = 10_000_000;
 
 /// A time after all trials.
 const NEVER: Micros = 1 << 60;
 
-/// A charge as far as it is known.
+/// A charge, as far as it is known.
 struct Part {
     at: Span,
     least: u64,
     most: u64,
-    /// When it was charged at the latest, if it was held before.
+    /// The latest time at which it was charged, if it was held before.
     late: Option<Micros>,
 }
 
@@ -127,7 +127,7 @@ pub(super) fn used(history: &History, question: &Question<'_>) -> Used {
                 let is_its = part.last() + window >= early && part.at.begin < early;
                 is_its.then_some(part.most)
             });
-            // Time counts in whole milliseconds, in favour of the limit.
+            // The counter rounds time to whole milliseconds, in favour of the limit.
             let rest = part_of(at.begin) + 1_000.0 / window as f64;
             Used {
                 least: least + (previous * part_of(at.end)).floor(),
@@ -148,14 +148,14 @@ fn sum(parts: &[Part], of: impl Fn(&Part) -> Option<u64>) -> f64 {
     parts.iter().filter_map(of).sum::<u64>() as f64
 }
 
-/// All that was, or may have been, charged before the time in question, and was not forgotten.
+/// All charges that were or may have been made before the time in question, and were not lost.
 fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
     let Question { limit, key, at, .. } = *question;
     let known = &history.limits[limit];
     let forgotten = history.forgotten(limit, key);
     let surely = history.surely_forgotten(limit, key);
     let is_forgotten = |time: Micros| {
-        // Slices stay lent, and what is only known to a gateway is told after a reset.
+        // After a reset, slices stay lent, and gateways send counts that they had not sent before.
         let keeps = matches!(known.mode, Mode::Leased | Mode::Synced);
         let done = surely.iter();
         let mut done = done.filter(|span| span.end + question.age < at.begin);
@@ -175,20 +175,20 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             .filter(|span| span.begin <= at.end)
             .any(|span| {
                 let known = match known.mode {
-                    // What a gateway counts until it hears of a reset is forgotten with the rest.
+                    // The reset also clears the units that a gateway counts until it receives the reset.
                     Mode::Synced => surely_done(history, request.gateway, span.end),
                     _ => Some(span.end),
                 };
                 known.is_none_or(|known| known > charge.at.begin)
             });
-        // What a gateway has not told goes with it, or is seen when its slice lapses.
+        // Counts that a killed gateway has not sent are lost, or are charged when its slice lapses.
         let crashed = crash(history, request.gateway).is_some();
         let loses = match known.mode {
             Mode::Synced => crashed || is_gone,
             Mode::Leased => crashed && !(question.is_lent_known && has_record(history, charge)),
             _ => false,
         };
-        // What Redis charged without an answer nobody settles.
+        // A charge in Redis without an answer is never settled.
         let (least, most) = match sure {
             true => weights(history, question, request, charge),
             false => (0, charge.cost),
@@ -198,7 +198,7 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         } else {
             0
         };
-        // What a request comes to is charged after a reset as well.
+        // The real cost of a request is charged even after a reset.
         let settled = request
             .settled
             .map(|at| latest(history, request.gateway, at));
@@ -213,10 +213,10 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             least,
             most,
             late: match known.reserves {
-                // A hold that lapses is charged by the next look.
+                // A lapsed hold is charged by the next access to the key.
                 true => Some(settled.unwrap_or(NEVER)),
                 false if history.is_split(request) => Some(span.end + LAPSE),
-                // It is held until all limits of the request are decided.
+                // The units are held until all limits of the request have decided.
                 false if charge.here && request.charges.len() > 1 => Some(request.asked.end),
                 false => None,
             },
@@ -225,8 +225,8 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
     parts.collect()
 }
 
-/// Whether Redis has a record of the slice that a charge was spent from. A slice that was lent before a loss has none until its
-/// gateway calls.
+/// Whether Redis has a record of the slice that a charge was spent from. A slice lent before a loss of data has no record until its gateway
+/// calls.
 fn has_record(history: &History, charge: &Charge) -> bool {
     let mut losses = history.losses.iter();
     !losses.any(|loss| {
@@ -235,7 +235,7 @@ fn has_record(history: &History, charge: &Charge) -> bool {
     })
 }
 
-/// Whether Redis may have charged it though nobody was let through.
+/// Whether Redis may have made a charge although the request was not admitted.
 fn may_be_charged(
     history: &History,
     request: &Request,
@@ -253,7 +253,8 @@ fn may_be_charged(
             ..
         }
     );
-    // Over several slots it may hold units at one while another refuses. An end that is lost, as while a slot moves, is not sent again.
+    // Over several slots, a request may hold units in one slot while another refuses. A lost end, for example while a slot moves, is not
+    // sent again.
     let mut troubles = history.troubles_of(request.gateway);
     let is_sure = !troubles.any(|it| it.meets(request.asked.begin, request.asked.end + GRACE));
     let is_past = question.is_over || request.asked.end + GRACE < question.at.begin;
@@ -261,15 +262,16 @@ fn may_be_charged(
     if is_refused && history.is_split(request) && !is_back {
         return true;
     }
-    // What is kept here is reserved first. What Redis charged to lend a slice stays charged when another limit refuses.
+    // The gateway first reserves units of the limits that it counts itself. Units that Redis lent for it stay lent if another limit
+    // refuses.
     let is_reserved = is_refused && mode != Mode::Exact && request.charges.len() > 1;
     let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
-    // A synced limit counts what its `on_failure` let through, and tells it when Redis is back.
+    // A synced limit counts the requests that `on_failure` admits, and sends the count when Redis is back.
     let is_open = mode == Mode::Synced && request.is_admitted() && charge.verdict.is_none();
     request.is_unanswered() || is_reserved || is_either || is_open
 }
 
-/// When it may have been charged.
+/// The span in which a request may have been charged.
 fn late(request: &Request) -> Span {
     Span {
         begin: request.asked.begin,
@@ -277,7 +279,7 @@ fn late(request: &Request) -> Span {
     }
 }
 
-/// What a charge counts for, at least and at most.
+/// The least and the most units for which a charge counts.
 fn weights(
     history: &History,
     question: &Question<'_>,
@@ -289,20 +291,20 @@ fn weights(
         return (cost, cost);
     };
     if question.before.is_some() {
-        // What comes later was not known then.
+        // The real cost may not have been known at that time.
         return (cost.min(used), cost.max(used));
     }
     let known = &history.limits[question.limit];
     let is_done = surely_done(history, request.gateway, at)
         .is_some_and(|done| done + question.age <= question.at.begin);
     let is_quiet = known.window > 60_000_000;
-    // A replica that took over may have missed what was given back, or charged more.
+    // A replica that took over may have missed the settlement.
     let until = surely_done(history, request.gateway, at).unwrap_or(at);
     let is_lost = history.may_be_lost(Span {
         begin: at,
         end: until,
     });
-    // A hold that lapses by a step of the clock is charged as reserved.
+    // A hold that lapses by a step of the clock is charged with its reserved units.
     let mut steps = history.steps.iter().map(|step| step.span);
     let has_lapsed = known.reserves && steps.any(|it| it.meets(request.asked.begin, until));
     if is_lost || has_lapsed {
@@ -317,7 +319,7 @@ fn weights(
     (cost.min(used), cost.max(used))
 }
 
-/// What is owed: at least, or at most.
+/// The least or the most debt of a bucket.
 fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: bool) -> f64 {
     let asked = history.of(question.limit, question.key);
     let all = asked
@@ -346,7 +348,7 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
         owed += if least { part.least } else { part.most } as f64;
         since = now;
     }
-    // Since it was written last it is paid off as whoever asks pays.
+    // Since the last charge, the debt is paid off at the rate of the question.
     let (now, rate) = if least {
         (question.at.end, rate)
     } else {
@@ -355,10 +357,10 @@ fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: b
     (owed - rate.paid(now.saturating_sub(since))).max(0.0)
 }
 
-/// The places that may be taken.
+/// The most places that may be taken.
 fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
     let at = question.at;
-    // Where the clock was stepped meanwhile, a request may have ended after the step.
+    // If the clock was stepped meanwhile, a request may have ended after the step.
     let ended = |time: Micros| {
         let steps = history.steps.iter().map(|step| step.span);
         let steps = steps.filter(|span| span.meets(time, time));
@@ -371,7 +373,7 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
             budget(history, request, charge),
             Some(Budget::Shared | Budget::Either(_))
         );
-        // One that was not answered may have been charged as soon as it was asked.
+        // A request without an answer may have been charged as soon as it was sent.
         let begin = if is_its {
             charge.at.begin
         } else {
@@ -381,7 +383,7 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
         if !is_its && !request.is_unanswered() && !is_split || begin > at.end {
             return None;
         }
-        // What runs since an outage is counted by Redis when it is back.
+        // When Redis is back, it counts requests that still run since an outage.
         let holds = is_its || request.is_admitted();
         let until = match request.ran_until.filter(|_| holds).map(ended) {
             None if holds => Micros::MAX,

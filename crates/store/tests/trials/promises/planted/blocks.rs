@@ -30,7 +30,7 @@ fn a_block_lasts_until_its_end() {
     });
     lifted.requests.push(admitted(120 * MS));
     assert_eq!(names(&lifted), [""; 0]);
-    // A refused request prolongs it, if that is wanted.
+    // With `extend`, a refused request prolongs the block.
     let mut longer = blocking(true);
     longer.requests.push(refused(200 * MS, Via::Store));
     breaks(longer, admitted(490 * MS), "block");
@@ -38,7 +38,7 @@ fn a_block_lasts_until_its_end() {
     same.requests.push(refused(200 * MS, Via::Store));
     same.requests.push(admitted(490 * MS));
     assert_eq!(names(&same), [""; 0]);
-    // A gateway that keeps the limit for itself.
+    // The same for a limit of `mode: local`.
     let mut own = blocking(false);
     own.limits[0].mode = Mode::Local;
     for request in &mut own.requests {
@@ -51,7 +51,7 @@ fn a_block_lasts_until_its_end() {
     breaks(own, admitted(305 * MS), "block");
 }
 
-/// A call beside a remembered refusal may begin a block, also if its answer is lost.
+/// A call together with a remembered refusal may begin a block, even if its answer is lost.
 #[test]
 fn a_block_that_began_without_an_answer() {
     let after = |error: Option<&str>| {
@@ -74,7 +74,7 @@ fn a_block_that_began_without_an_answer() {
     assert!(!after(Some("no answer")));
 }
 
-/// A gateway without Redis says how long its own share lasts, and the block may end before that.
+/// The retry-after of a gateway without Redis is about its share. The block may end before it.
 #[test]
 fn a_block_that_goes_on_in_an_outage() {
     let outage = || {
@@ -92,7 +92,7 @@ fn a_block_that_goes_on_in_an_outage() {
         request
     };
     breaks(outage(), admitted_here(10), "block");
-    // After a reload the share is another.
+    // A reload changes the share.
     let mut reloaded = outage();
     reloaded.requests.push(admitted_here(20));
     assert_eq!(names(&reloaded), [""; 0]);
@@ -126,12 +126,12 @@ fn a_block_across_a_step_of_the_clock() {
         history.steps.push(Step { span, ahead: 0 });
         history
     };
-    // It began before the step: the refusal says how long it still lasts.
+    // The block began before the step. Its rest is the retry-after of the refusal.
     let mut over = stepped(50 * MS);
     over.requests.push(admitted(120 * MS));
     assert_eq!(names(&over), [""; 0]);
     breaks(stepped(300 * MS), admitted(120 * MS), "block");
-    // One that was asked before the refusal may be decided by the clock that was ahead.
+    // A request that was sent before the refusal may be decided by the clock before the step.
     let mut early = stepped(300 * MS);
     let mut request = admitted(120 * MS);
     request.asked = Span::at(START + 5 * MS);
@@ -149,7 +149,7 @@ fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
             extend: false,
         });
         let mut first = refused(10 * MS, Via::Store);
-        // Not because of the block alone.
+        // The block alone does not cause this retry-after.
         first.charges[0].verdict.as_mut().unwrap().retry_after = 1_000 * MS;
         history.requests.push(first);
         let ahead = -by * MS.cast_signed();
@@ -165,20 +165,20 @@ fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
         }
         request
     };
-    // The block ends 385 ms after the start. Whoever is refused before that begins no other.
+    // The block ends 385 ms after the start. A refusal before that time begins no new block.
     let mut within = stepped(Kind::Log, 75);
     let mut late = refused(350 * MS, Via::Store);
     within.requests.push(after(late, 75));
     within.requests.push(after(admitted(400 * MS), 75));
     let broken = broken_by_any_clock(&within);
     assert!(broken.is_empty(), "{broken:?}");
-    // It is cut to its span at the step. By a clock of windows, which stands, it would not end for a second.
+    // At the step, the block is cut to its span. By the clock of a window, which stands still, the block would last for a second more.
     let mut stands = stepped(Kind::Counter, 1_000);
     stands.limits[0].window = 3_600_000 * MS;
     late = refused(101 * MS, Via::Store);
     stands.requests.push(after(late, 1_000));
     stands.requests.push(after(admitted(405 * MS), 1_000));
-    // Ten are all that it admits in an hour, so another promise is broken.
+    // The limit admits only ten requests in an hour, so another promise is broken.
     let broken = broken_by_any_clock(&stands);
     assert!(
         broken.iter().all(|breach| breach.promise != "block"),
@@ -186,7 +186,7 @@ fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
     );
 }
 
-/// Over several slots the first call may have begun the block, and a later one says how long it still lasts.
+/// Over several slots, the first call may have begun the block. A later call returns the rest of its time.
 #[test]
 fn a_block_that_the_first_of_several_calls_began() {
     let split = || {
@@ -214,7 +214,7 @@ fn a_block_ends() {
     longer.requests.push(refused(200 * MS, Via::Store));
     longer.requests.push(refused(495 * MS, Via::Store));
     breaks(longer, refused(797 * MS, Via::Store), "block_ends");
-    // A gateway that had given up refused it, and Redis may have refused it as well.
+    // A gateway refused the request after it had given up, and Redis may have refused it too.
     let mut unknown = blocking(true);
     let mut here = alone(305 * MS, 0);
     here.charges[0].verdict = refused(0, Via::Fallback).charges[0].verdict;
@@ -226,7 +226,7 @@ fn a_block_ends() {
     unknown.requests.push(here);
     unknown.requests.push(refused(500 * MS, Via::Store));
     assert_eq!(names(&unknown), [""; 0]);
-    // One that is lifted.
+    // A block that a reset lifts.
     let mut lifted = blocking(false);
     let span = Span::at(START + 20 * MS);
     lifted.resets.push(Reset {
@@ -236,7 +236,7 @@ fn a_block_ends() {
         done: true,
     });
     breaks(lifted, refused(25 * MS, Via::Store), "block_ends");
-    // It is remembered until then.
+    // The refusal is remembered until the end of the block.
     let mut remembered = blocking(false);
     remembered.requests.push(refused(315 * MS, Via::Remembered));
     breaks(

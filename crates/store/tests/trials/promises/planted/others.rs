@@ -1,4 +1,4 @@
-//! Places, shares, refusals, what is kept, and the order of queues.
+//! Faults in places, shares, refusals, kept budgets, and the order of queues.
 
 use tidegate_core::Block;
 
@@ -17,7 +17,7 @@ fn places() {
         .extend((0..10).map(|nth| runs(nth, 500 * MS)));
     history.requests.push(runs(501 * MS, MS));
     breaks(history.clone(), runs(200 * MS, MS), "concurrency");
-    // Its places may be lost when it could not renew them for so long, and until it has had the time to take them again.
+    // Places may be lost if a gateway could not renew them for this time, until it has had time to register them again.
     history.requests.push(runs(1_000 * MS, 2_000 * MS));
     history
         .requests
@@ -63,7 +63,7 @@ fn shares() {
     let mut places = of(Kind::Concurrency, Mode::Exact, OnFailure::Local);
     places.requests.extend((0..5).map(|_| runs(0)));
     breaks(places, runs(5 * MS), "concurrency");
-    // Redis has decided, and the gateway hears of it later.
+    // Redis has decided, and its answer reaches the gateway later.
     let answered = |at| {
         let mut history = of(Kind::Concurrency, Mode::Exact, OnFailure::Local);
         let mut request = admitted(0);
@@ -94,7 +94,7 @@ fn refusals() {
         }
         history.requests.push(refused(free - 2 * MS, Via::Store));
         breaks(history.clone(), refused(free + MS, Via::Store), "refusal");
-        // It is remembered from when its answer came.
+        // The refusal is remembered from the arrival of its answer on.
         history
             .requests
             .push(refused(free + 5 * MS, Via::Remembered));
@@ -104,7 +104,7 @@ fn refusals() {
             "remembered_refusal",
         );
     }
-    // A call without an answer may have charged something.
+    // A call without an answer may have charged units.
     let mut history = exact(Kind::FixedWindow);
     history.requests.extend((0..9).map(|_| admitted(0)));
     breaks(history.clone(), refused(5 * MS, Via::Store), "refusal");
@@ -135,7 +135,7 @@ fn who_comes_back_and_what_is_kept() {
     again.admitted = false;
     history.returns.push(again);
     assert_eq!(names(&history), ["retry_after"]);
-    // A gateway has not heard of charges that others made since the answer that it remembers.
+    // A gateway does not have the charges of other gateways since the answer that it remembers.
     let told = |via, charged_by| {
         let mut history = history.clone();
         let by = |request: &mut Request| request.gateway = charged_by;
@@ -147,7 +147,7 @@ fn who_comes_back_and_what_is_kept() {
     assert_eq!(told(Via::Remembered, 0), ["retry_after"]);
     assert_eq!(told(Via::Store, 1), ["retry_after"]);
     assert_eq!(told(Via::Remembered, 1), [""; 0]);
-    // A refusal without a slice is as old as the last call of its gateway.
+    // The refusal of a gateway without a slice is as old as its last call.
     let without_slice = |called_at| {
         let mut history = history.clone();
         history.limits[0].mode = Mode::Leased;
@@ -160,7 +160,7 @@ fn who_comes_back_and_what_is_kept() {
     };
     assert_eq!(without_slice(0), [""; 0]);
     assert_eq!(without_slice(5 * MS), ["retry_after"]);
-    // Beside another limit, the call may have been about that one.
+    // If the request has another limit, the call may have been about that limit.
     let beside = |limits| {
         let mut history = history.clone();
         history.limits[0].mode = Mode::Leased;
@@ -180,7 +180,7 @@ fn who_comes_back_and_what_is_kept() {
     };
     assert_eq!(beside(1), ["retry_after"]);
     assert_eq!(beside(2), [""; 0]);
-    // Nor has it heard of refusals elsewhere, which extend a block.
+    // The gateway does not have refusals of other gateways either, which extend a block.
     let extended = |extend, refused_by| {
         let mut history = history.clone();
         history.limits[0].block = Some(Block {
@@ -261,7 +261,7 @@ fn what_a_replica_that_takes_over_may_have_missed() {
     };
     assert_eq!(kept(&history, 10), [""; 0]);
     assert_eq!(kept(&history, 9), ["kept"]);
-    // What was given back may be missing, and no more than that.
+    // A settlement may be missing in the replica, but no other units.
     history.losses.push(Loss {
         span: Span {
             begin: START + 50 * MS,
@@ -283,7 +283,7 @@ fn a_settlement_that_is_sent_again() {
     request.charges[0].used = Some(5);
     request.settled = Some(START + 2 * MS);
     history.requests.push(request);
-    // It is charged in the window in which it arrives.
+    // A settlement is charged in the window in which it arrives.
     history.looks.push(Look {
         limit: 0,
         key: Some(0),
@@ -338,7 +338,6 @@ fn a_queue_that_is_overtaken() {
     assert_eq!(names(&late), [""; 0]);
 }
 
-/// A promise that no test breaks might be one that nothing can break.
 #[test]
 fn every_promise_has_a_name_and_a_sentence_of_its_own() {
     let mut names: Vec<_> = ALL.iter().map(|promise| promise.name).collect();
@@ -348,7 +347,7 @@ fn every_promise_has_a_name_and_a_sentence_of_its_own() {
     assert!(ALL.iter().all(|promise| promise.words.ends_with('.')));
 }
 
-/// The documentation says what is checked, word for word.
+/// The documentation has the sentence of each promise, word for word.
 #[test]
 fn the_documentation_repeats_every_promise() {
     let page = include_str!("../../../../../../docs/promises.md");

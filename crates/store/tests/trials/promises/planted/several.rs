@@ -1,4 +1,4 @@
-//! Requests with several limits, times to come back, and changes of mode.
+//! Faults in requests with several limits, in retry-after, and at changes of mode.
 
 use tidegate_core::Block;
 
@@ -9,7 +9,7 @@ fn rest(at: Micros) -> Micros {
     WINDOW - at % WINDOW
 }
 
-/// A history of two limits that are used up, each by ten requests at the start; the second has a window ten times as long.
+/// A history of two limits that are used up, each by ten requests at the start. The second limit has a window ten times as long.
 fn two(mode: Mode) -> History {
     let mut history = exact(Kind::FixedWindow);
     let mut other = history.limits[0].clone();
@@ -39,7 +39,7 @@ fn by(outcome: Outcome, via: Via) -> Said {
     }
 }
 
-/// A refusal by the first limit, and by the second for that long if it is named.
+/// A refusal by the first limit, and also by the second limit if `second` has its retry-after.
 fn both(at: Micros, via: Via, second: Option<Micros>) -> Request {
     let mut request = refused(at, via);
     let mut other = request.charges[0].clone();
@@ -69,7 +69,7 @@ fn every_limit_that_refuses_is_named() {
             request
         };
         let mut history = two(mode);
-        // The gateway has asked for the second limit a moment ago.
+        // The gateway received the second limit's refusal a moment ago.
         let mut asked = refused(12 * MS, Via::Store);
         asked.charges[0].limit = 1;
         asked.charges[0].verdict.as_mut().unwrap().retry_after = long + 8 * MS;
@@ -78,7 +78,7 @@ fn every_limit_that_refuses_is_named() {
         named.requests.push(request(Some(long)));
         assert_eq!(names(&named), [""; 0], "{mode:?}");
         let silent = match mode {
-            // Redis has decided on both.
+            // Redis has decided on both limits.
             Mode::Exact => {
                 let mut request = request(Some(long));
                 request.charges[1].verdict.as_mut().unwrap().allowed = true;
@@ -92,7 +92,7 @@ fn every_limit_that_refuses_is_named() {
     }
 }
 
-/// Another gateway used it up: this one has an answer that left room, or none at all.
+/// Another gateway used up the limit. This gateway has an answer that left room, or no answer.
 #[test]
 fn limits_that_a_gateway_does_not_know_to_refuse() {
     let elsewhere = |mut history: History| {
@@ -113,7 +113,7 @@ fn limits_that_a_gateway_does_not_know_to_refuse() {
     request.charges[0].here = true;
     history.requests.push(request.clone());
     assert_eq!(names(&history), [""; 0]);
-    // Without an answer it has to ask, but not while it waits for an answer whose client has left.
+    // Without an answer, the gateway must call Redis, unless it still waits for the answer to a client that has left.
     let asked_before = |left: bool| {
         let mut history = elsewhere(two(Mode::Local));
         let mut before = request.clone();
@@ -128,13 +128,13 @@ fn limits_that_a_gateway_does_not_know_to_refuse() {
     history.requests.push(request.clone());
     assert_eq!(names(&history), [""; 0]);
     breaks(asked_before(false), request, "several");
-    // A limit of this gateway alone is always looked at.
+    // A limit of `mode: local` is always checked.
     let mut history = two(Mode::Exact);
     history.limits[1].mode = Mode::Local;
     breaks(history, both(20 * MS, Via::Remembered, None), "several");
 }
 
-/// A refusal of a small cost, given again to a large one.
+/// A refusal of a small cost is repeated for a large cost.
 #[test]
 fn a_refusal_that_is_too_short_for_its_cost() {
     let mut history = ten(exact(Kind::Log));
@@ -188,7 +188,7 @@ fn a_block_that_should_have_begun() {
     let mut broken = history.clone();
     broken.requests.extend([request, after.clone()]);
     assert!(names(&broken).contains(&"several_block"));
-    // It had an answer that left room a moment ago.
+    // The gateway received an answer that left room a moment ago.
     let mut asked = admitted(MS);
     asked.charges[0].limit = 1;
     asked.charges[0].verdict.as_mut().unwrap().remaining = 5;
@@ -233,7 +233,7 @@ fn a_reset_that_comes_late() {
         },
         done: false,
     });
-    // It may have been made before its answer.
+    // A failed reset may have been made before its answer.
     let mut early = history.clone();
     early.requests.extend((0..10).map(|_| admitted(50 * MS)));
     assert_eq!(names(&early), [""; 0]);
@@ -241,7 +241,7 @@ fn a_reset_that_comes_late() {
     late.requests.clear();
     late.requests.extend((0..10).map(|_| admitted(110 * MS)));
     breaks(late, admitted(400 * MS), "reset");
-    // What was admitted after the answer is kept.
+    // Charges after the answer are kept.
     let look = |remaining| Look {
         limit: 0,
         key: Some(0),
@@ -283,7 +283,7 @@ fn a_limit_that_leaves_its_slices() {
         request
     };
     breaks(leaving(0), more(50 * MS), "leaving_leased");
-    // A gateway that has not left it yet.
+    // Another gateway has not left `mode: leased` yet.
     let mut other = leaving(1);
     other.requests[4].asked.end += 20 * MS;
     other.requests.push(more(50 * MS));
@@ -339,7 +339,7 @@ fn what_is_kept_of_slices() {
     };
     assert_eq!(kept(&history, 5, 0), [""; 0]);
     assert_eq!(kept(&history, 4, 0), ["kept"]);
-    // What a gateway that was killed has spent is still lent.
+    // The units that a killed gateway has spent are still lent.
     history.ends.push(End {
         gateway: 0,
         at: START + 50 * MS,

@@ -1,4 +1,4 @@
-//! Too much in a time span.
+//! Faults of too many requests in a time span.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn too_much_in_a_span() {
         (Kind::Counter, "sliding_window_counter"),
     ] {
         let history = ten(exact(kind));
-        // Of a bucket one is paid off in 10 ms.
+        // In a bucket, one unit is paid off in 10 ms.
         breaks(history.clone(), admitted(9 * MS), promise);
         let mut later = history;
         later.requests.push(admitted(match kind {
@@ -32,7 +32,7 @@ fn too_much_in_a_span() {
 fn a_true_window_of_the_counter() {
     let mut history = exact(Kind::Counter);
     history.requests.extend((0..10).map(|_| admitted(99 * MS)));
-    // The estimate is kept nowhere near that.
+    // The estimate allows far fewer requests than this.
     history.requests.extend((0..9).map(|_| admitted(190 * MS)));
     assert!(!names(&history).contains(&"sliding_window_counter_worst"));
     history.requests.push(admitted(190 * MS));
@@ -45,7 +45,7 @@ fn the_largest_numbers_count_and_no_more() {
     let mut small = admitted(0);
     small.charges[0].numbers.limit = 2;
     breaks(history.clone(), small, "token_bucket");
-    // What was forgotten may be used again, once.
+    // A reset allows the limit to be used once more.
     let span = Span::at(START + MS);
     let (limit, key, done) = (0, 0, true);
     history.resets.push(Reset {
@@ -66,7 +66,7 @@ fn a_replica_that_was_behind_may_have_forgotten_some() {
     let span = Span { begin, end };
     let is_whole = false;
     history.losses.push(Loss { span, is_whole });
-    // What was admitted before that may still be known.
+    // The replica may still have the charges from before the loss.
     history.requests.push(refused(15 * MS, Via::Store));
     history.requests.extend((0..10).map(|_| admitted(20 * MS)));
     breaks(history, admitted(20 * MS), "fixed_window");
@@ -117,7 +117,7 @@ fn slices_and_counts() {
     breaks(leased.clone(), slice(95 * MS), "leased");
     leased.limits[0].mode = Mode::Synced;
     leased.unseen = 0;
-    // Each admits one in the time in which the other does not know of that.
+    // Each gateway admits one request before it receives the count of the other.
     leased.requests.push(slice(95 * MS));
     leased.requests.last_mut().unwrap().gateway = 1;
     breaks(leased, slice(98 * MS), "synced");
