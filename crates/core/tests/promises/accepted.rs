@@ -1,4 +1,4 @@
-//! Which numbers are accepted, and what is said of those that are not.
+//! The numbers that quotas accept, and the errors for others.
 
 use proptest::prelude::*;
 use tidegate_core::{
@@ -119,7 +119,7 @@ fn the_largest_limits_are_these() {
 proptest! {
     #![proptest_config(cases(1_000))]
 
-    /// Whatever does not fit names the largest that does: that one is accepted, and one more is not.
+    /// An error for a number that is too large names the largest number. That number is accepted, and the next is not.
     #[test]
     fn what_is_too_large_names_the_largest_that_fits(
         number in number(), count in number(), per in span(),
@@ -132,7 +132,7 @@ proptest! {
         is_largest(number, |n| SlidingWindowCounter::new(n, per).err())?;
     }
 
-    /// What is accepted is never faster than it was asked for, slower by less than a millionth, and stays exact.
+    /// An accepted rate is never faster than the wanted rate, and slower by less than a millionth. It stays exact.
     #[test]
     fn what_is_accepted_is_kept_closely_and_below_2_to_the_53(
         capacity in number(), count in number(), per in span(),
@@ -151,7 +151,7 @@ proptest! {
         prop_assert!(full * pay <= capacity * weight + pay);
     }
 
-    /// Another capacity is another number, and a bucket is full again after as long.
+    /// Another capacity changes only this number. A bucket is full again after the same time.
     #[test]
     fn another_capacity_keeps_the_pace(
         limit in 1..1_000_000_u64, per in 1..86_400_000_000_u64, count in 1..100_000_u64, other in 1..1_000_000_u64,
@@ -173,13 +173,13 @@ proptest! {
             prop_assert_eq!(quota.with_capacity(quota.capacity()).map(|it| it.capacity()), Ok(limit));
             if let (Quota::TokenBucket(from), Quota::TokenBucket(to)) = (quota, changed) {
                 let [from, to] = [from, to].map(|it| it.meter().numbers()[3]);
-                // A rate that no configuration can say is rounded by less than one part in a thousand.
+                // A rate that no configuration can contain is rounded by less than one part in a thousand.
                 prop_assert!(to.abs_diff(from) <= from / 990 + 2, "{from} {to}");
             }
         }
     }
 
-    /// Shares give away no more than the whole together, unless it has less than one for each; and none is empty.
+    /// All shares together admit no more than the whole, unless the whole has less than one unit for each. No share is empty.
     #[test]
     fn shares_are_no_more_than_the_whole(
         limit in 1..1_000_000_u64, per in 1..86_400_000_000_u64, parts in 1..5_000_u64, count in 1..100_000_u64,
@@ -200,7 +200,7 @@ proptest! {
             if let (Quota::TokenBucket(whole), Quota::TokenBucket(share)) = (quota, share) {
                 let [_, weight, pay, _] = whole.meter().numbers().map(u128::from);
                 let [_, small_weight, small_pay, _] = share.meter().numbers().map(u128::from);
-                // pay / weight is the rate: the share's, `parts` times, is at most the whole's.
+                // pay / weight is the rate. The rate of a share, times `parts`, is at most the rate of the whole.
                 let together = u128::from(parts) * small_pay * weight;
                 let whole = pay * small_weight;
                 prop_assert!(together <= whole || small_pay == 1 && small_weight == u128::from(MAX_WINDOW));
@@ -225,7 +225,7 @@ fn is_largest(number: u64, error: impl Fn(u64) -> Option<QuotaError>) -> Result<
     Ok(())
 }
 
-/// Any number but zero, as likely small as large.
+/// Any number except zero. Small and large numbers are equally likely.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         (0..64_u32, any::<u64>()).prop_map(|(bits, number)| 1.max(number >> bits)),

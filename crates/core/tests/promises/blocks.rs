@@ -1,11 +1,11 @@
-//! `block` and observed limits: what they add to a decision.
+//! `block` and observed limits, and their effect on a decision.
 
 use proptest::prelude::*;
 use tidegate_core::{Block, Micros, Slot, State, Verdict, decide};
 
 use crate::traffic::{Key, SECOND, cases, quota, start, traffic};
 
-/// One key that blocks: its state and until when it is blocked.
+/// One key of a limit with `block`: its state, and the end of its block.
 struct Blocking {
     key: Key,
     block: Block,
@@ -19,7 +19,7 @@ impl Blocking {
         verdicts.remove(0)
     }
 
-    /// One request, beside another limit if there is one.
+    /// Decides one request, together with another limit if there is one.
     fn with(&mut self, cost: u64, other: Option<(&Key, u64)>) -> (bool, Vec<Verdict>) {
         let mut slots = vec![Slot {
             block: Some(self.block),
@@ -43,8 +43,8 @@ fn block() -> impl Strategy<Value = Block> {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// From the first refusal on, and until the block's span is over, nothing passes. The refusals last not a microsecond longer
-    /// than that, or than the limit itself asks for.
+    /// From the first refusal until the end of the block's span, all requests are refused. Refusals end exactly with the block, or with the
+    /// retry-after of the limit itself.
     #[test]
     fn who_exceeds_is_refused_for_the_span(
         quota in quota(), block in block(), now in start(), ops in traffic(60),
@@ -70,7 +70,7 @@ proptest! {
         }
     }
 
-    /// What another limit refuses is no reason to block.
+    /// A refusal by another limit starts no block.
     #[test]
     fn only_who_exceeds_this_very_limit_is_blocked(quota in quota(), block in block(), now in start()) {
         let mut one = Blocking { key: Key::new(quota, now), block, until: 0 };
@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(one.until, 0);
     }
 
-    /// After a step back of the clock nobody is blocked for longer than the span.
+    /// After a step back of the clock, no key is blocked for longer than the span.
     #[test]
     fn a_block_from_the_future_is_cut(quota in quota(), block in block(), now in start(), ahead in 0..u64::from(u32::MAX)) {
         let mut one = Blocking { key: Key::new(quota, now), block, until: now + block.span + ahead };
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(one.request(1).allowed);
     }
 
-    /// A limit that is observed changes nothing for the others, and is charged only what it would have admitted itself.
+    /// An observed limit does not affect the other limits. It is charged only for requests that it would have admitted itself.
     #[test]
     fn what_is_observed_decides_nothing(
         enforced in quota(), observed in quota(), now in start(), ops in traffic(60),
@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// Like any other limit, an observed one may block, and then says what enforcing it would do.
+/// An observed limit may block like any other limit. Its verdict then shows the refusals of an enforced limit.
 #[test]
 fn what_is_observed_blocks_in_its_own_book() {
     let mut key = Key::new(crate::traffic::fixed(1, SECOND).into(), 5 * SECOND);

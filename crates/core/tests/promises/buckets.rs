@@ -1,18 +1,18 @@
-//! The buckets against exact arithmetic: their rate is never faster, and slower by less than one part in a million.
+//! The buckets against exact arithmetic. Their rate is never faster than the exact rate, and slower by less than one part in a million.
 
 use proptest::prelude::*;
 use tidegate_core::{LeakyBucket, Micros, Quota, Rate, TokenBucket};
 
 use crate::traffic::{Key, Op, bucket, cases, start, traffic};
 
-/// How often the rate is divided when it is made slower by one part.
+/// The number of parts of a rate, of which a slower rate lacks one.
 const MILLION: u128 = 1_000_000;
 
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// The table's columns. What is admitted, remaining, reset and retry-after are those of the exact rate, or lie between it and
-    /// one that is slower by a millionth.
+    /// Admission, remaining, reset and retry-after are those of the exact rate, or lie between the exact rate and a rate that is slower by
+    /// a millionth.
     #[test]
     fn a_bucket_is_exact_or_stricter_by_less_than_a_millionth(
         (capacity, rate) in bucket(), now in start(), ops in traffic(60), leaky in any::<bool>(),
@@ -63,8 +63,8 @@ proptest! {
         }
     }
 
-    /// The promise of the leaky bucket. Releases are at least P/n apart for each unit between them, to the microsecond and without
-    /// errors that add up. At most Q units wait for theirs.
+    /// The promise of the leaky bucket. Releases are at least P/n apart for each unit between them, to the microsecond, and without errors
+    /// that add up. At most Q units wait for their release.
     #[test]
     fn releases_keep_their_distance_and_few_enough_wait(
         (queue, drain) in bucket(), now in start(), ops in traffic(60),
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// A bucket filled to the brim, at the rates that do not fit exactly, loses less than a millionth of its time.
+/// If a rate does not fit exactly, a full bucket is paid off later by less than a millionth of its time.
 #[test]
 fn rates_that_do_not_fit_are_slower_by_less_than_a_millionth() {
     let window = 31 * 86_400 * 1_000_000;
@@ -140,7 +140,7 @@ pub(crate) fn quota(leaky: bool, capacity: u64, rate: Rate) -> Quota {
     }
 }
 
-/// A debt in arithmetic that does not round: a unit weighs P, and n is paid off each microsecond.
+/// A debt in exact arithmetic. A unit weighs P, and n is paid off each microsecond.
 pub(crate) struct Exact {
     owed: u128,
     at: Micros,
@@ -187,17 +187,17 @@ impl Exact {
         self.missing(cost, capacity) == 0
     }
 
-    /// Whole units that are left.
+    /// The whole units that are left.
     pub(crate) fn left(&self, capacity: u64) -> u128 {
         u128::from(capacity).saturating_sub(self.owed.div_ceil(self.weight))
     }
 
-    /// How long until all is paid off.
+    /// The time until all is paid off.
     pub(crate) fn paid(&self) -> u128 {
         self.owed.div_ceil(self.pay)
     }
 
-    /// How long until there is room for `cost`.
+    /// The time until there is room for `cost`.
     pub(crate) fn room(&self, cost: u64, capacity: u64) -> u128 {
         self.missing(cost, capacity).div_ceil(self.pay)
     }

@@ -1,4 +1,4 @@
-//! Windows that are not equally long.
+//! Windows of different lengths.
 
 use std::sync::LazyLock;
 
@@ -70,7 +70,7 @@ fn a_step_back_over_a_start_hands_nothing_out() {
         (refused.allowed, refused.retry_after),
         (false, 28 * DAY + 1)
     );
-    // By two windows: the count moves to the current one.
+    // After a step back by two windows, the count moves to the current window.
     let mut state = counted(159, 5);
     assert!(!request(&quota, &mut state, 1, 131 * DAY - 1).allowed);
     assert_eq!(state, counted(100, 5));

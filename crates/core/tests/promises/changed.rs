@@ -1,4 +1,4 @@
-//! Quotas that change under keys that have state: state says what was used, so remaining = max(0, quota − used).
+//! Quotas that change while keys have a state. The state has the used units, so remaining = max(0, quota − used).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ proptest! {
             let after = quota(new).check(&mut key.state.clone(), 1, key.now);
             prop_assert_eq!(after.remaining, new.saturating_sub(used));
             prop_assert_eq!(after.allowed, used < new);
-            // Whatever the new limit, a refusal's promise holds.
+            // For any new limit, a refusal ends exactly at its retry-after.
             if !after.allowed {
                 let at = key.now + after.retry_after;
                 prop_assert!(!quota(new).check(&mut key.state.clone(), 1, at - 1).allowed);
@@ -32,7 +32,7 @@ proptest! {
         }
     }
 
-    /// Right after a charge, whatever changes: within one token, never looser than what was used.
+    /// Right after a charge, new numbers keep the used units: never less, and at most one token more.
     #[test]
     fn a_bucket_keeps_its_debt_under_new_numbers(
         leaky in any::<bool>(), old in bucket(), new in bucket(), now in start(), ops in traffic(30),
@@ -55,14 +55,14 @@ proptest! {
         }
     }
 
-    /// At one rate, only the capacity changes, at any time. What was used and what was paid off since stay. A rate that does not
-    /// fit exactly is rounded anew, by less than one token over a whole bucket.
+    /// Only the capacity changes, at any time. The used units and the units paid off since stay. A rate that does not fit exactly is
+    /// rounded again, by less than one token over a whole bucket.
     #[test]
     fn a_bucket_of_another_size_keeps_the_same_debt(
         capacities in (most(), most()), (least, rate) in bucket(), now in start(), ops in traffic(30),
     ) {
         let sizes = [capacities.0, capacities.1].map(|size| size.min(least));
-        // What is owed is exact up to a thousand times the capacity.
+        // A debt is exact up to a thousand times the capacity.
         prop_assume!(sizes[0] < 900 * sizes[1]);
         let [old, new] = sizes.map(|size| Quota::from(TokenBucket::new(size, rate).unwrap()));
         let mut key = Key::new(old, now);
@@ -74,7 +74,7 @@ proptest! {
         }
     }
 
-    /// Changing to other numbers and back, with nothing charged between, is as if nothing had happened.
+    /// A change to other numbers and back, without a charge between, has no effect.
     #[test]
     fn asking_under_other_numbers_changes_nothing(
         first in (most(), window()), other in most(), leaky in any::<bool>(), now in start(), ops in traffic(30),
@@ -100,8 +100,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// Gateways that are reloaded one after the other decide by two quotas in turns: in any span at most the largest capacity is
-    /// admitted, and what the faster rate refills.
+    /// While gateways are reloaded one after the other, they decide by two quotas. In any span, they admit at most the larger capacity and
+    /// the refill of the faster rate.
     #[test]
     fn two_quotas_in_turns_admit_what_the_larger_numbers_promise(
         numbers in ((1..=200_u64, 1..=200_u64), (1..=200_u64, 1..=200_u64)), leaky in any::<bool>(), now in start(),
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// A state that belongs to another algorithm is as good as none.
+/// A state of another algorithm counts as no state.
 #[test]
 fn another_algorithm_starts_anew() {
     let rate = Rate {

@@ -1,4 +1,4 @@
-//! Clocks that step back: nothing is handed out, nothing is taken away, and nobody is locked out for long.
+//! Clocks that step back. Keys get no additional units, lose no units, and are not refused for long.
 
 use proptest::prelude::*;
 use tidegate_core::{Micros, Quota, State};
@@ -8,8 +8,8 @@ use crate::traffic::{Key, cases, period, quota, request, start, traffic};
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// While the clock is behind the last charge by a period at most, a decision is what it was at that charge. It leaves the same
-    /// state as one made then. A counter weighs the window before more, as it did at that time.
+    /// If the clock is behind the last charge by at most a period, decisions and states are the same as at the time of that charge. A
+    /// counter gives more weight to the previous window, as at that time.
     #[test]
     fn a_small_step_back_decides_as_at_the_last_charge(
         quota in quota(), now in start(), ops in traffic(40), steps in proptest::collection::vec(0..=1_000_u64, 40),
@@ -44,7 +44,7 @@ proptest! {
         }
     }
 
-    /// The clock may go back and forth as it likes: nothing beyond what the quota holds comes of it.
+    /// However the clock goes back and forth, no more units are admitted than the quota has.
     #[test]
     fn a_clock_that_goes_to_and_fro_hands_nothing_out(
         quota in quota(), now in start(), costs in proptest::collection::vec(1..4_u64, 1..80),
@@ -61,8 +61,7 @@ proptest! {
         prop_assert!(sum <= quota.capacity(), "{sum}");
     }
 
-    /// A stamp further ahead than a period is moved to now, once: what was used stays used, and a period later all is
-    /// free again.
+    /// A time stamp that is ahead by more than a period is moved to now, once. Used units stay used, and are free after a period.
     #[test]
     fn a_stamp_too_far_ahead_is_moved_and_what_was_used_is_kept(
         quota in quota(), now in start(), ops in traffic(40), ahead in 1..400 * 86_400 * 1_000_000_u64,
@@ -87,7 +86,7 @@ proptest! {
         prop_assert!(quota.expires(&key.state) <= now + most);
     }
 
-    /// Up to one period ahead a stamp stays where it is: the clock will be there again before anyone minds.
+    /// A time stamp that is ahead by at most one period is not moved, because the clock soon reaches it.
     #[test]
     fn a_stamp_a_period_ahead_is_left_alone(quota in quota(), now in start(), ops in traffic(40)) {
         let mut key = Key::new(quota, now);
@@ -106,7 +105,7 @@ proptest! {
     }
 }
 
-/// The newest stamp in a state.
+/// The newest time stamp in a state.
 fn stamp(state: &State) -> Option<Micros> {
     match state {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => {
@@ -116,13 +115,13 @@ fn stamp(state: &State) -> Option<Micros> {
             Some(window.start).filter(|_| window.count > 0)
         }
         State::SlidingWindowLog(stamps) => stamps.last(),
-        // Places lapse; they are tried on their own.
+        // Places lapse. Other tests cover them.
         State::Concurrency(_) => None,
         State::SlidingWindowCounter(pair) => Some(pair.start).filter(|_| pair.current > 0),
     }
 }
 
-/// What a state holds as used, in whole units, rounded up.
+/// The used units in a state, rounded up to whole units.
 fn used(quota: &Quota, state: &State, now: Micros) -> u64 {
     match state {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => debt.owed.div_ceil(debt.weight),

@@ -1,4 +1,4 @@
-//! Costs that are known afterwards. The whole cost counts, also beyond the capacity. Nothing is admitted until it has been paid
+//! Real costs that are charged afterwards. The whole cost counts, even beyond the capacity. No request is admitted until the cost is paid
 //! off, or its window has passed.
 
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use crate::traffic::{Key, SECOND, bucket, cases, fixed, period, quota, start, tr
 /// A year, in us.
 const YEAR: Micros = 365 * 86_400 * SECOND;
 
-/// How much more a request comes to than was reserved: mostly nothing, or up to a hundred times the capacity.
+/// The real cost beyond the reserved cost: in most cases zero, in others up to a hundred times the capacity.
 fn more() -> impl Strategy<Value = Vec<Option<u64>>> {
     let more = prop_oneof![
         3 => Just(None),
@@ -20,7 +20,7 @@ fn more() -> impl Strategy<Value = Vec<Option<u64>>> {
     proptest::collection::vec(more, 40)
 }
 
-/// So many thousandths of a capacity.
+/// This number of thousandths of a capacity.
 fn share(quota: &Quota, thousandths: u64) -> u64 {
     1.max(quota.capacity() * thousandths / 1_000)
 }
@@ -28,7 +28,7 @@ fn share(quota: &Quota, thousandths: u64) -> u64 {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// A bucket admits what exact arithmetic admits that charges every cost whole, or is stricter by less than a millionth.
+    /// A bucket admits the same requests as exact arithmetic in which every cost is charged whole, or is stricter by less than a millionth.
     #[test]
     fn a_bucket_pays_off_all_that_its_requests_came_to(
         (capacity, rate) in bucket(), now in start(), ops in traffic(40), more in more(),
@@ -52,10 +52,10 @@ proptest! {
             exact.charge(cost + more);
             slower.charge(cost + more);
             if slower.paid() > u128::from(28 * YEAR) {
-                // What is owed is bounded.
+                // The debt is at its bound.
                 return Ok(());
             }
-            // The next requests come when some of it is paid off.
+            // The next requests come when a part of the debt is paid off.
             let asked = key.ask(1);
             let (soonest, latest) = (exact.paid(), slower.paid());
             prop_assert!((soonest..=latest).contains(&u128::from(asked.reset)), "{asked:?}");
@@ -65,8 +65,7 @@ proptest! {
         }
     }
 
-    /// Under every algorithm: what is too much is refused until the time that is told, and admitted then. It is not
-    /// forgotten before.
+    /// Under every algorithm, a key beyond its limit is refused until the retry-after, and admitted then. Its state does not expire before.
     #[test]
     fn whoever_owes_is_refused_until_the_time_that_is_told(
         quota in quota(), now in start(), ops in traffic(20), more in 0..=5_000_u64, cost in 0..=1_000_u64,
@@ -87,7 +86,7 @@ proptest! {
         prop_assert_eq!(key.ask_at(cost, quota.expires(&key.state)).remaining, quota.capacity());
     }
 
-    /// By how much a key is beyond its limit: so much has to be given back before anything fits.
+    /// The excess is the number of units that must be released before a request may fit.
     #[test]
     fn the_excess_is_what_is_beyond_the_capacity(quota in quota(), now in start(), more in 0..=5_000_u64) {
         let mut key = Key::new(quota, now);
@@ -99,7 +98,7 @@ proptest! {
         prop_assert_eq!(quota.excess(&key.state, key.now), used.saturating_sub(capacity));
     }
 
-    /// A smaller quota, or another rate, forgives nothing of a debt.
+    /// A smaller quota or another rate does not reduce a debt.
     #[test]
     fn a_debt_is_kept_in_units_under_other_numbers(
         old in bucket(), new in bucket(), now in start(), more in 0..=50_u64,
@@ -119,8 +118,8 @@ proptest! {
         prop_assert_eq!(new.expires(&key.state), now + refused.reset);
     }
 
-    /// Whatever is told, and however often, integers stay below 2^53. A bucket may owe a thousand times its capacity, or what takes
-    /// 28 years to pay off.
+    /// For any costs, however often they are charged, integers stay below 2^53. The debt of a bucket may be a thousand times its capacity,
+    /// or the units that are paid off in 28 years.
     #[test]
     fn what_is_owed_stays_exact_and_is_bounded_far_away(
         (capacity, rate) in bucket(), now in start(), costs in proptest::collection::vec(0..64_u32, 1..20),
@@ -146,7 +145,7 @@ proptest! {
         }
     }
 
-    /// A clock that steps back forgives nothing, and locks nobody out for longer than the debt.
+    /// A step back of the clock does not reduce a debt, and refuses no key for longer than the debt lasts.
     #[test]
     fn a_clock_that_steps_back_keeps_what_is_owed(quota in quota(), now in start(), more in 0..=5_000_u64) {
         let mut key = Key::new(quota, now);
@@ -160,7 +159,7 @@ proptest! {
     }
 }
 
-/// The bucket of the review, and a window: 1,000 are told of a request that reserved 5.
+/// A bucket and a window: the real cost is 1,000, and the request reserved 5.
 #[test]
 fn a_thousand_that_were_not_reserved() {
     let rate = tidegate_core::Rate {

@@ -1,4 +1,4 @@
-//! Holds: what is held counts beside what is used, and is charged once, however holds end, are renewed, lapse or are lost.
+//! Holds. Held units count in addition to used units. They are charged once, however holds end, are renewed, lapse or are lost.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::traffic::{SECOND, cases, fixed, quota, start};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Begin(u64),
-    /// A request ends that came to so many times what it held, in quarters; and the same is said twice.
+    /// A request ends, and its end is sent twice. Its real cost is this number of quarters of its held units.
     End(u64),
     Renew,
     /// A renewal or an end of a request that has ended.
@@ -36,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..100)
 }
 
-/// A key, and beside it what is held and a state without holds that is charged when holds end.
+/// A key with a model of it: the held units, and a state without holds that is charged when holds end.
 struct Key {
     slot: Slot<'static>,
     held: BTreeMap<HoldId, (u64, Micros)>,
@@ -67,7 +67,7 @@ impl Key {
         self.slot.quota.capacity()
     }
 
-    /// Charges what has lapsed, as any look does.
+    /// Charges lapsed holds, like every access to a key.
     fn look(&mut self) {
         let lapsed = self.held.extract_if(.., |_, (_, lapse)| *lapse <= self.now);
         let (mut units, mut last) = (0, 0);
@@ -160,7 +160,7 @@ proptest! {
                     if verdict.allowed {
                         running.push(hold);
                     } else {
-                        // As if all that is held were charged now.
+                        // The expected verdict is the verdict if all held units were charged now.
                         let mut all = quota.fresh();
                         all.clone_from(&key.slot.state);
                         if key.units() > 0 {
@@ -178,7 +178,7 @@ proptest! {
                     ended.push(hold);
                 }
                 Step::Renew if !running.is_empty() => {
-                    // Twice is once; and what is missing is taken again.
+                    // A second renewal has no effect. A renewal takes a missing hold again.
                     let hold = running[pick(running.len())];
                     key.look();
                     key.left();
@@ -206,7 +206,7 @@ proptest! {
             prop_assert_eq!(key.slot.holds.units(), key.units());
             prop_assert!(left <= key.capacity().saturating_sub(key.units()));
         }
-        // Whatever has happened: once all requests have renewed, as much is held as is running.
+        // After any steps, once all requests have renewed, exactly the units of running requests are held.
         for hold in &running {
             key.renew(*hold);
         }
@@ -214,7 +214,7 @@ proptest! {
         prop_assert_eq!(key.slot.holds.units(), units);
     }
 
-    /// After a step back of the clock no hold lasts for longer than a lease, and no running request loses its own.
+    /// After a step back of the clock, no hold lasts for longer than a lease, and no running request loses its hold.
     #[test]
     fn a_lapse_too_far_ahead_is_cut(limit in 1..12_u64, lease in 1..100 * SECOND, now in start(), back in 1..100 * SECOND) {
         let mut key = Key::new(concurrency(limit, lease), lease, now);
@@ -230,7 +230,7 @@ proptest! {
         prop_assert!(key.begin(limit).0.allowed);
     }
 
-    /// A gateway with a shorter lease, after a reload, leaves the holds of the others as they are.
+    /// A gateway that has a shorter lease after a reload does not shorten the holds of other gateways.
     #[test]
     fn a_shorter_lease_cuts_no_holds_of_a_longer_one(limit in 1..12_u64, lease in 2..100 * SECOND, now in start()) {
         let mut key = Key::new(concurrency(limit, lease), lease, now);
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// While Redis does not answer, a gateway counts its own holds, and beside them what it last knew of those of others.
+/// While Redis does not answer, a gateway counts its own holds and the last known holds of other gateways.
 #[test]
 fn others_are_counted_beside_own_holds() {
     let mut holds = KeyHolds::default();
@@ -255,7 +255,8 @@ fn others_are_counted_beside_own_holds() {
     }
 }
 
-/// Five may fail. A sixth may fit later, and starts no block. When five have failed it does not fit, and does.
+/// The limit allows five failed requests. While five are undecided, a sixth is refused without a block. After five failures, a sixth is
+/// refused and starts a block.
 #[test]
 fn only_what_may_still_come_to_nothing_is_waited_for() {
     let now = 7_200 * SECOND;

@@ -1,14 +1,14 @@
-//! What the algorithms promise, tried on random quotas under random traffic.
+//! Tests the promises of the algorithms on random quotas under random traffic.
 //!
 //! - `buckets`: token and leaky bucket against exact arithmetic, and the leaky bucket's releases
-//! - `windows`: fixed window, log and counter against naive models, and how much fits into a window
-//! - `verdicts`: what every verdict must mean: refusals, retry-after, remaining, reset
+//! - `windows`: fixed window, log and counter against naive models, and the most units in a window
+//! - `verdicts`: the meaning of every verdict: refusals, retry-after, remaining, reset
 //! - `clock`: clocks that step back
 //! - `changed`: quotas that change under keys that have state
-//! - `accepted`: which numbers are accepted, and what is said of those that are not
+//! - `accepted`: the numbers that are accepted, and the errors for others
 //! - `blocks`: keys that are refused for a while, and limits that are only observed
 //! - `calendar`: windows that are not equally long
-//! - `debts`: costs that are known afterwards, and go beyond the capacity
+//! - `debts`: real costs that are charged afterwards, and exceed the capacity
 //! - `holds`: units that requests set aside until they end
 //! - `traffic`: quotas and traffic to try them on
 

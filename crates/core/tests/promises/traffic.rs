@@ -1,4 +1,4 @@
-//! Random quotas, at the edges more often than not, and random traffic whose costs and time steps fit the quota.
+//! Random quotas, often at the edges of the allowed numbers, and random traffic with costs and time steps that suit the quota.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub(crate) const SECOND: Micros = 1_000 * MS;
 pub(crate) const HOUR: Micros = 3_600 * SECOND;
 pub(crate) const DAY: Micros = 24 * HOUR;
 
-/// What every property runs with: so many cases, and nothing left on the disk.
+/// The settings of every property test: the number of cases, and no files of failed cases.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -23,7 +23,7 @@ pub(crate) fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// One request to come: what it costs, and how long after the last one.
+/// A future request: its cost, and the time since the last request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     cost: Cost,
@@ -33,24 +33,24 @@ pub(crate) struct Op {
 #[derive(Clone, Copy, Debug)]
 enum Cost {
     Few(u64),
-    // Of the capacity, in per mille.
+    // A share of the capacity, in per mille.
     Share(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Micros(u64),
-    // Of the time that one unit stands for, in per mille.
+    // A share of the time that corresponds to one unit, in per mille.
     Units(u64),
-    // Of the quota's period, in per mille.
+    // A share of the quota's period, in per mille.
     Periods(u64),
-    // To the next multiple of the period, less one, and so much more.
+    // The time to 1 us before the next multiple of the period, plus this time.
     Edge(u64),
-    // To the moment when the last refused request fits, or just before it.
+    // The time until the last refused request fits, or 1 us less.
     Retry { early: bool },
 }
 
-/// A key under load: its state, and the time by now.
+/// A key under load: its state, and the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) quota: Quota,
@@ -70,7 +70,7 @@ impl Key {
         }
     }
 
-    /// Lets time pass, and one request come: what it cost, and what was said of it.
+    /// Lets time pass, and decides one request. Returns its cost and its verdict.
     pub(crate) fn meet(&mut self, op: Op) -> (u64, Verdict) {
         let cost = self.wait(op);
         let verdict = request(&self.quota, &mut self.state, cost, self.now);
@@ -78,7 +78,7 @@ impl Key {
         (cost, verdict)
     }
 
-    /// Lets time pass until `op`, and says what that would cost.
+    /// Lets time pass until `op`, and returns its cost.
     pub(crate) fn wait(&mut self, op: Op) -> u64 {
         let (period, capacity) = (period(&self.quota), self.quota.capacity());
         let step = match op.step {
@@ -88,7 +88,7 @@ impl Key {
             Step::Edge(more) => (period - self.now % period + more).saturating_sub(1),
             Step::Retry { early } => self.retry.saturating_sub(u64::from(early)),
         };
-        // Two months at most, so that all of the traffic stays in this century.
+        // A step is at most two months, so that all traffic stays in this century.
         self.now += step.min(60 * DAY);
         let cost = match op.cost {
             Cost::Few(units) => units,
@@ -97,18 +97,18 @@ impl Key {
         cost.clamp(1, capacity)
     }
 
-    /// One request, now.
+    /// Decides one request now.
     pub(crate) fn request(&mut self, cost: u64) -> Verdict {
         request(&self.quota, &mut self.state, cost, self.now)
     }
 
-    /// Uses all that there is.
+    /// Charges the whole capacity.
     pub(crate) fn charge_all(&mut self) {
         let capacity = self.quota.capacity();
         self.request(capacity);
     }
 
-    /// What would be said of a request now; nothing is charged.
+    /// The verdict on a request now, without a charge.
     pub(crate) fn ask(&self, cost: u64) -> Verdict {
         self.ask_at(cost, self.now)
     }
@@ -118,7 +118,7 @@ impl Key {
     }
 }
 
-/// Decides, and charges what was allowed.
+/// Decides a request, and charges it if it is allowed.
 pub(crate) fn request(quota: &Quota, state: &mut State, cost: u64, now: Micros) -> Verdict {
     let mut verdict = quota.check(state, cost, now);
     if verdict.allowed {
@@ -127,7 +127,7 @@ pub(crate) fn request(quota: &Quota, state: &mut State, cost: u64, now: Micros) 
     verdict
 }
 
-/// How far a stamp may be ahead of the clock: the window, or the time in which a full bucket is paid off.
+/// The longest time by which a time stamp may be ahead of the clock: the window, or the time in which a full bucket is paid off.
 pub(crate) fn period(quota: &Quota) -> Micros {
     match quota {
         Quota::TokenBucket(quota) => quota.meter().numbers()[3],
@@ -175,7 +175,7 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
     ]
 }
 
-/// A calendar of even days, on which it is a fixed window of a day.
+/// A calendar of equal days, by which a calendar window equals a fixed window of a day.
 static DAYS: LazyLock<Calendar> = LazyLock::new(|| {
     let days: Vec<Micros> = (0..50_000).map(|day| day * DAY).collect();
     Calendar::new("1d", days).unwrap()
@@ -201,7 +201,7 @@ pub(crate) fn log(limit: u64, window: Micros) -> SlidingWindowLog {
     SlidingWindowLog::new(limit, window).unwrap()
 }
 
-/// A counter; its window is cut to whole milliseconds where that is asked for.
+/// A counter. A window of an hour or more is cut to whole milliseconds, as the counter requires.
 pub(crate) fn counter(limit: u64, window: Micros) -> SlidingWindowCounter {
     let window = if window < HOUR {
         window
@@ -211,7 +211,7 @@ pub(crate) fn counter(limit: u64, window: Micros) -> SlidingWindowCounter {
     SlidingWindowCounter::new(limit, window).unwrap()
 }
 
-/// How many, up to a million.
+/// A number of units, up to a million.
 pub(crate) fn most() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(1),
@@ -222,7 +222,7 @@ pub(crate) fn most() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// How many a log holds in these tests: it costs what it holds.
+/// A number of units for a log. It is small, because the test's time grows with the number.
 pub(crate) fn few() -> impl Strategy<Value = u64> {
     prop_oneof![Just(1), 2..20_u64, 20..=500_u64]
 }

@@ -1,4 +1,4 @@
-//! What every verdict must mean, whatever the algorithm.
+//! The meaning of every verdict, for every algorithm.
 
 use proptest::prelude::*;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
@@ -122,7 +122,7 @@ proptest! {
             for cost in [1, capacity] {
                 prop_assert_eq!(key.ask_at(cost, at), fresh.ask(cost));
             }
-            // A fixed window has an end even when nothing was used.
+            // A fixed window has an end even if no unit is used.
             let used = verdict.remaining < capacity;
             prop_assert!(!used || verdict.reset > 0);
             if used {
@@ -133,7 +133,7 @@ proptest! {
         }
     }
 
-    /// Limits that are decided together: each says what it would say alone, and all are charged or none.
+    /// Limits that are decided together have the same verdicts as alone. Either all or none are charged.
     #[test]
     fn several_limits_are_charged_all_or_none(
         first in quota(), second in quota(), now in start(), ops in traffic(60),

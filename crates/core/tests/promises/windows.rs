@@ -1,4 +1,4 @@
-//! The window algorithms against models that remember everything, and how much ever fits into one window.
+//! The window algorithms against models that keep all requests, and the most units that fit into one window.
 
 use proptest::prelude::*;
 use tidegate_core::{Micros, Quota, State, Verdict, WindowPair};
@@ -39,7 +39,7 @@ proptest! {
             let used = history.sum(key.now - window + 1, key.now);
             let live = history.0.iter().filter(|(at, _)| at + window > key.now);
             let last = live.clone().map(|(at, _)| at + window - key.now).max();
-            // The first entry with whose leaving the cost fits.
+            // The first entry after whose expiry the cost fits.
             let mut gone = 0;
             let enough = live.clone().find(|(_, cost_of)| {
                 gone += cost_of;
@@ -64,7 +64,7 @@ proptest! {
             let cost = key.wait(op);
             let before = history.estimate(key.now, window);
             let verdict = key.ask(cost);
-            // Fine time from below; from above that of a millisecond ago, as the coarse ones count.
+            // Elapsed time counts in steps, so the remaining units follow the last step. They are never more than the exact time allows.
             let room = |estimate: Estimate| (u128::from(limit) * estimate.1).saturating_sub(estimate.0) / estimate.1;
             let floor = history.estimate(key.now - key.now % window % coarse(window), window);
             prop_assert!(u128::from(verdict.remaining) <= room(before), "looser than the formula: {verdict:?}");
@@ -84,13 +84,13 @@ proptest! {
         }
     }
 
-    /// Counts as large as the window has steps, which traffic seldom makes: the formula is solved exactly all the same.
+    /// The formula is solved exactly even for counts as large as the number of steps of the window. Random traffic seldom has such counts.
     #[test]
     fn a_counter_solves_its_formula_for_any_two_counts(
         window in 1..1_000_u64, current in 0..1_500_u64, previous in 0..1_500_u64, cost in 1..1_500_u64,
         (free, short) in (0..4_u64, 0..2_u64), elapsed in 0..1_000_u64,
     ) {
-        // Beside the current count the cost just fits, or just does not.
+        // With the current count, the cost just fits, or just does not fit.
         let limit = (current + cost + free).saturating_sub(short * current).max(cost);
         let quota = Quota::from(counter(limit, window));
         let start = 1_000_000 * window;
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// As much as a log may hold at all, in one request and again as soon as it has left.
+/// The most units that a log may have, in one request and again as soon as they have expired.
 #[test]
 fn a_log_of_a_million_is_counted_to_the_last() {
     let mut key = Key::new(log(1_000_000, 1_000).into(), 1_000_000);
@@ -120,15 +120,15 @@ fn a_log_of_a_million_is_counted_to_the_last() {
     }
 }
 
-/// An estimate and what one unit counts in it.
+/// An estimate as a fraction: the numerator, and the weight of one unit.
 type Estimate = (u128, u128);
 
-/// Everything that was admitted: when, and how much.
+/// All admitted requests: the time and the cost of each.
 #[derive(Default)]
 struct History(Vec<(Micros, u64)>);
 
 impl History {
-    /// How much was admitted from `first` to `last`, both included.
+    /// The units admitted from `first` to `last`, both included.
     fn sum(&self, first: Micros, last: Micros) -> u64 {
         let within = self.0.iter().filter(|(at, _)| (first..=last).contains(at));
         within.map(|(_, cost)| cost).sum()
@@ -143,7 +143,7 @@ impl History {
         (current * window + previous * left, window)
     }
 
-    /// The verdict must be what the model says; what is admitted is remembered.
+    /// Checks that the verdict agrees with the model. Keeps an admitted request.
     fn expect(
         &mut self,
         key: &mut Key,
@@ -177,7 +177,7 @@ impl History {
     }
 }
 
-/// The step in which a counter's elapsed time counts.
+/// The step of a counter's elapsed time, in us.
 fn coarse(window: Micros) -> Micros {
     if window < 3_600_000_000 { 1 } else { 1_000 }
 }
