@@ -10,7 +10,7 @@ use crate::charged::Charged;
 /// A request for the limits to decide.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'p> {
-    /// The charges. Requests of a caller share them, if they depend on the caller alone.
+    /// The charges. Requests of a caller share charges that depend on the caller alone.
     pub(crate) charged: Rc<Charged<'p>>,
     /// Duration of the request after limits admitted it, in us, if the log has it.
     pub(crate) service: Option<Micros>,

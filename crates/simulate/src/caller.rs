@@ -96,7 +96,7 @@ pub(crate) fn known(
 /// Returns the name of a client for reports.
 pub(crate) fn shown(client: &Client) -> String {
     match client {
-        // No client has this address: it stands for an address that the log lacks.
+        // The unspecified address stands for an address that the log lacks. No client has it.
         Client::Ip(address) if address.is_unspecified() => "unknown".to_owned(),
         client => client.to_string(),
     }

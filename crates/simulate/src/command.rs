@@ -139,7 +139,7 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         true => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
         false => terminal::text(&report) + &suggest::text(&report.suggested),
     };
-    // A closed output is no error: its reader has left.
+    // A closed output is no error, because its reader has left.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     let why = options.fail_over.and_then(|percent| report.fails(percent));
     why.map_or(Ok(()), Err)

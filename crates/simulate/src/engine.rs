@@ -147,7 +147,7 @@ pub(crate) fn replay<'p>(
                 Ok(asked) => asked,
                 Err(why) => {
                     if tried.lanes.len() == 1 {
-                        // Decisions are written in the order of the log.
+                        // Decisions are written in the order of the log, so the runs first decide all earlier requests.
                         tried.arrivals.flush(arrival, &mut tried.lanes);
                     }
                     tried.lanes[0].stats.unasked(&entry, number, why);

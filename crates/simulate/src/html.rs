@@ -232,7 +232,7 @@ fn top(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
     writeln!(page, "</table></section>")
 }
 
-/// Text that is escaped: none of it becomes markup.
+/// Text that is escaped for HTML.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {

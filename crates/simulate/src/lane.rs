@@ -77,7 +77,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes requests in the order of their arrival. If a time is before the preceding one, both requests get the later time.
+    /// Takes requests in the order of their arrival. A request with an earlier time than the preceding request arrives at the preceding
+    /// time.
     pub(crate) fn arrive_all<'a>(
         &mut self,
         requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
@@ -200,7 +201,7 @@ impl<'p> Lane<'p> {
         self.stats.ended(asked, now, Ending::Admitted, said);
         let held = held(asked, decision).map(|(_, _, lease)| lease);
         if let Some(lease) = held.min() {
-            // A request that the log has as refused has no duration: it ends at once.
+            // A request that the log has as refused has no duration, so it ends at once.
             let end = now + turn + asked.service.unwrap_or(0);
             let (asked, decision) = (asked.clone(), decision.clone());
             let running = Running { asked, decision };
@@ -208,7 +209,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Refuses a request. Its client may retry, as the retry model has it.
+    /// Refuses a request. By the retry model, its client may retry.
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());

@@ -21,7 +21,7 @@ const MINUTE: Micros = 60_000_000;
 pub(crate) enum Ending {
     Admitted,
     Refused,
-    /// The request is refused, and comes again.
+    /// The request is refused, and its client retries.
     Later,
 }
 

@@ -1,6 +1,6 @@
 //! The used units of one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them too: they have
+//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them too. They have
 //! the same charges, and count no charge for longer. So only the smallest quota decides. When it refuses a request, the states of the
 //! larger quotas are computed from the charges that it admitted.
 

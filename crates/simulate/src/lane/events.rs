@@ -26,7 +26,7 @@ pub(super) enum Event<'p> {
     Wake(QueueKey),
     /// The request with this number stops waiting in this queue.
     Deadline(QueueKey, u64),
-    /// A refused client comes again.
+    /// The client of a refused request retries.
     Retry(Box<Asked<'p>>),
 }
 
