@@ -128,7 +128,7 @@ impl Parser {
         }
     }
 
-    /// Reads a line; `line` has no line feed.
+    /// Reads a line. `line` has no line feed.
     ///
     /// # Errors
     ///

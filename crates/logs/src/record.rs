@@ -13,7 +13,7 @@ use crate::time::{Time, TimeReader, number};
 /// The most request headers that an entry has. Further ones are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// The place of each value of an entry in its line. It holds no reference, so it can be kept beside a copy of the line.
+/// The place of each value of an entry in its line. It holds no reference, so it can be kept together with a copy of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,

@@ -83,7 +83,8 @@ pub(crate) fn target(text: &[u8]) -> Target {
             .iter()
             .position(|byte| matches!(byte, b'/' | b'?' | b'#'));
         start = end.map_or(text.len(), |end| host + end);
-        // CONNECT names a host alone. Any other text is a path without its slash, because the slash may be part of a template's text.
+        // The target of CONNECT is only a host and a port. Any other text is a path without its slash, because the slash may be part of a
+        // template's text.
         if scheme.is_none() && (end.is_some() || !text.contains(&b':')) {
             start = 0;
         } else {

@@ -195,7 +195,7 @@ fn epoch(text: &[u8]) -> Option<Time> {
     (time.micros < LATEST).then_some(time)
 }
 
-/// Reads a whole number: digits alone.
+/// Reads a whole number, which has only digits.
 pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 19 {
         return None;

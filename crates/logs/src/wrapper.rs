@@ -157,8 +157,8 @@ impl Unwrapper {
         }
     }
 
-    /// Returns the line that a wrapped line completes. `None` if the wrapped line has a part that is not the last. All parts of a line
-    /// together have [`MAX_LINE`] bytes at most.
+    /// Returns the line that a wrapped line completes. `None` if the wrapped line has only an earlier part. All parts of a line together
+    /// have [`MAX_LINE`] bytes at most.
     pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<&'a [u8]>, LineError> {
         let piece = self.wrapper.piece(line)?;
         let parts = &mut self.parts[piece.stream];

@@ -38,7 +38,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
             cursor.expect(b" ", "expected a blank behind the quotes")?;
         }
     }
-    // Cipher, protocol, target group; trace, domain, certificate; a number, and when the request arrived.
+    // Skips cipher, protocol, target group, trace, domain, certificate and a number. The time of arrival follows.
     words(&mut cursor, values, &[Slot::Skip; 3])?;
     for _ in 0..3 {
         cursor.expect(b"\"", "expected a text in quotes")?;

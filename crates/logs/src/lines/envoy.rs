@@ -40,7 +40,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     texts(&cursor, values)
 }
 
-/// Reads `GET /path HTTP/1.1" `; a path may have quotes, but no blanks.
+/// Reads `GET /path HTTP/1.1" `. A path may have quotes, but no blanks.
 fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let method = cursor.word();
     let target = cursor.word();

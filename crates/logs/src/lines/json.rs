@@ -113,7 +113,7 @@ fn name(
     Ok(names.find(place, span.bytes(cursor.line)))
 }
 
-/// Steps over a value. Returns a string without its quotes; an empty span for an object or array.
+/// Steps over a value. Returns a string without its quotes. Returns an empty span for an object or array.
 fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     match cursor.peek() {
         Some(b'"') => {
