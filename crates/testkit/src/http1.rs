@@ -28,7 +28,7 @@ enum Framing {
     Close,
 }
 
-/// A part that was read, with its length in bytes; `None` if more bytes are needed.
+/// A part that was read, with its length in bytes, or `None` if more bytes are needed.
 type Read<T> = Result<Option<(T, usize)>, Malformed>;
 type Fields = Vec<(String, String)>;
 

@@ -92,7 +92,7 @@ impl Served {
     async fn accept(&self, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // For example, the process has no file descriptors left. It waits, because no event signals a free descriptor.
+                // For example, the process has no file descriptors left. The loop waits, because no event signals a free descriptor.
                 sleep(Duration::from_millis(10)).await;
                 continue;
             };

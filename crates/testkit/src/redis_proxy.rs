@@ -99,7 +99,7 @@ impl RedisProxy {
         self.board.faults.lock().unwrap().struck.clone()
     }
 
-    /// Drops the faults that have struck no call yet, and lets held traffic go on.
+    /// Drops the faults that have struck no call yet, and lets held traffic pass.
     pub fn heal(&self) {
         self.board.faults.lock().unwrap().planned.clear();
         self.hold(false);
@@ -244,7 +244,7 @@ async fn replies(
     }
 }
 
-/// Returns the length in bytes of the first command or reply; `None` if it is not complete.
+/// Returns the length in bytes of the first command or reply, or `None` if it is not complete.
 fn frame(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let number = || -> i64 {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the system's package puts the library, below `/usr/lib`.
+/// The path below `/usr/lib` at which the system's package installs the library.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
 /// The clock of one server.

@@ -91,7 +91,7 @@ const IN_ORDER: Duration = Duration::from_secs(15);
 const WITH_DATA: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 impl Servers {
-    /// Takes a server that others may use, or one for this trial alone.
+    /// Takes a server that many trials share, or a server for this trial alone.
     pub async fn take(&self, is_own: bool) -> Taken {
         if !is_own {
             let redis = self

@@ -30,7 +30,7 @@ impl Capacity {
         }
     }
 
-    /// Returns when a request that arrives now will be done, or `None` if the queue is full. A place cannot be given back.
+    /// Returns when a request that arrives now will be done, or `None` if the queue is full. A place cannot be released.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Instant> {
         while self.waiting.front().is_some_and(|begin| *begin <= now) {
             self.waiting.pop_front();
@@ -98,7 +98,7 @@ mod tests {
             .filter_map(|nth| capacity.take(start + second * nth / 4_000))
             .filter(|done| *done <= start + second)
             .count();
-        // The first worker has no time to lose, and the other three wait for their first request.
+        // The first worker is always busy. The other three begin a moment later, so each completes one request less.
         assert_eq!(done, 100 + 3 * 99);
     }
 }
