@@ -176,7 +176,7 @@ async fn lent(trial: &Trial, charge: &Charge<'_>) -> Option<u64> {
     let key = charge.redis_key(&trial.fleet.key_prefix);
     let slices = redis.command(&["HVALS", &format!("{key}:slices")]).await;
     let out = |slice: &Reply| -> Option<u64> {
-        // "session call settled out lapse"
+        // A slice is `session call settled out lapse`.
         slice.as_str().split(' ').nth(3)?.parse().ok()
     };
     slices.as_array().iter().map(out).sum()

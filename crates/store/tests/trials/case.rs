@@ -115,7 +115,7 @@ pub(crate) enum Change {
     Lease(Micros),
 }
 
-/// A charge, by one of its limit's plans.
+/// A charge, under a plan of its limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) limit: usize,

@@ -46,7 +46,7 @@ pub(crate) struct History {
     pub(crate) judged: Judged,
     /// The tolerance for a limit whose clock was stepped.
     pub(crate) leeway: Leeway,
-    /// Whether a failed reset counts as not made after its answer. One promise says so. The others allow that it is made at any time.
+    /// Whether a failed reset counts as not made after its answer. One promise needs this. The others allow that it is made at any time.
     pub(crate) has_no_late_resets: bool,
 }
 
