@@ -4,7 +4,7 @@
 //! - `windows`: fixed window, log and counter against naive models, and the most units in a window
 //! - `verdicts`: the meaning of every verdict: refusals, retry-after, remaining, reset
 //! - `clock`: clocks that step back
-//! - `changed`: quotas that change under keys that have state
+//! - `changed`: quotas that change while keys have a state
 //! - `accepted`: the numbers that are accepted, and the errors for others
 //! - `blocks`: keys that are refused for a while, and limits that are only observed
 //! - `calendar`: windows that are not equally long
