@@ -43,7 +43,7 @@ pub(crate) struct Arrivals<'p> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Exact,
-    /// The second is known, but no fraction.
+    /// The time to the second, without a fraction.
     Second,
     /// The end to the second. The value is the time of arrival if ends are spread evenly.
     End(Micros),

@@ -209,7 +209,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Refuses a request. By the retry model, its client may retry.
+    /// Refuses a request. Its client may retry, depending on the retry model.
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
