@@ -58,7 +58,7 @@ impl Process {
         }
     }
 
-    /// Stops to read the output, so that its pipes fill up, or starts again. A read that waits already returns one more line.
+    /// Stops reading the output, so that its pipes fill up, or starts again. A read that waits already returns one more line.
     pub fn read_output(&self, reads: bool) {
         self.reads.send_replace(reads);
     }
