@@ -1,13 +1,13 @@
-//! Sets the compression that an upstream may use where the gateway reads the answer's body.
+//! Restricts the compression of an answer if the gateway must read its body.
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 use tidegate_net::headers::tokens;
 
-/// Lets the upstream compress its answer by gzip if the client accepts gzip, and otherwise not at all. The gateway can read no other
-/// compression.
+/// Allows the upstream to compress its answer with gzip if the client accepts gzip. Otherwise the answer must not be compressed. The
+/// gateway can read no other compression.
 ///
-/// `headers`: the request's.
+/// `headers` are the headers of the request.
 pub fn accept_readable(headers: &mut HeaderMap) {
     let encoding = match takes_gzip(headers) {
         true => "gzip",

@@ -1,4 +1,4 @@
-//! The facts of an answer beside its head and its body.
+//! Data about an answer, beside its head and its body.
 
 use http::{Response, StatusCode};
 
@@ -6,20 +6,21 @@ use crate::decided::refusal::{self, Refusal};
 use crate::exchange::AnswerBody;
 use crate::{Decided, InFlight};
 
-/// The facts of an answer, in its extensions. The service behind the limits sets some, and the limits add the others.
+/// Data about an answer, in its extensions. The service behind the limits sets some fields, and the limits set the others.
 #[derive(Clone, Debug, Default)]
 pub struct Answered<F = ()> {
     /// The decision about the request.
     pub decided: Option<Decided>,
-    /// The holds of the request, until the body has ended.
+    /// The holds that last until the body has ended.
     pub in_flight: Option<InFlight>,
-    /// The `error` of the problem details, for a log, which does not read bodies. A refusal by a limit has none: the log has the limit.
+    /// The `error` of the problem details, for the log, which does not read bodies. `None` for a refusal by a limit, because the log then
+    /// names the limit.
     pub error: Option<&'static str>,
-    /// The service behind the limits notes here the exchange with the upstream.
+    /// Data about the exchange with the upstream, from the service behind the limits.
     pub forwarded: F,
 }
 
-/// Returns an answer with problem details (RFC 9457) in place of a page: a short `error` for programs and a `detail` for people. Never
+/// Returns an answer with problem details (RFC 9457): a short `error` for programs, and a `detail` for people. The answer must not be
 /// cached.
 pub fn problem<R: AnswerBody>(
     status: StatusCode,
@@ -29,7 +30,7 @@ pub fn problem<R: AnswerBody>(
     respond(refusal::problem(status, error, detail))
 }
 
-/// Returns the answer of a refusal, with its facts.
+/// Returns a refusal as an answer, with its [`Answered`].
 pub(crate) fn respond<R: AnswerBody>(refusal: Refusal) -> Response<R> {
     let mut response = refusal.response.map(R::from);
     let answered = Answered::<R::Forwarded> {

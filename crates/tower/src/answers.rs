@@ -12,10 +12,10 @@ pub struct Answers {
     pub reject: Reject,
 }
 
-/// The rate-limit headers of answers: both kinds, one kind or none. `Retry-After` is not among them: every refusal has it.
+/// The kinds of rate-limit headers in answers. `Retry-After` is not configured here, because every refusal has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimitHeaders {
-    /// Whether answers have `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and the format of the last.
+    /// Whether answers have `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, and the format of the last one.
     pub x_ratelimit: Option<Reset>,
     /// Whether answers have `RateLimit-Policy` and `RateLimit`, by draft 11 of the IETF's specification.
     pub ietf: bool,
@@ -30,13 +30,13 @@ impl Default for RateLimitHeaders {
     }
 }
 
-/// The format of `X-RateLimit-Reset`: seconds, rounded up.
+/// The format of `X-RateLimit-Reset`, in seconds, rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reset {
-    /// Since the epoch.
+    /// The time since the epoch.
     #[default]
     Epoch,
-    /// From now.
+    /// The time from now.
     Delta,
 }
 
@@ -45,7 +45,7 @@ pub enum Reset {
 pub struct Reject {
     /// Its status, 400 to 599.
     pub status: StatusCode,
-    /// Its body and the `Content-Type`; none: problem details.
+    /// Its body with the `Content-Type`; `None` for problem details.
     pub body: Option<(HeaderValue, Bytes)>,
 }
 

@@ -1,4 +1,4 @@
-//! The charges of a request: its caller, and for each rule the limit, the key and the cost.
+//! Computes the charges of a request: its caller, and for each rule the limit, the key and the cost.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::overrides::Table;
 use crate::{Hasher, OverrideAction, Overrides, Oversized, Policy, RequestContext, Rule};
 use tidegate_identity::{AccessVerdict, Caller, ClientPlan, Clients, ListEntry};
 
-/// Names the caller of a request, checks whether the caller is denied or exempt, and computes key and cost for each rule of `policy`.
-/// Applies the overrides in force. Makes no charge.
+/// Names the caller of a request, and checks whether the caller is denied or exempt. Computes the key and the cost for each rule of
+/// `policy`. Applies the overrides in force. Makes no charge.
 pub fn assess<B>(
     policy: &Policy,
     clients: &Clients,
@@ -27,7 +27,7 @@ pub fn assess<B>(
     (caller, assessment)
 }
 
-/// Like [`assess`], for a request whose address is neither denied nor blocked. `overrides`: the overrides in force.
+/// Works like [`assess`] for a request whose address is neither denied nor blocked. `overrides` are the overrides in force.
 pub(crate) fn assess_admitted<B>(
     policy: &Policy,
     clients: &Clients,
@@ -42,8 +42,8 @@ pub(crate) fn assess_admitted<B>(
     assess_caller(policy, hasher, overrides, (caller, trusted), request)
 }
 
-/// Like [`assess`], without overrides, for a caller that was named by other means, such as a log. `trusted`: whether a trusted proxy sent
-/// the request.
+/// Works like [`assess`], without overrides, for a caller whose name comes from another source, such as a log. `trusted`: whether a trusted
+/// proxy sent the request.
 pub fn assess_known<B>(
     policy: &Policy,
     hasher: &Hasher,
@@ -55,7 +55,7 @@ pub fn assess_known<B>(
     (caller, assessment)
 }
 
-/// Returns the entry that denies or blocks the caller's address, for all clients there.
+/// Returns the entry that denies or blocks all clients at the caller's address.
 pub(crate) fn denied_address(
     policy: &Policy,
     table: Option<&Table>,
@@ -67,7 +67,7 @@ pub(crate) fn denied_address(
     denied.or_else(|| table?.blocks_address(address))
 }
 
-/// Computes the access verdict of a request of this caller, and its key and cost for each rule.
+/// Decides whether this caller's request is denied or exempt, and computes its key and cost for each rule.
 fn assess_caller<B>(
     policy: &Policy,
     hasher: &Hasher,
@@ -75,7 +75,7 @@ fn assess_caller<B>(
     (mut caller, trusted): (Caller, bool),
     request: &Request<B>,
 ) -> (Caller, Assessment) {
-    // A block holds for all names that the caller has shown, also if they do not satisfy `require`.
+    // A block applies to every name that the caller has shown, even to names that do not satisfy `require`.
     let blocked = overrides.and_then(|(_, table)| table.blocks_name(&caller));
     let access = policy.access.as_ref();
     let mut access = access
@@ -101,7 +101,7 @@ fn assess_caller<B>(
     (caller, Assessment { charges, access })
 }
 
-/// Applies the exemption, plan or numbers of an override to a caller.
+/// Applies the exemption, the plan or the numbers of the caller's override.
 fn grant(
     overrides: &Overrides,
     table: &Table,
@@ -114,7 +114,7 @@ fn grant(
             *access = Some(Box::new(AccessVerdict::Exempt { rules, entry }));
         }
         Some((action, _)) if caller.refused.is_none() => {
-            // A plan or a limit may be gone from the configuration.
+            // The configuration may no longer have the plan or the limit that the override names.
             if let Some(plan) = overrides.plan(action, caller.plan.as_ref()) {
                 caller.plan = Some(plan);
             }
@@ -145,7 +145,7 @@ pub struct AssessedRule<'a> {
     pub index: usize,
     /// The rule.
     pub rule: &'a Rule,
-    /// The rule's limit with the quota of the client's plan; none if the client is exempt, or the plan is unlimited there.
+    /// The rule's limit with the quota of the client's plan. `None` if the client is exempt, or the plan has no such limit.
     pub limit: Option<&'a Arc<Limit>>,
     /// Whether the client is exempt from it.
     pub is_exempt: bool,
@@ -153,7 +153,7 @@ pub struct AssessedRule<'a> {
     pub key: Key,
     /// The cost of the request.
     pub cost: u64,
-    /// The address that chose the key, if it is not verified.
+    /// The caller's address, if the sender chose a part of the key that is not verified.
     pub origin: Option<Origin>,
 }
 
@@ -165,13 +165,13 @@ impl Assessment {
         }
     }
 
-    /// Returns the entry that denies the request, if one does. A denied request is not charged.
+    /// Returns the entry that denies the request, if there is one. A denied request is not charged.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()
     }
 
-    /// Returns the rules of `policy` that charge the request of a client with this `plan`. A request with refused credentials is charged to
-    /// the `always` limits alone: guessing is limited, too.
+    /// Returns the rules of `policy` that apply to the request of a client with this `plan`. A request with refused credentials has the
+    /// `always` rules alone, so that guessing credentials is limited.
     pub fn rules<'a>(
         self,
         policy: &'a Policy,
@@ -198,8 +198,8 @@ impl Assessment {
         })
     }
 
-    /// Returns the charges of the request of a client with this `plan`, by its [`rules`](Self::rules). Leaves out limits that the client is
-    /// exempt from, and limits that the client's plan does not have.
+    /// Returns the charges of a request of a client with this `plan`, for its [`rules`](Self::rules). Leaves out limits from which the
+    /// client is exempt, and limits that do not apply to its plan.
     ///
     /// # Errors
     ///

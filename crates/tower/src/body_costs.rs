@@ -13,7 +13,7 @@ use crate::{Cost, Rule};
 /// The result of reading a request's cost from the body of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyCost {
-    /// No limit of the request needs it.
+    /// No limit of the request needs the body.
     #[default]
     NotAsked,
     /// The body cannot be read: it is neither JSON nor an event stream, has another compression than gzip, or is a part (206). The
@@ -21,13 +21,13 @@ pub enum BodyCost {
     Unreadable,
     /// The body is on its way.
     Pending,
-    /// The body ended, or broke off, without the number that a limit needs. The request is charged by [`Missing`](crate::Missing).
+    /// The body ended or broke off without a number that a limit needs. The request is charged by [`Missing`](crate::Missing).
     Missing,
-    /// The client had left, and a number did not come within the bounds. The request is charged by [`Missing`](crate::Missing).
+    /// The client left, and a number did not come within the bounds. The request is charged by [`Missing`](crate::Missing).
     Left,
-    /// The body contained all numbers.
+    /// The body contained all numbers that the limits need.
     Read,
-    /// The body contained all numbers, some of them after the client had left.
+    /// The body contained all numbers that the limits need, and some came after the client had left.
     ReadOn,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct BodyCosts {
 }
 
 impl BodyCosts {
-    /// Prepares to read the costs in this answer's body, or returns why there are none to read.
+    /// Prepares to read the costs in this answer's body. Returns the reason if there are none to read.
     pub(crate) fn of<B>(
         rules: &[Rule],
         answer: &Response<B>,
@@ -66,17 +66,17 @@ impl BodyCosts {
         })
     }
 
-    /// Reads the next part of the body, or the beginning of that part. Returns the number of bytes read.
+    /// Reads the next part of the body, or only its beginning. Returns the number of bytes read.
     pub(crate) fn read_step(&mut self, part: &[u8]) -> usize {
         self.reader.read_step(part)
     }
 
-    /// Returns the cost under this limit that the body has contained until now; at most [`MAX_EXACT`].
+    /// Returns the cost under this limit, if the parts read so far contain it; at most [`MAX_EXACT`].
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
         Some(self.reader.found(self.position(limit)?)?.min(MAX_EXACT))
     }
 
-    /// Returns the cost under this limit of a body without the number.
+    /// Returns the charge under this limit for a body without the number.
     pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
         let cost = self.position(limit).and_then(|at| self.limits.get(at));
         match cost {
@@ -91,7 +91,8 @@ impl BodyCosts {
     }
 }
 
-/// Returns a reader for an answer with this head, if the gateway can read it. A part (206) is not read: the client chose the part.
+/// Returns a reader for an answer with this head, if the gateway can read the body. A part (206) is not read, because the client could
+/// choose a part without the cost.
 fn reader(
     status: StatusCode,
     headers: &HeaderMap,
@@ -105,7 +106,7 @@ fn reader(
     BodyReader::new(content_type, content_encoding, paths).ok()
 }
 
-/// Returns the value of a header, empty without the header. None if there are several values, or if the value is not text.
+/// Returns the value of a header, or an empty text without the header. `None` if there are several values, or if the value is not text.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map_or(Some(""), |value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! The charges of a request, and the time that it may wait for its limits.
+//! The charges of a request, and the times that it may wait for its limits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tidegate_store::{Charge, Key, Limit, Origin, PerCharge};
 use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
 
-/// The longest time in total that a request waits for holds of others to end.
+/// The longest time in total that a request waits for holds of other requests to end.
 pub const SETTLING: Duration = Duration::from_secs(1);
 
 /// The charge of a request at one limit.
@@ -25,7 +25,7 @@ pub struct RuleCharge<'a> {
     pub key: Key,
     /// The cost of the request.
     pub cost: u64,
-    /// The address that chose the key, if it is not verified.
+    /// The caller's address, if the sender chose a part of the key that is not verified.
     pub origin: Option<Origin>,
 }
 
@@ -72,13 +72,13 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Whether a refused request waits for holds to end. In a cluster each exact limit has holds. A limit without reserved costs has them
-    /// for one round trip, and refuses at once.
+    /// Whether a refused request waits for holds to end. Only limits with reserved costs wait. In a cluster every `exact` limit has holds,
+    /// but they last for one round trip alone, so other limits refuse at once.
     pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
         verdict.settling && self.limit.reserves().is_some()
     }
 
-    /// Returns the event that a refused request waits for, after it has `waited`. None if the request may not wait for that event.
+    /// Returns the event that a refused request waits for, after it has already `waited`. `None` if the request may not wait for the event.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);
@@ -90,7 +90,7 @@ impl<'a> RuleCharge<'a> {
         (waited + retry_after <= max).then_some(Until::Over(retry_after))
     }
 
-    /// Whether a request that began to wait at `began` may be admitted in time, behind requests that cost `ahead` units.
+    /// Whether a request that has waited since `began` can be admitted in time, after requests before it that cost `ahead` units in total.
     pub(crate) fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
         match (until, self.rule.action) {
             (Until::Over(first), Action::Delay { max }) => {
@@ -100,7 +100,8 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Returns how long the requests before this one, of `ahead` units, take at the limit's own pace after the first of them is admitted.
+    /// Returns the time from the admission of the first request before this one until this one can be admitted. The requests before it cost
+    /// `ahead` units. The limit's own rate admits them.
     pub fn pace(&self, ahead: u64) -> Duration {
         if ahead == 0 {
             return Duration::ZERO;
@@ -111,14 +112,14 @@ impl<'a> RuleCharge<'a> {
         let time = if quota.is_paced() {
             period * ahead / capacity
         } else {
-            // A window frees its whole capacity at once.
+            // A window frees its whole capacity at once, so the time is a number of whole windows.
             (ahead + u128::from(self.cost) - 1) / capacity * period
         };
         Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
     }
 }
 
-/// The event that a refused request waits for. The later event is the greater.
+/// The event that a refused request waits for. An event that comes later compares as greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Until {
     /// A hold of another request ends.

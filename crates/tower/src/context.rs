@@ -1,4 +1,4 @@
-//! The facts of a request beside its head.
+//! Data about a request, beside its head.
 
 use std::sync::Arc;
 
@@ -11,28 +11,29 @@ use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
 ///
-/// A service in front of the limits sets the first four fields. The limits set the others for the service behind them.
+/// A service in front of the limits sets the first four fields. The limits set the other fields for the service behind them.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The other end of the connection.
     pub peer: Peer,
-    /// The certificate that the client showed and the handshake verified.
+    /// The client's certificate, which the handshake verified.
     pub certificate: Option<Arc<ClientCertificate>>,
-    /// The values in the path for the names of the route's pattern.
+    /// The names in the route's pattern, with their values in the path.
     pub path_values: Vec<(Arc<str>, Box<str>)>,
-    /// Whether this is a CORS preflight that the service behind the limits answers itself. Browsers send no credentials with it.
+    /// Whether this is a CORS preflight that the service behind the limits answers itself. Browsers send no credentials with a preflight,
+    /// so none may be required.
     pub is_preflight: bool,
     /// The client, if the service behind the limits needs it.
     pub client: Option<Client>,
-    /// Records whether the request was forwarded, if the request holds something.
+    /// Records whether the request was forwarded. `None` if the request has no holds.
     ///
-    /// A service that forwards requests records that it sends the request, and that the request was not sent after all. It also records
-    /// that its answer replaces an upstream's. If the client leaves before anything was forwarded, its holds end without a charge. A hold
-    /// whose cost is in the answer also ends without a charge if the service answers without a record that it sent the request.
+    /// A service that forwards requests records three events: it begins to send the request, it could not send the request after all, or
+    /// its answer replaces the upstream's. If the client leaves before the request was forwarded, the holds end without a charge. If the
+    /// service answers without a record that it sent the request, holds whose cost is in the answer end without a charge as well.
     pub transmission: Option<Transmission>,
 }
 
-/// All requests without a context count as one caller: too strict, and never unlimited.
+/// The context of all requests that have none. They count as one caller, which limits them too strictly, but never too little.
 static UNKNOWN: RequestContext = RequestContext::new(Peer::UNKNOWN);
 
 impl RequestContext {
@@ -53,7 +54,7 @@ impl RequestContext {
         request.extensions().get().unwrap_or(&UNKNOWN)
     }
 
-    /// Returns the context of a request. Adds one if there is none.
+    /// Returns the context of a request. Adds a context if there is none.
     pub fn of_mut<B>(request: &mut Request<B>) -> &mut Self {
         let extensions = request.extensions_mut();
         extensions.get_or_insert_with(|| UNKNOWN.clone())

@@ -1,4 +1,4 @@
-//! The cost of a request at a limit: fixed, in a header of a trusted proxy, or in the answer's header or body.
+//! The cost of a request at a limit. It is fixed, in a header that a trusted proxy sends, or in the answer's header or body.
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
@@ -8,29 +8,29 @@ use tidegate_usage::JsonPath;
 /// The cost of a request, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// The same for every request; at least 1.
+    /// The same cost for every request; at least 1.
     Fixed(u64),
-    /// The number in a header, if a trusted proxy sent the request; else 1.
+    /// The number in a request header if a trusted proxy sent the request, otherwise 1.
     Header {
         /// The header.
         name: HeaderName,
-        /// The highest cost of a request, also if the header has more; at least 1.
+        /// The highest cost of a request, even if the header has a larger number; at least 1.
         max: u64,
     },
-    /// The number in a header of the answer, from 0 up; without it, the reserved units.
+    /// The number in a header of the answer; may be 0. Without the number, the cost is the reserved units.
     Answer {
         /// The header.
         name: HeaderName,
-        /// The units that are charged until the answer has the cost; at least 1.
+        /// The units to charge until the answer's cost has come; at least 1.
         reserve: u64,
     },
-    /// The number in the body of the answer, from 0 up; without it, by `missing`.
+    /// The number in the body of the answer; may be 0. Without the number, `missing` is the cost.
     Body {
         /// The path to the number.
         path: JsonPath,
-        /// The units that are charged until the answer has the cost; at least 1.
+        /// The units to charge until the answer's cost has come; at least 1.
         reserve: u64,
-        /// The charge for a body without the number.
+        /// The cost of a body without the number.
         missing: Missing,
     },
 }
@@ -52,7 +52,7 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// Returns the cost of a request with these headers, before its answer; at least 1. `trusted`: whether a trusted proxy sent it.
+    /// Returns the cost of a request with these headers before its answer; at least 1. `trusted`: whether a trusted proxy sent the request.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
             Self::Header { name, max } if trusted => {
@@ -62,7 +62,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost of every request before its answer; none if requests differ.
+    /// Returns the cost before the answer, if it is the same for all requests.
     pub const fn at_first(&self) -> Option<u64> {
         match self {
             Self::Fixed(cost)
@@ -72,7 +72,7 @@ impl Cost {
         }
     }
 
-    /// Describes the part of the answer that has the cost; none if no part does.
+    /// Describes the part of the answer that has the cost. `None` if the cost is not in the answer.
     pub fn told_in(&self) -> Option<String> {
         match self {
             Self::Answer { name, .. } => Some(format!("{name} of the answer")),
@@ -81,7 +81,7 @@ impl Cost {
         }
     }
 
-    /// Returns the path to the cost in the answer's body, if the cost is there.
+    /// Returns the path to the cost in the answer's body. `None` if the cost is not in the body.
     pub const fn path(&self) -> Option<&JsonPath> {
         match self {
             Self::Body { path, .. } => Some(path),
@@ -100,7 +100,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost in the headers of an answer; at most [`MAX_EXACT`], which uses up any limit.
+    /// Returns the cost in the headers of an answer; at most [`MAX_EXACT`], enough to use up any limit.
     pub(crate) fn told_by(&self, answer: &HeaderMap) -> Option<u64> {
         match self {
             Self::Answer { name, .. } => Some(told(answer, name)?.min(MAX_EXACT)),
@@ -109,15 +109,15 @@ impl Cost {
     }
 }
 
-/// Returns the largest number in a header: a client's number cannot lower the number that a proxy appends. Ignores text that is not a whole
-/// number.
+/// Returns the largest of the numbers in a header. So a client's small number cannot replace the number that a proxy appends. Ignores text
+/// that is not a whole number.
 fn told(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let values = headers.get_all(name).iter();
     let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     values.filter_map(number).max()
 }
 
-/// Parses a number in digits. Returns the largest `u64` for a number that is too large.
+/// Parses a number in digits. A number that does not fit is read as the largest `u64`.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);

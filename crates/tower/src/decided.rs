@@ -1,4 +1,4 @@
-//! The decision about a request: the caller, the verdict of each limit, and the answer that follows.
+//! The decision about a request: the caller, the verdict of each limit, and the resulting answer.
 
 pub(crate) mod headers;
 mod ietf;
@@ -17,38 +17,38 @@ use crate::{Action, Answers, Policy, Rule, WaitQueues};
 use refusal::Refusal;
 use tidegate_identity::{AccessVerdict, Caller, Client, ClientPlan, Credentials, ListEntry};
 
-/// The decision about a request, with the caller and the answer that follows.
+/// The decision about a request, with the caller and the data for the answer.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// The client that sent the request.
     pub client: Client,
     /// The client's plan.
     pub plan: Option<ClientPlan>,
-    /// The plan in the client's token, if there is no such plan.
+    /// The plan that the client's token names, if the configuration has no such plan.
     pub unknown_plan: Option<Box<str>>,
     /// The store's decision; `None` if the store was not called.
     pub decision: Option<Decision>,
     /// The time that the request waited for its turn.
     pub waited: Duration,
-    /// The part of `waited` before the decision, until a limit that delays admitted the request.
+    /// The part of `waited` before the decision: the time until a limit that delays requests admitted this one.
     pub delayed: Duration,
     /// The route's rules.
     pub rules: Arc<[Rule]>,
     /// The indices of the rules that the store decided, in the order of the decision's verdicts.
     pub charged: PerCharge<usize>,
-    /// The highest charge of its limits; 0: no limit charged the request.
+    /// The highest charge that a limit made for the request; 0 if no limit charged it.
     pub cost: u64,
     /// The charge of each rule in `charged`, in the same order.
     pub(crate) costs: PerCharge<u64>,
-    /// The rule that the headers describe, as an index.
+    /// The index of the rule that the headers describe.
     pub tightest: Option<usize>,
     /// Whether the client sent an API key that is not listed.
     pub unknown_key: bool,
-    /// The refused credentials, if there are any.
+    /// The kind of the credentials that were refused, if any were.
     pub refused: Option<Credentials>,
-    /// The limit that can never admit the cost of the request, if there is one. The store is then not called.
+    /// The limit that can never admit the cost of the request, if there is one. The store is not called for such a request.
     pub oversized: Option<Oversized>,
-    /// Whether the request was denied, or is exempt from limits; none: neither.
+    /// Whether the request was denied, or is exempt from limits; `None` if neither.
     pub access: Option<Box<AccessVerdict>>,
     /// The result of reading the cost from the answer's body.
     pub body_cost: BodyCost,
@@ -84,7 +84,7 @@ impl LimitVerdict<'_> {
 }
 
 impl Decided {
-    /// Makes a value with the caller alone, before any decision.
+    /// Makes a value that has the caller, but no decision yet.
     pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
         Self {
             client: caller.client,
@@ -111,15 +111,15 @@ impl Decided {
         self.access.as_ref()?.denied_by()
     }
 
-    /// Returns the entry of `exempt` by which the request was not charged to a limit, if there is one.
-    // Another crate calls it for each request that is counted.
+    /// Returns the entry of `exempt` that spared the request a charge, if one did.
+    // Inlined, because another crate calls this function for each request that it counts.
     #[inline]
     pub fn exempt_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.exempt_by()
     }
 
     /// Returns the verdict of each limit that the store decided, in the order of the rules.
-    // The loop over it is in another crate.
+    // Inlined, because another crate loops over the verdicts.
     #[inline]
     pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {
         let decision = self.decision.as_ref();
@@ -148,7 +148,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Records the real cost of a hold that has ended: the headers count it as used.
+    /// Records the real cost of a hold that has ended. The headers count this cost as used.
     pub(crate) fn settle(&mut self, settled: Settled<'_>) {
         if settled.used == settled.reserved {
             return;
@@ -172,7 +172,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Ends the holds whose cost is in the head of the answer. The others are in flight while the body passes.
+    /// Ends the holds whose cost is in the head of the answer. Returns the other holds, which last while the body passes.
     pub(crate) fn settle_head<B>(
         &mut self,
         reservation: Reservation,
@@ -195,8 +195,8 @@ impl Decided {
         Some(InFlight::new(holds?, body))
     }
 
-    /// Ends the holds whose cost is in the answer's body, after the body has ended or is not read any more. Records the costs in `decided`.
-    /// None if there are no such holds any more.
+    /// Ends the holds whose cost is in the answer's body. Call this when the body has ended, or when no more of it will be read. Records
+    /// the costs in `decided`. `None` if no such holds are left.
     pub fn settle_body(decided: Option<&mut Self>, in_flight: &InFlight) -> Option<BodySettled> {
         let Some(decided) = decided else {
             return in_flight.settle(|_| {});
@@ -208,13 +208,13 @@ impl Decided {
 
     /// Chooses the limit that the headers describe.
     fn choose(&mut self) {
-        // A 401 does not come from a limit, so its headers describe none.
+        // A 401 is not a limit's refusal, so its headers describe no limit.
         let outcome = self.outcome();
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
         self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));
     }
 
-    /// Returns the refusal to send in place of forwarding the request, if there is one.
+    /// Returns the refusal to send if the request must not be forwarded.
     pub(crate) fn refusal(&self, answers: &Answers) -> Option<Refusal> {
         if self.denied_by().is_some() {
             return Some(refusal::denied());
@@ -240,7 +240,7 @@ impl Decided {
         self.decision.as_ref().map(|decision| decision.outcome)
     }
 
-    /// Returns the strongest action of the limits that refused the request; none if no limit did.
+    /// Returns the strongest action of the limits that refused the request; `None` if no limit did.
     pub fn action(&self) -> Option<Action> {
         let refusing = self.refusing().map(|(said, _)| said.rule.action);
         refusing
@@ -248,7 +248,7 @@ impl Decided {
             .filter(|_| self.outcome() == Some(Outcome::Refused))
     }
 
-    /// Returns the limits that only observe and would have refused this request, if it was admitted.
+    /// Returns the limits that only observe and would have refused this request. Empty unless the request was admitted.
     pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
         let went_on = self.outcome() == Some(Outcome::Admitted);
         let refusing = self
@@ -265,7 +265,7 @@ impl Decided {
         refusing.map(|(said, _)| said.limit)
     }
 
-    /// Returns the limits that refused, and their verdicts, without limits that only observe.
+    /// Returns the limits that refused, with their verdicts. Leaves out limits that only observe.
     fn refusing(&self) -> impl Iterator<Item = (LimitVerdict<'_>, &Verdict)> + Clone {
         let refusing = self.verdicts().filter(LimitVerdict::refuses);
         let enforced = refusing.filter(|said| !said.limit.is_observed());

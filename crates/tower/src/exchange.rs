@@ -1,9 +1,9 @@
-//! The exchange with the upstream for a request that has holds. It outlives the request's client.
+//! The exchange with the upstream for a request that has holds. It continues if the client leaves.
 //!
-//! When a client leaves, its connection drops the request's future. If the request was not forwarded, it ends, and its holds end without a
-//! charge. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the answer ends the holds, as if the
-//! client were still there. The answer's body is read if it has a limit's cost, and dropped otherwise. The number of such exchanges is
-//! bounded, and so is their time.
+//! If a client leaves, its connection drops the request's future. If the request was not forwarded yet, its holds end without a charge.
+//! Otherwise the upstream still works on the request, so the exchange continues in a task of its own. The head of the answer ends the
+//! holds, as it would for a client that stayed. The answer's body is read if it has a limit's cost, and is dropped otherwise. The number of
+//! such exchanges is bounded, and so is the time of each.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use crate::{InFlight, WaitQueues};
 
 /// The body of an answer.
 pub trait AnswerBody: From<Bytes> + Send + 'static {
-    /// The facts of an exchange that the service behind the limits adds to [`Answered`](crate::Answered).
+    /// The data that the service behind the limits adds to [`Answered`](crate::Answered).
     type Forwarded: Clone + Default + Send + Sync + 'static;
 
-    /// Reads on after the client has left, within bounds, and ends the holds in flight.
+    /// Reads the rest of the body after the client has left, within bounds of bytes and time, and ends the holds.
     fn read_on(self, in_flight: InFlight) -> impl Future<Output = ()> + Send;
 }
 
@@ -37,12 +37,12 @@ impl AnswerBody for Bytes {
     }
 }
 
-/// An answer of the inner service that is on its way.
+/// The future of the inner service's answer.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
 
-/// The exchange. It returns the head of the answer, and the holds that this head ends.
+/// The exchange. Its output is the head of the answer, and the holds that this head ends.
 pub(crate) struct Exchange<R: AnswerBody> {
-    // None once it has ended.
+    // `None` after the exchange has ended.
     running: Option<Running<R>>,
 }
 
@@ -84,7 +84,7 @@ impl<R: AnswerBody> Future for Exchange<R> {
 }
 
 impl<R: AnswerBody> Drop for Exchange<R> {
-    /// The client has left before the answer's head.
+    /// Handles a client that left before the answer's head.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.abandon();
@@ -94,7 +94,7 @@ impl<R: AnswerBody> Drop for Exchange<R> {
 
 impl<R: AnswerBody> Running<R> {
     fn abandon(self) {
-        // A future that panicked cannot go on.
+        // A future that panicked must not be polled again.
         let longest = self.reservation.transmission.longest();
         let Some(longest) = longest.filter(|_| !std::thread::panicking()) else {
             return;
@@ -103,12 +103,12 @@ impl<R: AnswerBody> Running<R> {
         let (address, wait_queues) = (reservation.address, self.wait_queues);
         let permit = wait_queues.abandon(address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
-            // The upstream may work on for this time.
+            // The upstream may work on the request for up to this time, so its holds last until then.
             reservation.keep(longest);
             return;
         };
         runtime.spawn(async move {
-            // Without an answer in time, the drop ends the holds.
+            // If no answer comes in time, the drop of the reservation ends the holds.
             if let Ok(Ok(answer)) = timeout(longest, answering).await
                 && let (Some(holds), Ok(costs)) = reservation.settle(&answer, |_| {})
             {

@@ -1,4 +1,4 @@
-//! The holds of an admitted request until the request has ended. The answer may have the cost.
+//! The holds of an admitted request until the request ends. The cost of a hold may be in the answer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::shares::Permit;
 use crate::{Rule, WaitQueues};
 use tidegate_identity::Client;
 
-/// The holds of a request while the body of its answer passes: holds of `concurrency`, and holds whose cost is in the body.
+/// The holds of a request while the body of its answer passes. They are holds of `concurrency`, and holds whose cost is in the body.
 ///
-/// The server of the answer keeps this until the body has ended. When the last clone is dropped, the holds end. The cost comes from the
-/// parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) does the same and returns the costs.
+/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end with the costs in the
+/// parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) ends them earlier, and returns the costs.
 #[derive(Clone, Debug)]
 pub struct InFlight {
     held: Arc<Mutex<Held>>,
@@ -30,29 +30,29 @@ struct Held {
     body: Option<Box<Body>>,
 }
 
-/// The body that has the cost under some of the limits.
+/// An answer's body that has the cost for some of the limits.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) costs: BodyCosts,
-    /// None if the client had left before the answer.
+    /// `None` if the client left before the head of the answer.
     pub(crate) client: Option<Client>,
     pub(crate) address: IpAddr,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) has_left: bool,
 }
 
-/// A permit to read on in a body whose client has left.
+/// A permit to read the rest of a body after the client has left.
 #[derive(Debug)]
 pub struct ReadOn(#[expect(dead_code, reason = "its drop frees it")] Permit);
 
 /// The result of reading an answer's body.
 #[derive(Clone, Debug)]
 pub struct BodySettled {
-    /// The client that the body charged; none if the client had left before the answer.
+    /// The client that the body charged. `None` if the client left before the head of the answer.
     pub client: Option<Client>,
-    /// Whether the costs were in the body.
+    /// Whether the body contained the costs.
     pub told: BodyCost,
-    /// The highest cost of a limit in the body.
+    /// The highest cost that a limit charged by the body.
     pub cost: u64,
 }
 
@@ -64,13 +64,13 @@ impl InFlight {
         Self { held, reads_body }
     }
 
-    /// Whether the body has the request's cost, so that each of its parts must be read.
+    /// Whether the body has a cost of the request. If so, each part of the body must be read.
     pub const fn reads_body(&self) -> bool {
         self.reads_body
     }
 
-    /// Records that the client has left before the end of the body. None if the rest of the body must not be read: the client's address has
-    /// left too many exchanges, or the body ends no hold.
+    /// Records that the client has left before the end of the body. `None` if the rest of the body must not be read: too many clients at
+    /// this address have left exchanges, or the body ends no hold.
     pub fn client_left(&self) -> Option<ReadOn> {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
@@ -78,8 +78,8 @@ impl InFlight {
         body.wait_queues.abandon(body.address).map(ReadOn)
     }
 
-    /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and other tasks must run
-    /// meanwhile. Returns the number of bytes read; 0 only for an empty part.
+    /// Reads the next part of the answer's body, or only its beginning: a compressed part can expand to many bytes, and other tasks must
+    /// run in between. Returns the number of bytes read, 0 only for an empty part.
     pub fn read_step(&self, part: &[u8]) -> usize {
         match &mut self.held.lock().body {
             Some(body) => body.costs.read_step(part),
@@ -87,7 +87,7 @@ impl InFlight {
         }
     }
 
-    /// Ends the holds whose cost is in the body, and calls `noted` for each. None if no such holds are left.
+    /// Ends the holds whose cost is in the body, and calls `noted` for each. `None` if no such holds are left.
     pub(crate) fn settle(&self, noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
         match self.reads_body {
             true => self.held.lock().settle(noted),
@@ -150,7 +150,7 @@ pub(crate) struct Reservation {
     rules: Arc<[Rule]>,
     /// Whether the request was forwarded.
     pub(crate) transmission: Transmission,
-    /// Whether it is a `HEAD`: its answer has no body.
+    /// Whether the request is a `HEAD`, whose answer has no body.
     pub(crate) is_head: bool,
     /// The address that the request came from.
     pub(crate) address: IpAddr,
@@ -167,8 +167,8 @@ impl Reservation {
         }
     }
 
-    /// Ends holds by the answer's head, except holds whose cost is in the answer's body. Calls `noted` for each that ends. Returns the
-    /// other holds, and the costs to read in the body, or why there are none.
+    /// Ends the holds whose cost is not in the answer's body, and calls `noted` for each. Returns the other holds. Also returns the costs
+    /// to read in the body, or the reason why there are none.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,
@@ -177,7 +177,7 @@ impl Reservation {
         let Some(mut holds) = self.holds.take() else {
             return (None, Err(BodyCost::NotAsked));
         };
-        // If the request was not sent, the answer is not an upstream's and has no cost.
+        // A request that was not sent has no upstream's answer, and so no cost.
         let is_sent = self.transmission.is_sent();
         let has_success = !self.is_head && has_success(answer.status());
         let is_unanswered = self.transmission.is_unanswered();
@@ -185,7 +185,7 @@ impl Reservation {
             true => BodyCosts::of(&self.rules, answer, has_success),
             false => Err(BodyCost::NotAsked),
         };
-        // Limits with a cost in the body may be unlimited for this client.
+        // If this client is exempt from all limits with a cost in the body, the body need not be read.
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);
@@ -202,7 +202,7 @@ impl Reservation {
                 _ => reserved,
             };
             let used = match is_unanswered {
-                // The upstream may have served a request that was sent.
+                // If the request was sent, the upstream may have served it, so its reserved units are charged.
                 true => (!is_sent).then_some(0),
                 false => used(rule, answer, is_sent),
             };
@@ -220,10 +220,11 @@ impl Reservation {
         }
     }
 
-    /// Ends the holds without the answer. Limits with a cost are charged as if it were missing. Holds of `concurrency` last for `time`.
+    /// Ends the holds before the answer has come. Limits with a cost are charged as if the answer lacked the cost. Holds of `concurrency`
+    /// last for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
         if let Some(mut holds) = self.holds.take() {
-            // Clients that leave very often must not avoid costs by that.
+            // Otherwise clients could avoid costs by leaving very often.
             holds.settle(|limit, reserved| match rule(&self.rules, limit) {
                 Some(rule) => rule.cost.missing(limit, reserved),
                 None => reserved,
@@ -234,7 +235,7 @@ impl Reservation {
 }
 
 impl Drop for Reservation {
-    /// The request has ended without an answer. Only if it was forwarded, the reserved units are charged.
+    /// Handles a request that ends without an answer. The reserved units are charged only if the request was forwarded.
     fn drop(&mut self) {
         if let Some(mut holds) = self.holds.take() {
             let forwarded = self.transmission.is_sent();
@@ -254,7 +255,7 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
     rules.iter().find(|rule| rule.limit.name() == limit.name())
 }
 
-/// Returns the cost of a request under the limit of this rule; none: the reserved units.
+/// Returns the cost of a request under the limit of this rule. `None` means the reserved units.
 fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
     let rule = rule?;
     match &rule.count {

@@ -1,4 +1,4 @@
-//! Computes the keyed hash of the parts that a limit is counted per: the key in a store.
+//! Computes the key of a budget in a store: a keyed hash of the parts that the limit is counted per.
 
 pub(crate) mod cookie;
 mod recent;
@@ -22,14 +22,14 @@ use tidegate_identity::{Caller, Client, cut_address, header_value};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
-/// Every part is hashed with its kind and its length. So a user called `1.2.3.4` is not that address, and no two lists of parts look alike.
-/// Without a secret the hash hides names from casual eyes only.
+/// Each part is hashed with its kind and its length. So the user ID `1.2.3.4` and the address 1.2.3.4 have different hashes, and different
+/// lists of parts never hash the same bytes. Without a secret, anyone can find the name behind a hash by guessing names.
 #[derive(Clone, Debug)]
 pub struct Hasher(Arc<ArcSwap<Secret>>);
 
 #[derive(Debug)]
 struct Secret {
-    /// Unique among the secrets of this process.
+    /// The number of this secret, unique in this process.
     number: u64,
     key: hmac::Key,
 }
@@ -51,7 +51,7 @@ impl Hasher {
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the part that the keys of all limits of a client have in common.
+    /// Returns the first half of a client's keys, the same for all limits that are counted per client.
     pub fn tag(&self, client: &Client) -> [u8; 16] {
         self.0.load().client(client)
     }
@@ -71,7 +71,8 @@ impl Hasher {
         keys
     }
 
-    /// Returns the address that chooses the keys of this rule; none if the rule's parts are verified, or have few values.
+    /// Returns the caller's address if the sender chose a part of the keys that is not verified. `None` if all parts are verified, or have
+    /// few values.
     pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
         let is_chosen = |per: &Per| match per {
             Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
@@ -146,7 +147,7 @@ impl Secret {
         }
     }
 
-    /// Returns the hash of a part that belongs to the caller.
+    /// Returns the hash of a part that identifies the caller.
     fn own(&self, caller: &Caller, per: &Per) -> [u8; 16] {
         match per {
             Per::Claim(name) => self.digest(|parts| parts.add_claim(caller, name)),
@@ -179,7 +180,7 @@ impl Parts {
         }
     }
 
-    /// Adds a part whose kind has a name of its own, such as a header; without a value, the caller's address.
+    /// Adds a part whose kind needs a name, such as a header. Without a value, adds the caller's address instead.
     fn add_named(&mut self, caller: &Caller, kind: &'static str, name: &str, value: Option<&[u8]>) {
         let Some(value) = value else {
             return self.add_client(&caller.ip);
@@ -188,7 +189,7 @@ impl Parts {
         self.add("value", value);
     }
 
-    /// Adds a claim of the caller's token; without the claim, the caller's address.
+    /// Adds a claim of the caller's token. Without the claim, adds the caller's address instead.
     fn add_claim(&mut self, caller: &Caller, name: &str) {
         let Some(value) = caller.claims.value(name) else {
             return self.add_client(&caller.ip);
@@ -211,7 +212,7 @@ impl Parts {
     }
 }
 
-/// Returns the client that a `per` value means. A caller without this kind of name counts under its address.
+/// Returns the caller's name of the kind that `per` selects. A caller without such a name counts under its address.
 fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
     let named = match per {
         Per::Client => Some(&caller.client),
@@ -231,7 +232,8 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
     }
 }
 
-/// Returns a value of the query, if every server finds its name there exactly once. Some servers ignore case, and some also split at `;`.
+/// Returns a value of the query if every kind of server finds the name there exactly once. Some servers ignore case, and some split the
+/// query at `;` as well.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let query = request.uri().query()?;
     let is_named = |found: &Vec<u8>| folds_to(found.trim_ascii(), name);
@@ -244,7 +246,8 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     }
 }
 
-/// Whether servers may read `found` as `name`: some ignore case, and PHP replaces all characters but letters and digits by the same one.
+/// Whether some servers read `found` as `name`. Some ignore case. PHP replaces certain characters with `_`; here all characters except
+/// letters and digits count as such.
 fn folds_to(found: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
@@ -253,7 +256,7 @@ fn folds_to(found: &[u8], name: &str) -> bool {
     found.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
-/// Returns the method to count under. A `HEAD` is a `GET` without its body, and all methods that a client may invent count as one.
+/// Returns the method to count under. `HEAD` counts as `GET`. All rare methods count as one, because clients can invent methods.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" | "HEAD" => "GET",
@@ -266,12 +269,12 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the requested host in its only spelling: otherwise each spelling of a host would have its own budget.
+/// Returns the requested host in one spelling, so that other spellings of the same host do not get budgets of their own.
 fn host<B>(request: &Request<B>) -> Cow<'_, str> {
     let header = || request.headers().get(HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);
     let authority = authority.or_else(header).unwrap_or_default();
-    // A server rejects values that are not hosts.
+    // The server rejects values that are not valid hosts, so the fallback is never counted.
     host_of(authority).unwrap_or_else(|| authority.to_ascii_lowercase().into())
 }
 

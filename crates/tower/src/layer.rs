@@ -85,10 +85,13 @@ struct Enforced {
     overrides: Overrides,
     /// The rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
-    /// Whether refused requests may wait, admitted requests may have to, requests may have holds, and the inner service needs the client.
+    /// Whether a refused request may wait.
     may_wait: bool,
+    /// Whether an admitted request may have to wait for its turn.
     queues: bool,
+    /// Whether a request may have holds.
     holds: bool,
+    /// Whether the inner service needs the client.
     tells_client: bool,
 }
 
@@ -154,13 +157,14 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service gets it.
 ///
-/// A request must have a [`RequestContext`] in its extensions. The layer adds a [`Transmission`](crate::Transmission) to the context of a
-/// request that has holds. An answer has [`Answered`] in its extensions. The server of the answer keeps [`Answered::in_flight`] until the
-/// body has ended, and gives it each part of the body to read. If [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server
-/// closes the connection in place of an answer.
+/// A request must have a [`RequestContext`] in its extensions. If the request has holds, the layer adds a
+/// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`] in its extensions. The server of the answer passes
+/// each part of the body to [`Answered::in_flight`], and keeps it until the body has ended. If [`Decided::action`] is
+/// [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
 ///
-/// A client that leaves while the store decides may have been charged: a script that was sent cannot be stopped. The holds of its request
-/// end without a charge. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
+/// If a client leaves while the store decides, its request may be charged: a script that was sent to Redis cannot be stopped. The holds of
+/// the request end without a charge. If a client leaves after a request with holds was forwarded, the inner service continues until the
+/// head of the answer.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -197,7 +201,7 @@ where
             RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
         if let Some(memory) = enforced.at_once() {
-            // A future without a call to Redis is an eighth as large as a future with one, and is moved equally often.
+            // A future that does not call Redis is an eighth as large, so moving it costs less.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
@@ -236,7 +240,7 @@ where
 type Given = (Decided, Option<Reservation>);
 
 impl Enforced {
-    /// Returns the store if it decides at once, and no request has to wait for another reason.
+    /// Returns the memory store, which decides at once, if no rule can make a request wait.
     fn at_once(&self) -> Option<&MemoryStore> {
         match &self.store {
             Store::Memory(memory) if !self.may_wait && !self.queues => Some(memory),
@@ -281,7 +285,7 @@ impl Enforced {
         let extensions = response.extensions_mut();
         let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
         answered.decided = Some(decided);
-        // A layer behind this one may have holds, too.
+        // A layer inside this one may have holds as well. Then its holds are kept, unless this layer has some.
         answered.in_flight = in_flight.or(answered.in_flight.take());
         response
     }

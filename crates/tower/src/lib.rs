@@ -5,10 +5,11 @@
 //!                                              └─ admitted: its turn ─ inner service ─ headers ─ response
 //! ```
 //!
-//! A request has a [`RequestContext`] in its extensions, and an answer [`Answered`], for logs and counts. A refusal is a response, never an
-//! error. This crate uses neither YAML nor hyper nor fred.
+//! A service in front of the layer puts a [`RequestContext`] into the extensions of each request. The layer puts [`Answered`] into the
+//! extensions of each answer, for logs and counts. A refusal is a response, never an error. This crate uses neither YAML nor hyper nor
+//! fred.
 
-// The type of a future that calls Redis is nested about as deep as the default allows.
+// Futures that call Redis have deeply nested types, close to the compiler's default limit.
 #![recursion_limit = "256"]
 
 mod accept_encoding;

@@ -1,4 +1,4 @@
-//! Numbers that an override gives to named limits: as they were typed, and as a configuration reads them.
+//! Numbers that an override sets for named limits, as the operator typed them and as a configuration reads them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,11 @@ use tidegate_store::Limit;
 
 use tidegate_identity::OwnLimits;
 
-/// Reads the numbers of a limit by its name, or returns why they cannot be used. No limit: unlimited.
+/// Reads the numbers of a limit, from the limit's name and the text. Returns `None` for an unlimited client, or an error that explains why
+/// the text cannot be used.
 type Read = dyn Fn(&str, &str) -> Result<Option<Arc<Limit>>, String> + Send + Sync;
 
-/// The reader of numbers by one configuration. Clones are the same reader.
+/// Reads numbers by the limits of one configuration. Clones are the same reader.
 #[derive(Clone)]
 pub struct NumberReader {
     id: u64,
@@ -21,7 +22,7 @@ pub struct NumberReader {
 }
 
 impl NumberReader {
-    /// Makes a reader that differs from all others.
+    /// Makes a reader that is different from every other reader.
     pub fn new(
         read: impl Fn(&str, &str) -> Result<Option<Arc<Limit>>, String> + Send + Sync + 'static,
     ) -> Self {
@@ -32,7 +33,7 @@ impl NumberReader {
         }
     }
 
-    /// Reads the numbers that the limit of this name gets.
+    /// Reads the text with the numbers for the limit of this name.
     ///
     /// # Errors
     ///
@@ -54,16 +55,16 @@ impl fmt::Debug for NumberReader {
     }
 }
 
-/// Numbers by the names of limits, as they were typed.
+/// The numbers for each named limit, as the operator typed them.
 #[derive(Debug)]
 pub struct SetNumbers {
     texts: BTreeMap<String, String>,
-    // The limits with these numbers, and the ID of the reader that made them.
+    // The limits with these numbers, and the ID of the reader that read them.
     limits: ArcSwapOption<(u64, Arc<OwnLimits>)>,
 }
 
 impl SetNumbers {
-    /// Takes texts by the names of limits.
+    /// Makes a value from the text for each limit's name.
     pub fn new(texts: BTreeMap<String, String>) -> Self {
         Self {
             texts,
@@ -71,12 +72,13 @@ impl SetNumbers {
         }
     }
 
-    /// Returns the texts by the names of limits.
+    /// Returns the text for each limit's name.
     pub const fn texts(&self) -> &BTreeMap<String, String> {
         &self.texts
     }
 
-    /// Returns the limits with these numbers. Each configuration reads them once, and leaves out numbers that it cannot use.
+    /// Returns the limits with these numbers, without numbers that the configuration cannot use. Calls the reader once for each
+    /// configuration.
     pub(crate) fn limits(&self, reader: &NumberReader) -> Arc<OwnLimits> {
         let known = self.limits.load();
         if let Some((id, limits)) = known.as_deref()
@@ -104,7 +106,7 @@ impl PartialEq for SetNumbers {
 
 impl Eq for SetNumbers {}
 
-/// Writes the numbers as arguments of a command.
+/// Writes the numbers as the arguments of a command.
 impl fmt::Display for SetNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, text)) in self.texts.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Overrides, as requests see them: blocks, exemptions, other plans and other numbers, which operators set at run time.
+//! Overrides as requests use them: blocks, exemptions, other plans and other numbers, which operators set at run time.
 //!
-//! Each change makes a new table. A lookup takes one step for a name, and one for each length of network in the table, with any number of
-//! overrides. Without overrides a request reads one flag.
+//! Each change makes a new table. The time of a lookup does not depend on the number of overrides: it is one step for a name, and one step
+//! for each prefix length in the table. Without overrides, a request reads one flag.
 //!
-//! A block holds for any name that the caller has shown, and for the address. An exemption, a plan and numbers hold for the client's own
-//! name; without one, for the longest network that holds the address.
+//! A block applies to the caller's address and to any name that the caller has shown. An exemption, a plan and numbers apply to the client's
+//! own name. For a name without any of them, the longest network that contains the address applies.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,9 +22,9 @@ use tidegate_identity::{
 /// The effect of an override on its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverrideAction {
-    /// The client has the plan of this name, if there is one.
+    /// The client has the plan with this name, if the configuration has it.
     Plan(Arc<str>),
-    /// The client has these numbers in the limits that they name.
+    /// The client has these numbers at the limits that the numbers name.
     Set(Arc<SetNumbers>),
     /// No limit charges the client.
     Exempt,
@@ -43,7 +43,7 @@ impl fmt::Display for OverrideAction {
     }
 }
 
-/// All overrides that are in force. Clones share the table.
+/// All overrides in force. Clones share the table.
 #[derive(Clone, Debug, Default)]
 pub struct OverrideTable(Arc<Shared>);
 
@@ -53,25 +53,25 @@ struct Shared {
     table: ArcSwap<Table>,
 }
 
-/// The overrides in force, and the parts of a configuration that they may name.
+/// The overrides in force, with the plans and limits of a configuration that they can name.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The overrides in force.
     pub table: OverrideTable,
     /// The plans of the configuration.
     pub plans: ClientPlans,
-    /// Reads numbers of the limits of the configuration.
+    /// Reads numbers for the limits of the configuration.
     pub numbers: NumberReader,
 }
 
 impl Overrides {
-    /// Returns the name and the action of the override that holds for a caller. A caller that was made from a name has no address, unless
-    /// the name is an address.
+    /// Returns the name and the action of the override that applies to a caller. A caller that was made from a client's name has an address
+    /// only if the name is an address.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
         self.apply(&mut caller.clone())
     }
 
-    /// Gives the caller the plan or the numbers of its override, and returns the override's name and action.
+    /// Gives the caller the plan or the numbers of its override. Returns the override's name and action.
     pub fn apply(&self, caller: &mut Caller) -> Option<(Arc<str>, OverrideAction)> {
         let table = self.table.load()?;
         let by_address = || table.blocks_address(caller.origin?);
@@ -85,7 +85,8 @@ impl Overrides {
         Some((entry.text, action.clone()))
     }
 
-    /// Returns the plan that a client gets by this action, if the configuration has it. Numbers are laid over the plan `before`.
+    /// Returns the plan of a client under this action. `None` if the configuration has neither the plan nor any of the limits. New numbers
+    /// replace the numbers of the plan `before`, limit by limit.
     pub(crate) fn plan(
         &self,
         action: &OverrideAction,
@@ -102,14 +103,14 @@ impl Overrides {
     }
 }
 
-/// Overrides by their effect.
+/// All overrides, by their effect.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     blocks: ClientTable<()>,
-    // The actions of all overrides but blocks.
+    // The actions of all overrides except blocks.
     grants: ClientTable<OverrideAction>,
     exempts_names: bool,
-    // The limits to which overrides give other numbers.
+    // The limits whose numbers an override changes.
     set_limits: HashSet<Box<str>>,
 }
 
@@ -149,7 +150,7 @@ impl OverrideTable {
         has_any.then(|| self.0.table.load())
     }
 
-    /// Whether an override blocks an address, for all clients there. Calls `address` only if there are overrides.
+    /// Whether an override blocks all clients at an address. Calls `address` only if there are overrides.
     pub fn blocks(&self, address: impl FnOnce() -> IpAddr) -> bool {
         let table = self.load();
         table.is_some_and(|table| table.blocks_address(address()).is_some())
@@ -157,13 +158,13 @@ impl OverrideTable {
 }
 
 impl Table {
-    /// Returns the override that blocks an address, for all clients there.
+    /// Returns the override that blocks all clients at an address.
     pub(crate) fn blocks_address(&self, address: IpAddr) -> Option<ListEntry> {
         let (network, ()) = self.blocks.at(address)?;
         Some(entry(&ListedClient::Network(network)))
     }
 
-    /// Returns the override that blocks a caller by any name that the caller has shown.
+    /// Returns the override that blocks any of the names that the caller has shown.
     pub(crate) fn blocks_name(&self, caller: &Caller) -> Option<ListEntry> {
         if !self.blocks.has_names() {
             return None;
@@ -174,7 +175,7 @@ impl Table {
         Some(entry(blocked))
     }
 
-    /// Returns the action for a caller by its own name, or else by its address, with the entry of its override.
+    /// Returns the action for the caller's own name, or else for its address, and the entry of the override.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
         if let Some(action) = named(&self.grants, &caller.client) {
             return Some((action, entry(&caller.client)));
@@ -188,7 +189,7 @@ impl Table {
         self.exempts_names
     }
 
-    /// Returns whether an override gives other numbers to the limit of this name.
+    /// Returns whether an override changes the numbers of the limit with this name.
     pub(crate) fn sets(&self, limit: &str) -> bool {
         self.set_limits.contains(limit)
     }
@@ -200,11 +201,11 @@ impl Table {
     }
 }
 
-/// Returns the value of a client's name. Addresses have none.
+/// Returns the value for a client's name. Clients that are named by their address have none.
 fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     match client {
         Client::UnlistedKey(_) if table.has_api_keys() => {
-            // As logs and the status page name it.
+            // An override names the key as logs and the status page do.
             let text = client.to_string();
             table.api_key(text.strip_prefix("api_key:")?)
         }
@@ -212,7 +213,7 @@ fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     }
 }
 
-/// Returns the entry of an override, with its name as in logs.
+/// Returns the entry of an override, with the name that logs use.
 fn entry(client: &impl fmt::Display) -> ListEntry {
     ListEntry::of_override(client.to_string().into())
 }

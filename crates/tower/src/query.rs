@@ -1,7 +1,7 @@
-//! The query of a request: names and their values, as forms are written (WHATWG URL, 5.1).
+//! Reads the query of a request as names and values, like a submitted form (WHATWG URL, 5.1).
 //!
-//! `&` separates parameters, and the first `=` ends a name. `+` is a blank. Escapes are decoded once, in names too, and a broken escape
-//! stays as it is. Names are compared byte by byte.
+//! `&` separates parameters, and the first `=` ends a name. `+` stands for a blank. Escapes in names and values are decoded once, and a
+//! broken escape stays unchanged. Names are compared byte by byte.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use tidegate_net::path::decode;
 /// The value under one name of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryValue<'a> {
-    /// The name is not there.
+    /// The query does not have the name.
     Missing,
-    /// The name is there once, with this value, which may be empty.
+    /// The query has the name once, with this value, which may be empty.
     One(Cow<'a, [u8]>),
-    /// The name is there more than once. Servers differ in which of the values they read.
+    /// The query has the name more than once. Different servers read different ones of its values.
     Several,
 }
 
 impl<'a> QueryValue<'a> {
-    /// Returns the value in `query` under `name`, which is written without escapes.
+    /// Returns the value in `query` under `name`. `name` has no escapes.
     pub fn of(query: &'a str, name: &str) -> Self {
         let mut values = query_values(query, name);
         match (values.next(), values.next()) {
@@ -30,12 +30,12 @@ impl<'a> QueryValue<'a> {
     }
 }
 
-/// Returns all values in `query` under `name`, which is written without escapes.
+/// Returns all values in `query` under `name`. `name` has no escapes.
 pub fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<'a, [u8]>> {
     raw_values(query, name).map(|value| percent_decoded(Cow::Borrowed(value.unwrap_or_default())))
 }
 
-/// Returns the values under `name` with their escapes; none for a parameter without `=`.
+/// Returns the values under `name` before decoding. The value of a parameter without `=` is `None`.
 fn raw_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Option<&'a [u8]>> {
     let parameters = query.as_bytes().split(|byte| *byte == b'&');
     parameters.filter_map(move |parameter| {
@@ -45,7 +45,7 @@ fn raw_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Option<&'a
     })
 }
 
-/// Returns the names of all parameters without their escapes, also where a server splits at `;`.
+/// Returns the decoded names of all parameters. Treats `;` as a separator as well, because some servers do.
 pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
     let parameters = query.as_bytes().split(|byte| matches!(byte, b'&' | b';'));
     parameters.map(|parameter| {
@@ -54,7 +54,7 @@ pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Whether a server that splits at `;` reads only a part of a value under `name`.
+/// Whether servers that split at `;` would read only a part of a value under `name`.
 pub(crate) fn is_split(query: &str, name: &str) -> bool {
     let mut values = raw_values(query, name).flatten();
     values.any(|value| value.contains(&b';'))
@@ -68,7 +68,7 @@ pub(crate) fn percent_decoded(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Decodes escapes, and blanks that are written as `+`.
+/// Decodes escapes, and decodes `+` as a blank.
 fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,29 +1,30 @@
-//! The times at which a request that waits for holds of others calls the store again without notice of an end.
+//! The times at which a request that waits for holds of others calls the store again, if no end of a hold wakes it.
 //!
-//! Ends of holds in this process wake the head of a wait queue. Two events do not: the limit's own refill, at a time that can be computed,
-//! and ends of holds in other gateways. For ends elsewhere, the head calls again after 50, 150, 350 and 750 ms, and when its second is
-//! over. All heads of a gateway together make [`PER_SECOND`] such calls at most: beyond that, a head calls only at the end of its second.
+//! The end of a hold in this process wakes the head of a wait queue. Two events do not wake it: the limit's own refill, whose time can be
+//! computed, and the end of a hold in another gateway. To notice ends in other gateways, the head calls again after 50, 150, 350 and 750
+//! ms, and when its second is over. All heads of a gateway together make at most [`PER_SECOND`] such calls in a second. If they used up
+//! this number, a head calls only at the end of its second.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_core::Verdict;
 
-/// The most calls in a second that all heads make to learn of ends of holds in other gateways.
+/// The most calls in a second that all heads of a gateway make to notice ends of holds in other gateways.
 pub(crate) const PER_SECOND: u32 = 400;
 
 /// The first pause, which doubles with each call.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The shortest pause before a call for the limit's own refill, which doubles as well.
+/// The shortest pause before a call for the limit's own refill. It doubles with each call as well.
 const FIRST_REFILL: Duration = Duration::from_millis(5);
 
-/// The calls of this second.
+/// The number of calls in the current second, with the start of that second.
 #[derive(Debug, Default)]
 pub(crate) struct Retries(Mutex<Option<(Instant, u32)>>);
 
 impl Retries {
-    /// Whether one more call may be made in this second.
+    /// Counts a call and returns true, if this second allows another call.
     fn take(&self) -> bool {
         let now = Instant::now();
         let mut second = self.0.lock();
@@ -36,9 +37,9 @@ impl Retries {
         may
     }
 
-    /// Returns how long a head waits for the end of a hold before it calls again. `left` is the rest of its time, `calls` the number of its
-    /// calls before. `others` is true if other gateways may end holds. `spread` (0 to 255) moves its calls apart from the calls of other
-    /// heads.
+    /// Returns the time that a head waits for the end of a hold before it calls the store again. `left` is the rest of the head's time, and
+    /// `calls` is the number of its calls so far. `others` is true if other gateways may end holds. `spread` (0 to 255) varies the time, so
+    /// that heads do not call all at once.
     pub(crate) fn pause(
         &self,
         verdict: &Verdict,

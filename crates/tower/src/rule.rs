@@ -1,4 +1,4 @@
-//! The rules that a route enforces: each is a limit, with the parts of a request that it is counted per.
+//! The rules that a route enforces. Each rule is a limit with the parts of a request that it is counted per.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub enum Per {
     Client,
     /// The caller's address.
     Ip,
-    /// The network of the caller's address: this number of bits of IPv6, fewer than [`tidegate_identity::Clients::ipv6_prefix`]; IPv4 in full.
+    /// The network of the caller's address. An IPv6 address is cut to this number of bits, fewer than
+    /// [`tidegate_identity::Clients::ipv6_prefix`]; an IPv4 address is used in full.
     Network(u8),
     /// The API key's name.
     ApiKey,
@@ -37,14 +38,14 @@ pub enum Per {
     Header(HeaderName),
     /// A cookie's value, which is not verified.
     Cookie(Arc<str>),
-    /// The value in the path for a `{name}` of the route.
+    /// The path segment that matches a `{name}` in the route's pattern.
     Path(Arc<str>),
     /// The value of a parameter of the query, which is not verified.
     Query(Arc<str>),
 }
 
 impl Per {
-    /// The parts without a name of their own, as they are written in YAML.
+    /// The parts that have no name, with their spelling in YAML.
     pub const PLAIN: [(&'static str, Self); 8] = [
         ("client", Self::Client),
         ("ip", Self::Ip),
@@ -56,7 +57,7 @@ impl Per {
         ("host", Self::Host),
     ];
 
-    /// Whether the part belongs to the caller, so that the limit's numbers may be shown to the caller.
+    /// Whether the part identifies the caller, so that the caller may see the limit's numbers.
     pub const fn is_callers(&self) -> bool {
         matches!(
             self,
@@ -70,7 +71,7 @@ impl Per {
         )
     }
 
-    /// Whether the sender of a request chooses its value, and it is not verified.
+    /// Whether the sender of a request can choose the part's value, because the value is not verified.
     pub(crate) const fn is_chosen(&self) -> bool {
         matches!(
             self,
@@ -78,13 +79,13 @@ impl Per {
         )
     }
 
-    /// Whether the name of the client, or of the route, determines the value that is counted.
+    /// Whether the client's name determines the part's value. A route has one value, so it counts as determined.
     const fn is_told_by(&self, client: &Client) -> bool {
         match self {
             Self::Client | Self::Route => true,
-            // Claims come from tokens. An address alone has none.
+            // Only tokens have claims. A client that is named by its address has no token.
             Self::Ip | Self::Network(_) | Self::Claim(_) => matches!(client, Client::Ip(_)),
-            // Clients without an API key count under their address.
+            // A client that is named by its address has no API key, so it counts under its address.
             Self::ApiKey => !matches!(client, Client::UserId(_) | Client::Certificate(_)),
             Self::ClientCert => matches!(client, Client::Certificate(_) | Client::Ip(_)),
             Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
@@ -115,10 +116,11 @@ impl fmt::Display for Per {
     }
 }
 
-/// The treatment of a request that a limit refuses. The weakest is first: the strongest action of all refusing limits applies.
+/// The treatment of a request that a limit refuses, from the weakest to the strongest. If several limits refuse, the strongest of their
+/// actions applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// It waits for its turn; if its turn does not come in time, it is answered as by [`Action::Reject`].
+    /// It waits for its turn. If its turn does not come in time, it is answered as under [`Action::Reject`].
     Delay {
         /// The longest time that it waits.
         max: Duration,
@@ -130,14 +132,14 @@ pub enum Action {
     Drop,
 }
 
-/// The owner of a limit's budget, as far as a client's name determines it.
+/// The owner of a limit's budget, if the client's name is enough to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// The client's own, one per route if it is counted per route.
+    /// The client has a budget of its own, or one per route if the limit is counted per route.
     Own,
-    /// The client's own, but only a request determines which of several.
+    /// The client may have several budgets, and a request determines which of them it charges.
     OfRequest,
-    /// Not this client's alone.
+    /// The client shares the budget with other clients.
     Shared,
 }
 
@@ -146,26 +148,27 @@ pub enum Budget {
 pub struct Rule {
     /// The limit, with the quota of clients without a plan.
     pub limit: Arc<Limit>,
-    /// The parts that it is counted per; empty: one budget for all.
+    /// The parts that the limit is counted per. If there are none, all requests share one budget.
     pub per: Arc<[Per]>,
-    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan with other numbers has
-    /// [budgets of its own](Limit::of_plan). A plan without an entry has the limit's own numbers.
+    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None` for an unlimited plan. A plan whose numbers differ has
+    /// [budgets of its own](Limit::of_plan). A plan without an entry uses the limit's own numbers.
     pub plans: Arc<[Option<Arc<Limit>>]>,
     /// The cost of a request.
     pub cost: Cost,
     /// The treatment of a request that is refused.
     pub action: Action,
-    /// The statuses of answers that are charged, as ranges with both ends included; none: every request is. Requests of such a limit
-    /// [hold units](Limit::reserving), as they do where answers have the [cost](Cost).
+    /// The statuses of answers that are charged, as ranges that include both ends. `None` if every request is charged. A request of such a
+    /// limit [holds units](Limit::reserving) until its answer's status has come, like a request whose [cost](Cost) is in the answer.
     pub count: Option<Arc<[(u16, u16)]>>,
-    /// Whether a request that a leaky bucket admits goes on at once, and not when its turn comes.
+    /// Whether a request that a leaky bucket admits goes on at once, without a wait for its turn.
     pub nodelay: bool,
-    /// The clients that are exempt from the limit, and the clients that are refused where it is charged; for [`Access::new`].
+    /// The clients that are exempt from the limit, and the clients that are refused wherever the limit applies. The input of
+    /// [`Access::new`].
     pub lists: LimitLists,
 }
 
 impl Rule {
-    /// Makes a rule that rejects, with a cost of 1 for each request, and the same for every plan.
+    /// Makes a rule that rejects. Each request costs 1, and every plan has the limit's own numbers.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),
@@ -179,7 +182,7 @@ impl Rule {
         }
     }
 
-    /// Returns the owner of this limit's budget, for a [named](tidegate_identity::Caller::named) client.
+    /// Returns the owner of this limit's budget for a client that has a [name](tidegate_identity::Caller::named).
     pub fn budget_of(&self, client: &Client) -> Budget {
         if !self.per.iter().all(|per| per.is_told_by(client)) {
             Budget::OfRequest
@@ -190,7 +193,7 @@ impl Rule {
         }
     }
 
-    /// Returns whether a request with an answer of this status stays charged.
+    /// Returns whether a request stays charged if its answer has this status.
     pub fn counts(&self, status: u16) -> bool {
         let counts = |ranges: &Arc<[(u16, u16)]>| {
             let mut ranges = ranges.iter();
@@ -199,29 +202,29 @@ impl Rule {
         self.count.as_ref().is_none_or(counts)
     }
 
-    /// Whether a part that it is counted per belongs to the caller.
+    /// Whether the limit is counted per a part that identifies the caller.
     pub fn is_callers(&self) -> bool {
         self.per.iter().any(Per::is_callers)
     }
 
-    /// Returns the limit of each budget that a key may have: the limit itself, with the numbers of plans, and under the ID of overrides.
-    /// The last one has the limit's own numbers, because each override has others.
+    /// Returns the limit for each budget that a key may have: the limit itself, the limit with each plan's numbers, and the limit with the
+    /// ID of overrides. The last one has the limit's own numbers, because each override has different numbers.
     pub fn budgets(&self) -> impl Iterator<Item = Arc<Limit>> {
         let by_override = Limit::clone(&self.limit).of_override();
         self.configured().cloned().chain([by_override.into()])
     }
 
-    /// Returns the limit itself, and the limit with the numbers of plans.
+    /// Returns the limit itself, and the limit with each plan's numbers.
     pub fn configured(&self) -> impl Iterator<Item = &Arc<Limit>> {
         std::iter::once(&self.limit).chain(self.of_plans())
     }
 
-    /// Returns whether clients of several plans may meet under one key, where each plan has a budget of its own.
+    /// Returns whether one key may have a budget for each of several plans, because clients of different plans can share the key.
     pub fn is_per_plan(&self) -> bool {
         !self.per.contains(&Per::Client) && self.of_plans().next().is_some()
     }
 
-    /// Returns whether a plan gives the limit other numbers, so that the plan has a budget of its own.
+    /// Returns whether a plan changes the limit's numbers, and so has a budget of its own.
     pub fn has_budget_for(&self, plan: &ClientPlan) -> bool {
         let limit = self.limit_for(Some(plan));
         limit.is_some_and(|limit| !Arc::ptr_eq(limit, &self.limit))
@@ -232,13 +235,13 @@ impl Rule {
         limits.filter(|limit| !Arc::ptr_eq(limit, &self.limit))
     }
 
-    /// Whether it refuses callers who are over the limit.
+    /// Whether the limit refuses single callers that exceed it.
     pub fn bounds_callers(&self) -> bool {
         self.is_callers() && !self.limit.is_observed()
     }
 
-    /// Whether the limit's numbers may be shown to an admitted caller. The limit must count for this caller alone, and its units must be
-    /// used up, not held.
+    /// Whether an admitted caller may see the limit's numbers. The limit must count this caller alone, and requests must use its units up,
+    /// not hold them.
     pub fn is_shown(&self) -> bool {
         self.bounds_callers() && self.limit.quota().has_reset()
     }
@@ -248,14 +251,14 @@ impl Rule {
         self.limit.quota().is_queue() && !self.nodelay && !self.limit.is_observed()
     }
 
-    /// Whether a request that it refuses may be admitted after all, if it waits.
+    /// Whether a request that the limit refuses may wait and be admitted later.
     pub fn may_wait(&self) -> bool {
         let waits = matches!(self.action, Action::Delay { .. }) || self.limit.reserves().is_some();
         waits && !self.limit.is_observed()
     }
 
-    /// Returns the limit for clients of this plan; none if they are unlimited.
-    // Most clients have no plan.
+    /// Returns the limit for clients of this plan; `None` if the plan is unlimited.
+    // Inlined for clients without a plan, the most frequent case.
     #[inline]
     pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
         match plan {
@@ -282,15 +285,15 @@ impl Rule {
 /// Everything that one route enforces.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The route's name, for limits counted per route.
+    /// The route's name, part of the keys of limits that are counted per route.
     pub route: Arc<str>,
     /// The limits, in the order in which they are charged; at most [`tidegate_store::MAX_CHARGES`].
     pub rules: Arc<[Rule]>,
-    /// The number of rules, from the first on, that charge every request, also with refused credentials.
+    /// The number of rules at the beginning of the list that charge requests with refused credentials as well.
     pub always: usize,
-    /// The lists of callers that are refused, or exempt from some of the rules; none: no such lists.
+    /// The lists of callers that are refused, and of callers that are exempt from some rules. `None` without such lists.
     pub access: Option<Arc<Access>>,
-    /// The settings of its answers.
+    /// The settings of the route's answers.
     pub answers: Answers,
 }
 

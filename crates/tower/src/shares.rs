@@ -1,8 +1,8 @@
-//! A bounded number of permits, of which no address can take all.
+//! A bounded number of permits that no single address can take in full.
 //!
-//! Half of the permits are for addresses that hold few. From the other half, an address gets another permit only while it holds fewer
-//! permits than are free there. So one address alone gets a quarter of all permits, and two get three eighths. Any number of greedy
-//! addresses leaves half of them for addresses that hold fewer than [`FEW`].
+//! Half of the permits are kept for addresses that hold fewer than [`FEW`]. From the other half, an address gets another permit only while
+//! it holds fewer permits than are free in that half. So one address alone gets at most a quarter of all permits, and two together get
+//! three eighths. Greedy addresses can never take the half that is kept for the others.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// An address with fewer permits than this gets another while there is one.
+/// An address with fewer permits than this number gets another while any permit is free.
 pub(crate) const FEW: usize = 16;
 
 const SHARDS: usize = 16;
@@ -23,12 +23,12 @@ pub(crate) struct Shares {
     taken: AtomicUsize,
     // The number of `Permit`s.
     holders: AtomicUsize,
-    // The number of permits of each address. Seeded per process: clients cannot aim addresses at one lock.
+    // The number of permits of each address. The hash is seeded per process, so that clients cannot choose addresses that share one lock.
     held: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
 }
 
-/// One permit, or several that are held together. Dropping it frees them.
+/// One permit, or several that are taken together. Dropping this value frees them.
 #[derive(Debug)]
 pub(crate) struct Permit {
     shares: Arc<Shares>,
@@ -51,7 +51,7 @@ impl Shares {
         self.holders.load(Ordering::Relaxed)
     }
 
-    /// Takes `count` permits for this address, which are held together, if the address may have them.
+    /// Takes `count` permits together for this address. `None` if the address may not have all of them.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr, count: usize) -> Option<Permit> {
         let mut held = self.shard(address).lock();
         let own = held.get(&address).copied().unwrap_or(0);

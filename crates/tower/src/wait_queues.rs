@@ -1,8 +1,9 @@
-//! Wait queues: requests that wait for a limit to let them through, first come, first served, in this gateway.
+//! Wait queues: lists of requests that wait for a limit in this gateway, in the order of their arrival.
 //!
-//! A limit and a key have one wait queue while a request waits there. Only its head calls the store; a request that leaves makes room for
-//! the next. Requests that a queue admitted, and that wait for their turns, are in another wait queue, ordered by their turns. Wait queues
-//! are bounded, each and in total, and an empty one takes no memory. No address gets all permits ([`crate::shares`]).
+//! A limit and a key have one wait queue while a request waits for them. Only the head of a wait queue calls the store. When a request
+//! leaves, the next one becomes the head. Requests that a `queue` admitted wait for their turns in a separate wait queue, in the order of
+//! their turns. Each wait queue is bounded, and so is their total. An empty wait queue takes no memory. No address can take all permits
+//! ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -21,28 +22,29 @@ use tokio::sync::Notify;
 use crate::retries::Retries;
 use crate::shares::{Permit, Shares};
 
-/// The most requests in one wait queue of a limit. (A `queue` bounds itself.)
+/// The most requests in one wait queue of a limit. The bound does not apply to a `queue`, which the limit itself bounds.
 pub const MAX_IN_QUEUE: usize = 1_000;
 
-/// The most requests in one wait queue that wait for holds of others to end: most of them would wait in vain.
+/// The most requests in one wait queue that wait for holds of others to end. The bound is low, because most of a longer line would wait in
+/// vain.
 pub const MAX_SETTLING: usize = 32;
 
-/// The most permits of one gateway for requests that wait. A request takes one, and one more for each 2 KiB of its head.
+/// The most permits of one gateway for waiting requests. A request takes one permit, and one more for each full 2 KiB of its head.
 pub const MAX_WAITING: usize = 20_000;
 
-/// The bytes of a head for each permit. Heads of browsers and of API clients have fewer bytes.
+/// The bytes of a head for each further permit. Usual heads of browsers and API clients are smaller.
 const HEAD_BYTES: usize = 2 << 10;
 
-/// The most exchanges of one gateway that go on after their clients have left.
+/// The most exchanges of one gateway that continue after their clients have left.
 pub const MAX_ABANDONED: usize = 4_096;
 
 const SHARDS: usize = 64;
 
-/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and share the same queues.
+/// All wait queues of a gateway, and its exchanges whose clients have left. Clones share the same queues.
 #[derive(Clone)]
 pub struct WaitQueues(Arc<Shared>);
 
-/// The address of a request that may wait, and the number of permits that it then takes.
+/// The address of a request that may have to wait, and the number of permits that it takes if it waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) address: IpAddr,
@@ -63,7 +65,7 @@ impl Sender {
 }
 
 impl From<IpAddr> for Sender {
-    /// Makes a sender whose request has a small head.
+    /// Makes a sender with one permit, for a request with a small head.
     fn from(address: IpAddr) -> Self {
         let permits = 1;
         Self { address, permits }
@@ -73,10 +75,10 @@ impl From<IpAddr> for Sender {
 /// The identity of a wait queue: one limit and one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
-    /// The limit's ID: each plan with a budget of its own has a queue.
+    /// The limit's ID. Each plan with budgets of its own has a different ID, and so a wait queue of its own.
     pub(crate) limit: Box<str>,
     pub(crate) key: Key,
-    /// Whether it holds the requests that the limit's `queue` admitted.
+    /// Whether the wait queue has requests that the limit's `queue` admitted.
     pub(crate) is_queue: bool,
 }
 
@@ -84,7 +86,7 @@ type Shard = HashMap<QueueKey, WaitQueue>;
 
 struct Shared {
     shards: [Mutex<Shard>; SHARDS],
-    // Seeded per process: a client cannot aim keys at one lock.
+    // Seeded per process, so that a client cannot choose keys that share one lock.
     hasher: RandomState,
     next: AtomicU64,
     permits: Arc<Shares>,
@@ -94,15 +96,16 @@ struct Shared {
 
 struct WaitQueue {
     entries: BTreeMap<Position, Entry>,
-    /// The units that all of them cost.
+    /// The total cost of the waiting requests.
     units: u64,
-    /// None in a `queue`.
+    /// `None` in the wait queue of a `queue`.
     last_refusal: Option<LastRefusal>,
-    /// The turn of the request that left a `queue` last, and when it left.
+    /// The turn of the request that left a `queue` most recently, and the time when it left.
     last_turn: Option<(Micros, Instant)>,
 }
 
-/// The order of requests in a wait queue: by their turns, in us by the deciding clock, and without turns by arrival.
+/// The position of a request in a wait queue: by its turn (us of the deciding clock), then by its arrival. Requests without a turn have
+/// turn 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     turn: Micros,
@@ -114,7 +117,7 @@ struct Entry {
     is_first: Arc<Notify>,
 }
 
-/// The refusal that the head of a wait queue got last.
+/// The last refusal that the head of a wait queue got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastRefusal {
     pub(crate) verdict: Verdict,
@@ -123,15 +126,15 @@ pub(crate) struct LastRefusal {
     pub(crate) came: Instant,
 }
 
-/// A request in a wait queue. It leaves when this is dropped.
+/// A request in a wait queue. Dropping this value takes the request out of the wait queue.
 pub(crate) struct Waiter {
     pub(crate) key: QueueKey,
     position: Position,
     is_first: Arc<Notify>,
-    /// The units of the requests before it, when it came.
+    /// The total cost of the requests that were before it on its arrival.
     pub(crate) ahead: u64,
     queues: WaitQueues,
-    // One of `MAX_WAITING`.
+    // Some of the `MAX_WAITING` permits.
     _permit: Permit,
 }
 
@@ -154,17 +157,17 @@ impl WaitQueues {
         self.0.permits.holders()
     }
 
-    /// Returns the number of exchanges that go on after their clients have left.
+    /// Returns the number of exchanges that continue after their clients have left.
     pub fn abandoned(&self) -> usize {
         self.0.abandoned.holders()
     }
 
-    /// Takes a permit for an exchange whose client, at this address, has left; none if there are too many.
+    /// Takes a permit for an exchange whose client has left. `None` if there are too many such exchanges, or too many of this address.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
         self.0.abandoned.take(address, 1)
     }
 
-    /// Returns the bound on calls to the store by requests that wait.
+    /// Returns the bound on calls to the store by waiting requests.
     pub(crate) fn retries(&self) -> &Retries {
         &self.0.retries
     }
@@ -173,7 +176,7 @@ impl WaitQueues {
         self.shard(key).get(key)?.last_refusal
     }
 
-    /// Joins the end of a wait queue, which begins here if no request waits; none if there is no room for this address.
+    /// Joins the end of a wait queue, and creates the wait queue if no request waits. `None` if there is no room for this address.
     pub(crate) fn join(
         &self,
         key: QueueKey,
@@ -190,14 +193,14 @@ impl WaitQueues {
         self.stand(key, permit, turn, 0, None)
     }
 
-    /// Takes the permits that a request needs to wait. At most [`MAX_WAITING`] exist; dropping them frees them. None if there are too
-    /// few for this address.
+    /// Takes the permits that a request needs to wait. There are [`MAX_WAITING`] in total, and dropping a permit frees it. `None` if too
+    /// few are left for this address.
     pub(crate) fn permit(&self, sender: impl Into<Sender>) -> Option<Permit> {
         let Sender { address, permits } = sender.into();
         self.0.permits.take(address, permits)
     }
 
-    /// Takes the permits, also beyond the bound, of a request that is charged already and cannot be refused any more.
+    /// Takes the permits, even beyond the bound, for a request that is already charged and can no longer be refused.
     pub(crate) fn permit_beyond(&self, sender: Sender) -> Permit {
         let Sender { address, permits } = sender;
         self.0.permits.take_beyond(address, permits)
@@ -262,8 +265,8 @@ impl Waiter {
         }
     }
 
-    /// Returns how long the head of a `queue` waits after its turn has come, because the request before it was late. At least half of the
-    /// time between their turns passes: a gateway that was late catches up, but not at once.
+    /// Returns the time that the head of a `queue` still has to wait after its turn, because the previous request left late. At least half
+    /// of the time between two turns must pass between the two requests. So a late gateway catches up step by step.
     pub(crate) fn distance(&self) -> Duration {
         let queues = self.queues.shard(&self.key);
         let last_turn = queues.get(&self.key).and_then(|queue| queue.last_turn);
@@ -273,7 +276,7 @@ impl Waiter {
         })
     }
 
-    /// Leaves the wait queue, and records the turn.
+    /// Leaves the wait queue, and records the turn and the time.
     pub(crate) fn go(self) {
         if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
             queue.last_turn = Some((self.position.turn, Instant::now()));
@@ -320,12 +323,12 @@ impl Drop for Waiter {
 }
 
 impl LastRefusal {
-    /// Returns the time until a request fits; zero if that time has passed.
+    /// Returns the time until the refused request fits; zero if the time has passed.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_micros(self.verdict.retry_after).saturating_sub(self.came.elapsed())
     }
 
-    /// Returns the refusal as of now, for a request that fits after the time `left`.
+    /// Returns the refusal with its times updated to now, for a request that fits after the time `left`.
     pub(crate) fn refusal(&self, left: Duration) -> (Verdict, Micros) {
         let since = micros(self.came.elapsed());
         let retry_after = micros(left).max(1);
@@ -338,7 +341,7 @@ impl LastRefusal {
     }
 }
 
-// Not derived: keys of clients must not be logged.
+// Not derived, because the keys of clients must not appear in logs.
 impl fmt::Debug for WaitQueues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitQueues")

@@ -1,9 +1,9 @@
-//! Requests that wait: for a limit to let them through, and for their turn in a `queue`.
+//! Requests that wait: until a limit admits them, or until their turn in a `queue`.
 //!
-//! A request over a limit that delays enters a wait queue ([`crate::wait_queues`]), sleeps until its retry-after, and calls the store
-//! again. A request that would fit without the holds of others does the same, for a second at most, until a hold ends. A request that a
-//! leaky bucket admitted sleeps until its turn. Waiting in a wait queue makes no charge. If a client leaves, its request leaves the wait
-//! queue at once, and the holds that it took meanwhile end.
+//! If a limit with the action `delay` refuses a request, the request enters a wait queue ([`crate::wait_queues`]). It sleeps until its
+//! retry time, and calls the store again. A request that holds of others keep out enters a wait queue as well, and waits for a hold to end,
+//! at most a second. A request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue makes no charge. If a client
+//! leaves, its request leaves the wait queue at once, and all its holds end.
 
 mod reply;
 
@@ -26,7 +26,7 @@ pub(crate) use reply::Reply;
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The parts that are needed to call the store, and to wait.
+/// The context in which a request calls the store and waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
@@ -38,7 +38,7 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// Decides a request, which may wait for the decision. Returns how long it waited.
+    /// Decides a request, which may have to wait for the decision. Returns the time that it waited.
     pub(crate) async fn decide(&self, rule_charges: &RuleCharges<'_>) -> (Reply, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
@@ -54,7 +54,7 @@ impl Admission<'_> {
                     .saturating_sub(began.elapsed());
                 let came = timeout(longest, waiter.first()).await;
                 waited = began.elapsed();
-                // While it waits there, the wait queue exists.
+                // The wait queue exists while this request waits in it, so it has a last refusal.
                 if came.is_err()
                     && let Some(last_refusal) = waiter.last_refusal()
                 {
@@ -70,7 +70,7 @@ impl Admission<'_> {
             {
                 watched = Some(self.watch(*nth, &rule_charges[*nth]));
             }
-            // The end of a hold from here on wakes the request.
+            // The watch starts before the call, so that the end of a hold during the call is not missed.
             let settled = watched.as_ref().map(|watched| watched.settlements.next());
             let reply = self.ask(rule_charges).await;
             let decision = &reply.decision;
@@ -114,7 +114,7 @@ impl Admission<'_> {
                         watched.calls += 1;
                         drop(timeout(pause.max(SHORTEST), settled).await);
                     }
-                    // The end of a hold before now is missed, so the request calls the store again at once.
+                    // Holds that ended before the watch started were missed, so the request calls the store again at once.
                     (Until::Settled, ..) => watched = Some(self.watch(nth, rule_charge)),
                 }
             }
@@ -122,7 +122,7 @@ impl Admission<'_> {
         }
     }
 
-    /// Watches the ends of holds under the key of this charge, from now on.
+    /// Starts to watch the ends of holds under the key of this charge.
     fn watch(&self, nth: usize, rule_charge: &RuleCharge<'_>) -> Watched {
         Watched {
             nth,
@@ -131,8 +131,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Joins the end of the first wait queue that exists at these limits, and returns the limit's number. Refuses the request if there are
-    /// too many before it.
+    /// Joins the end of the first wait queue that exists at these limits, and returns the index of its limit. Refuses the request if the
+    /// wait queue is full, or would not admit the request in time.
     fn behind(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -163,8 +163,8 @@ impl Admission<'_> {
         Ok(None)
     }
 
-    /// Takes a permit to wait for a turn in a `queue`, before the request is charged. If there is none, a request whose turn is now goes on
-    /// without a permit; any other request is refused.
+    /// Takes a permit to wait for a turn in a `queue`, before the request is charged. If no permit is left, a request that would have to
+    /// wait is refused. A request that need not wait goes on without a permit.
     pub(crate) async fn room(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -179,7 +179,7 @@ impl Admission<'_> {
         let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         let outlooks = self.store.peek(&charges).await;
-        // If Redis does not answer, this process decides.
+        // If Redis does not answer, the limits of this process are read instead.
         let outlooks = outlooks.unwrap_or_else(|_| self.store.memory().peek(&charges));
         let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
         match outlooks.iter().any(waits) {
@@ -188,7 +188,7 @@ impl Admission<'_> {
         }
     }
 
-    /// Waits for the turn of a request that was just admitted. Returns how long it waited.
+    /// Waits for the turn of a request that was just admitted. Returns the time that it waited.
     pub(crate) async fn turn(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -209,20 +209,21 @@ impl Admission<'_> {
         else {
             return Duration::ZERO;
         };
-        // Without a permit its turn was to be now. Another request came between, and this one has been charged.
+        // A request without a permit did not have to wait when it was checked. Another request took its turn meanwhile. It is charged by
+        // now, so it gets a permit beyond the bound.
         let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.sender));
         let Some(waiter) = self
             .wait_queues
             .join_queue(rule_charge.queue_key(), permit, turn)
         else {
-            // A queue bounds itself.
+            // Never the case: this wait queue has no bound of its own, because the limit bounds a `queue`.
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
-        // Requests whose turns were before may be late.
+        // Requests with earlier turns may be late.
         waiter.first().await;
         let distance = waiter.distance();
-        // Timers are not finer, and a faster queue has to catch up.
+        // Timers are no finer than `SHORTEST`. A `queue` with shorter distances must not sleep, or it could not catch up.
         if distance >= SHORTEST {
             sleep(distance).await;
         }
@@ -231,17 +232,17 @@ impl Admission<'_> {
     }
 }
 
-/// The ends of holds that the head of a wait queue waits for.
+/// A watch on the ends of holds, for the head of a wait queue.
 struct Watched {
-    /// The number of the limit among the charges.
+    /// The index of the limit among the charges.
     nth: usize,
     settlements: SettlementWatch,
-    /// The number of calls to the store without the end of a hold.
+    /// The number of calls to the store since the watch started.
     calls: u32,
 }
 
-/// Returns the limit that the request has to wait for the longest: its number, its verdict, and until when. None if the request need not
-/// wait, or would wait in vain.
+/// Returns the limit for which the request has to wait the longest: its index, its verdict, and the event to wait for. `None` if the
+/// request need not wait, or if waiting cannot help.
 fn longest<'d>(
     rule_charges: &RuleCharges<'_>,
     decision: &'d Decision,
@@ -264,7 +265,7 @@ fn longest<'d>(
     longest
 }
 
-/// Makes a refusal from the last refusal of the limit with this number: the other limits were not checked.
+/// Makes a refusal from the last refusal of the limit with this index. The other limits have no verdict, because they were not checked.
 fn refusal(
     rule_charges: &RuleCharges<'_>,
     nth: usize,
@@ -276,8 +277,8 @@ fn refusal(
     uncharged(Via::Remembered, now, said)
 }
 
-/// Makes the refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were read, and no
-/// limit was charged.
+/// Makes the refusal of a request that may not wait. Its retry time is the time of its turn. Only the limits with a `queue` have verdicts,
+/// and no limit was charged.
 fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
     let now = outlooks.iter().map(|outlook| outlook.now).max();
     let mut outlooks = outlooks.iter();
@@ -297,7 +298,7 @@ fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision
     uncharged(Via::Here, now.unwrap_or_default(), said)
 }
 
-/// Makes a refusal without charges. `said`: the verdict of each limit, and its time.
+/// Makes a refusal without charges. `said` has the verdict of each limit, and the verdict's time.
 fn uncharged(
     via: Via,
     now: Micros,

@@ -10,20 +10,20 @@ use tidegate_store::{Limit, Outcome};
 use super::LimitVerdict;
 use crate::Reset;
 
-/// The capacity of the limit that the three headers describe.
+/// The header with the capacity of the limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// The units that are left.
+/// The header with the units that are left.
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// The time when all units are free again, in seconds since the epoch or from now, rounded up.
+/// The header with the time when all units are free again: seconds since the epoch or from now, rounded up.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-/// The IETF's header: the quota and the window of each limit.
+/// The IETF's header with the quota and the window of each limit.
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// The IETF's header: the units that are left of one limit.
+/// The IETF's header with the units that are left of one limit.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Returns the index of the rule that the headers describe. If the request is refused, it is the rule with the longest wait. If the request
-/// is admitted, it is the caller's own rule with the smallest share left. Ties go to the longer reset. Limits that only observe are never
-/// described.
+/// Returns the index of the rule that the headers describe. For a refused request it is the rule with the longest wait. For an admitted
+/// request it is the rule of the caller's own with the smallest share left; of equal shares, the rule with the longer reset. Limits that
+/// only observe are never described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     said: impl Iterator<Item = LimitVerdict<'a>>,
@@ -32,7 +32,7 @@ pub(crate) fn tightest<'a>(
     let said = said.filter_map(|said| Some((said, said.verdict?)));
     let tightest = match outcome {
         Outcome::Unavailable => None,
-        // Ties go to the first.
+        // `min_by_key` returns the first of several equal waits.
         Outcome::Refused => said
             .filter(|(_, verdict)| !verdict.allowed)
             .min_by_key(|(_, verdict)| Reverse(verdict.retry_after)),
@@ -50,8 +50,8 @@ pub(crate) fn tightest<'a>(
     tightest.map(|(said, _)| said.index)
 }
 
-/// Writes the three headers, unless the upstream's own three headers leave less. Holds of `concurrency` have no known end, so such a limit
-/// has no reset.
+/// Writes the three headers, unless the upstream sent all three and reports fewer remaining units. A `concurrency` limit has no reset,
+/// because its holds end at unknown times.
 pub(crate) fn write(
     headers: &mut HeaderMap,
     limit: &Limit,
@@ -61,7 +61,7 @@ pub(crate) fn write(
 ) {
     let capacity = digits(limit.quota().capacity());
     match headers.entry(X_RATELIMIT_LIMIT) {
-        // Most APIs send none. A lookup before the insertion would hash the name twice.
+        // Most upstreams send no such header. `entry` hashes the name once; a lookup before an insertion would hash it twice.
         Entry::Vacant(vacant) => {
             vacant.insert(capacity);
         }
@@ -89,7 +89,7 @@ pub(crate) fn write(
 pub(crate) fn digits(number: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number);
-    // Digits are always a valid value.
+    // Digits are always a valid header value.
     HeaderValue::from_str(digits).unwrap_or(HeaderValue::from_static("0"))
 }
 

@@ -7,10 +7,11 @@ use tidegate_store::Limit;
 use super::headers::{RATELIMIT, RATELIMIT_POLICY};
 use super::refusal::whole_seconds;
 
-/// The largest integer of a structured field.
+/// The largest integer that a structured field can have.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes the policy of each of `limits`, and the units that `verdict` leaves of `tightest`, after the upstream's own items.
+/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. Keeps the upstream's own items, and
+/// adds these after them.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,
@@ -33,8 +34,8 @@ pub(crate) fn write<'a>(
     add(headers, RATELIMIT, text);
 }
 
-/// Writes one item: the limit's name, its quota, and the window in whole seconds. A window shorter than a second is left out. For
-/// `concurrency` the unit is running requests.
+/// Writes one item: the limit's name, its quota, and the window in seconds, rounded up. An item has no window if the window is shorter than
+/// a second. For `concurrency` the item's unit is running requests.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     item(text, limit.name());
@@ -46,21 +47,21 @@ fn policy(text: &mut String, limit: &Limit) {
     }
 }
 
-/// Writes the name of a limit, which needs no escapes. `write!` would take the same time as all other work here.
+/// Writes the name of a limit, which needs no escapes. Does not use `write!`, which would double the time for a header.
 fn item(text: &mut String, name: &str) {
     text.push('"');
     text.push_str(name);
     text.push('"');
 }
 
-/// Writes a parameter of an item: a number, cut to the largest of structured fields.
+/// Writes a number as a parameter of an item. A larger number than structured fields allow becomes the largest that they allow.
 fn parameter(text: &mut String, name: &str, number: u64) {
     text.push_str(name);
     text.push_str(itoa::Buffer::new().format(number.min(LARGEST)));
 }
 
-/// Returns the units that may be used, and in which time, in seconds. All units left may be used before the window ends, or at a bucket's
-/// own pace. After a refusal, 0 units may be used until the retry time.
+/// Returns the units that a client may use now, and the seconds for which these units last. In a window, the units last until its end. In a
+/// bucket, they last for the time in which the bucket's rate adds the same number. After a refusal, there are 0 units until the retry time.
 fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     if !verdict.allowed {
         return (0, whole_seconds(verdict.retry_after));
@@ -74,21 +75,21 @@ fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     (left, time.div_ceil(1_000_000))
 }
 
-/// Returns the time in which a bucket admits `amount` units at its own rate.
+/// Returns the time in which a bucket's own rate admits `amount` units.
 fn paced(quota: &Quota, amount: u64) -> Micros {
     let time = u128::from(quota.period()) * u128::from(amount);
     let time = time.div_ceil(u128::from(quota.capacity().max(1)));
-    // At most the period, which the whole capacity takes.
+    // The result is at most the period, because `amount` is at most the capacity. So the fallback is never used.
     u64::try_from(time).unwrap_or(Micros::MAX)
 }
 
-/// Appends to a list field, in one line.
+/// Appends `ours` to a list field. Joins all items into one line.
 fn add(headers: &mut HeaderMap, name: HeaderName, ours: String) {
     let value = match headers.contains_key(&name) {
         false => HeaderValue::try_from(ours).ok(),
         true => joined(headers, &name, &ours),
     };
-    // Valid parts make a valid value.
+    // The value is valid, because all its parts are.
     if let Some(value) = value {
         headers.insert(name, value);
     }

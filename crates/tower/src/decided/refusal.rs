@@ -10,16 +10,17 @@ use super::headers::digits;
 use crate::{Reject, Rule};
 use tidegate_identity::{Credentials, Required};
 
-/// The bytes reserved for problem details: more than most of them take.
+/// The bytes reserved for problem details, in most cases enough.
 const USUAL: usize = 320;
 
-/// The number of headers reserved for a refusal, with the rate-limit headers and the request ID. A map that grows is copied.
+/// The number of headers reserved for a refusal, including the rate-limit headers and the request ID. A map that outgrows this number is
+/// copied.
 const HEADERS: usize = 8;
 
 /// The answer to a request that is not forwarded, with the `error` of its problem details.
 pub(crate) struct Refusal {
     pub(crate) response: Response<Bytes>,
-    /// A refusal by a limit has none.
+    /// `None` for a refusal by a limit.
     pub(crate) error: Option<&'static str>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> 
     respond(&Problem::of(status, error, detail))
 }
 
-/// Returns 429, or the answer that `reject` defines: a limit was exceeded.
+/// Returns 429, or the answer that `reject` defines, for a request over a limit.
 pub(crate) fn too_many<'a>(
     refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
     reject: &Reject,
@@ -73,7 +74,7 @@ pub(crate) fn too_many<'a>(
     }
 }
 
-/// Returns 400: the request costs more than a limit ever admits, so there is no time to retry.
+/// Returns 400 for a request that costs more than a limit ever admits. A later retry would not help.
 pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     let (name, capacity) = (limit.name(), limit.quota().capacity());
     let detail = format!(
@@ -85,7 +86,7 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     })
 }
 
-/// Returns 401 if the credentials are missing or not valid, or 400 if the request has two of a kind.
+/// Returns 401 if the credentials are missing or not valid, or 400 if the request has a header with credentials twice.
 pub(crate) fn unauthorized(credentials: Credentials) -> Refusal {
     let (error, detail, challenge) = match credentials {
         Credentials::Ambiguous => {
@@ -131,7 +132,7 @@ pub(crate) fn denied() -> Refusal {
     problem(StatusCode::FORBIDDEN, "denied", detail)
 }
 
-/// Returns 503: the store does not answer, and a limit refuses requests without it.
+/// Returns 503 for a request under a limit that refuses requests while the store does not answer.
 pub(crate) fn no_store() -> Refusal {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let detail =
@@ -146,7 +147,7 @@ pub(crate) fn no_store() -> Refusal {
 }
 
 impl<'a> Problem<'a> {
-    /// Makes a problem without a type of its own.
+    /// Makes problem details with the generic type `about:blank`.
     fn of(status: StatusCode, error: &'static str, detail: &'a str) -> Self {
         Self {
             kind: "about:blank",
@@ -158,7 +159,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Writes JSON without a tree of values, which takes a quarter of the time. A refusal must cost less than the request that it refuses.
+    /// Writes JSON directly, in a quarter of the time that a tree of values takes. A refusal must cost less than the refused request.
     fn json(&self) -> Vec<u8> {
         let title = self.status.canonical_reason().unwrap_or("Refused");
         let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());
@@ -178,7 +179,7 @@ impl<'a> Problem<'a> {
             json.push(b'"');
             json.extend_from_slice(name.as_bytes());
             json.extend_from_slice(b"\":");
-            // Text and numbers can always be written to memory.
+            // Writing text and numbers to memory cannot fail.
             let _ = match member {
                 Member::Text(text) if is_plain(text) => {
                     json.push(b'"');
@@ -196,7 +197,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Whether a text needs no escapes in JSON. Checks all bytes, several at once: a search for the first special byte takes ten times longer.
+/// Returns whether a text needs no escapes in JSON. Checks every byte, because a check of several bytes at once is ten times as fast as a
+/// search for the first special byte.
 fn is_plain(text: &str) -> bool {
     let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     !text.bytes().fold(false, |any, byte| any | is_special(byte))
@@ -220,7 +222,7 @@ fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes>
     response
 }
 
-/// Rounds up to seconds, at least 1: a client that retries at once would only be refused again.
+/// Rounds up to whole seconds, at least 1: a client that retried at once would be refused again.
 pub(crate) fn whole_seconds(micros: Micros) -> u64 {
     micros.div_ceil(1_000_000).max(1)
 }

@@ -1,7 +1,8 @@
 //! Reads a cookie's value for a key.
 //!
-//! Servers read a `Cookie` header in different ways. One takes the first of several values, another the last. Some split at commas
-//! or blanks, some ignore case, and some decode escapes. A value that servers may read in two ways is no value here.
+//! Servers read a `Cookie` header in different ways. For a name with several values, some servers take the first value and others the last.
+//! Some split at commas or blanks, some ignore case, and some decode escapes. If servers may read different values, the cookie counts as
+//! missing here.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,8 @@ use http::header::COOKIE;
 use super::folds_to;
 use crate::query::percent_decoded;
 
-/// Returns the value of the cookie `name`. None if it is missing, empty, there with two values, or read in parts by some servers.
+/// Returns the value of the cookie `name`. `None` if the cookie is missing or empty, has two different values, or if servers may read
+/// different values.
 pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let lines = || request.headers().get_all(COOKIE).iter();
     let raw = || lines().flat_map(|line| values(line.as_bytes(), name));
@@ -25,7 +27,7 @@ pub fn cookie_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a
     (named == others + 1 && !value.is_empty()).then_some(value)
 }
 
-/// Returns the values of the pairs with this name as they are written (RFC 6265, 4.2.1).
+/// Returns the values of the pairs with this name, without decoding them (RFC 6265, 4.2.1).
 fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     line.split(|byte| *byte == b';').filter_map(move |pair| {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
@@ -34,7 +36,8 @@ fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     })
 }
 
-/// Counts the places where some server may find the name before a `=`. The time is linear in the line, because clients write the line.
+/// Counts the places where some server may find the name before a `=`. Takes time linear in the length of the line, because clients can
+/// send long lines.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
     let is_named = |before: &[u8]| {
@@ -50,7 +53,8 @@ fn count_named(line: &[u8], name: &str) -> usize {
         .count()
 }
 
-/// Whether all servers take the whole value: some end it at a blank, a comma or a quote (RFC 6265, 4.1.1, allows none of these).
+/// Whether all servers read the value to its end. Some end it at a blank, a comma or a quote, which RFC 6265, 4.1.1, does not allow in
+/// values.
 fn is_whole(value: &[u8]) -> bool {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'"');
     !in_quotes(value).unwrap_or(value).iter().any(ends)

@@ -1,6 +1,6 @@
-//! The hashes of the clients that a thread saw last.
+//! A cache of the hashes of the clients that a thread saw most recently.
 //!
-//! Most requests are of clients that the thread has just seen. A lookup costs a tenth of a keyed hash.
+//! Most requests come from clients that the thread has just seen. A lookup takes a tenth of the time of a keyed hash.
 
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
@@ -9,17 +9,17 @@ use foldhash::fast::RandomState;
 
 use tidegate_identity::Client;
 
-/// The number of clients that a thread caches: 30 KB, and [`MAX_NAME`] bytes for each name at most.
+/// The number of clients that a thread caches. They take 30 KB, and at most [`MAX_NAME`] bytes for each name.
 const SLOTS: usize = 512;
 
-/// The longest cached name in bytes, which bounds the memory. Clients with longer names are hashed each time.
+/// The longest cached name in bytes, a bound on memory. A client with a longer name is hashed at every request.
 const MAX_NAME: usize = 128;
 
 thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
-/// A table in which each client has one slot. A new client in a slot replaces the last one.
+/// A table in which each client has one slot. A new client replaces the previous client of its slot.
 #[derive(Default)]
 struct Recent {
     random: RandomState,
@@ -28,7 +28,7 @@ struct Recent {
 }
 
 struct Slot {
-    /// The secret that the hash is made with.
+    /// The number of the secret that made the hash.
     secret: u64,
     client: Client,
     hash: [u8; 16],
@@ -43,7 +43,7 @@ pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 
         if recent.slots.is_empty() {
             recent.slots.resize_with(SLOTS, || None);
         }
-        // Seeded, so that a client cannot choose whose slot it takes.
+        // Seeded per thread, so that a client cannot choose the slot that it takes.
         let at = recent.random.hash_one(client) as usize % SLOTS;
         match &recent.slots[at] {
             Some(slot) if slot.secret == secret && slot.client == *client => slot.hash,

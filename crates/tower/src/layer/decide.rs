@@ -18,7 +18,7 @@ impl Enforced {
         assessment: Assessment,
         sender: Sender,
     ) -> Given {
-        // The charges refer to the plan, which may have limits of its own.
+        // `plan` leaves the caller first, because the charges borrow from it: a plan can have limits of its own.
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
         let reply = match rule_charges(&self.policy, &mut decided, assessment, plan.as_ref()) {
@@ -42,7 +42,7 @@ impl Enforced {
             },
             false => None,
         };
-        // Boxed: requests that need not wait reserve no memory for it.
+        // Boxed, so that requests that cannot wait reserve no memory for a wait.
         let reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(rule_charges)).await;
             decided.waited += waited;
@@ -74,7 +74,7 @@ impl Enforced {
     }
 }
 
-/// Returns the decision and the holds of a request. Without a reply the store was not called.
+/// Returns the decision and the holds of a request. Without a `reply`, the store was not called.
 fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -> Given {
     decided.plan = plan;
     let Some(reply) = reply else {
@@ -84,7 +84,7 @@ fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -
     (decided, reply.reservation)
 }
 
-/// Returns the charges of a request of a client with this `plan`. A request has none if it is denied, or costs more than a limit can ever
+/// Returns the charges of a request whose client has this `plan`. `None` if the request is denied, or costs more than a limit can ever
 /// admit.
 fn rule_charges<'a>(
     policy: &'a Policy,

@@ -1,11 +1,11 @@
-//! Refusals by address that come before a token is verified.
+//! Refuses requests by their address before a token is verified.
 //!
-//! Verifying a signature takes the same time as forwarding a request (an RSA key: 36 us), and every client can send a signature. Where a
-//! limit per address refuses the request with any token, the refusal comes first.
+//! Verifying a signature takes the same time as forwarding a request (36 us for an RSA key). Any client can send signatures. So a limit per
+//! address refuses a request first if it would refuse the request with any token.
 //!
-//! Only limits whose refusals do not depend on a client source count here. They are counted per address, and perhaps per a part of the
-//! request itself. No plan changes them, and a request that they refuse is answered at once. The check makes no charge, so a request that
-//! goes on is charged once.
+//! Only limits whose refusals do not depend on the client's name are checked here. Such a limit is counted per address, and perhaps per
+//! other parts of the request that no credentials change. Plans do not change its numbers, and its refusals do not wait. The check makes no
+//! charge, so a request that passes it is charged once, later.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> 
     }
     let rules = policy.rules.iter().enumerate();
     let access = policy.access.as_ref();
-    // Clients that are exempt by name may be refused only after they are named.
+    // A request may be from a client that is exempt by name, so it cannot be refused before its client is named.
     let needs_name = |index| access.is_some_and(|access| access.exempts_names(index));
     let early = rules.filter(|(index, rule)| is_early(rule, store) && !needs_name(*index));
     early.map(|(index, _)| index).collect()
@@ -39,7 +39,7 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
         let limit = of_plan.as_ref();
         limit.is_some_and(|limit| Arc::ptr_eq(limit, &rule.limit))
     };
-    // Refusals of Redis are cached only for limits that Redis decides.
+    // The cache has Redis's refusals only for limits in mode `exact`.
     let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;
     is_by_address
         && is_known
@@ -49,8 +49,8 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
 }
 
 impl Enforced {
-    /// Returns the refusal of a request whose credentials need not be verified. Its address is denied, or it has a token and a limit
-    /// refuses its address. None if it is not refused yet.
+    /// Returns the refusal of a request whose credentials need not be verified, if there is one. A denied address is always refused. A
+    /// limit's refusal of an address applies only if the request has a token.
     pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
         let table = self.overrides.table.load();
         let table = table.as_deref().map(|table| &**table);
@@ -73,7 +73,7 @@ impl Enforced {
     fn limited<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Decided> {
         let headers = request.headers();
         if self.early.is_empty()
-            // Clients that are exempt by name may be refused only after they are named.
+            // A request may be from a client that is exempt by name, so it cannot be refused before its client is named.
             || table.is_some_and(Table::exempts_names)
             || !self.clients.tokens().any(|it| it.token(headers).is_some())
         {
@@ -94,7 +94,7 @@ impl Enforced {
             if access.is_some_and(|access| access.exempts_address(origin, index)) {
                 continue;
             }
-            // An override may give the caller other numbers there.
+            // An override may change this limit's numbers for the caller.
             if table.is_some_and(|table| table.sets(rule.limit.name())) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Calls the store, and takes the holds that the decision gives.
+//! Calls the store, and collects the holds that a decision makes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ pub(crate) struct Reply {
 }
 
 impl Admission<'_> {
-    /// Calls the store, and takes the holds that the decision gives. The call goes on if the client leaves: holds must end.
+    /// Calls the store, and collects the holds of the decision. The call continues if the client leaves, because its holds must be ended.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
-            // The client cannot leave during this call.
+            // This call has no `await`, so a client that leaves cannot interrupt it.
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
@@ -53,7 +53,7 @@ impl Admission<'_> {
             let decision = store.decide(&charges).await;
             Reply::new(&store, &rules, address, charged, decision)
         });
-        // A task that has failed made no decision.
+        // If the task fails, there is no decision.
         asking.await.unwrap_or_else(|_| Reply::nothing())
     }
 
@@ -67,7 +67,7 @@ impl Admission<'_> {
         self.reply(rule_charges, decision)
     }
 
-    /// Takes the holds that the decision on these charges gave.
+    /// Collects the holds of a decision on these charges.
     fn reply(&self, rule_charges: &RuleCharges<'_>, decision: Decision) -> Reply {
         let charged = || rule_charges.iter().map(RuleCharge::charged);
         Reply::new(
@@ -80,13 +80,13 @@ impl Admission<'_> {
     }
 }
 
-/// Returns the charges as the store takes them.
+/// Returns the charges in the store's type.
 fn charges<'a>(rule_charges: &RuleCharges<'a>) -> PerCharge<Charge<'a>> {
     rule_charges.iter().map(RuleCharge::charge).collect()
 }
 
 impl Reply {
-    /// Takes the holds that this decision gave.
+    /// Collects the holds of this decision.
     fn new<'a, C>(
         store: &Store,
         rules: &Arc<[Rule]>,
