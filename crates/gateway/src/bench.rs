@@ -1,4 +1,4 @@
-//! The parts of this crate that micro-benchmarks and fuzz targets use, and no other code may.
+//! The parts of this crate that micro-benchmarks and fuzz targets use. No other code may use them.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use tidegate_config::Plan;
 
 pub use tidegate_config::routes::RouteShape;
 
-/// Routes with their conditions, without the services behind them.
+/// Routes with their conditions, but without services.
 #[derive(Debug)]
 pub struct RouteTable(Routes<usize>);
 
@@ -22,7 +22,7 @@ pub struct Sought<'a> {
 }
 
 impl<'a> Sought<'a> {
-    /// Reads a request; none if it is malformed.
+    /// Reads the target of a request; `None` if the request is malformed.
     pub fn by<B>(request: &'a Request<B>) -> Option<Self> {
         Some(Self {
             target: Target::of(request).ok()?,
@@ -38,21 +38,21 @@ impl RouteTable {
         Self(Routes::new(&plan.routes, |_| next.replace(next.get() + 1)))
     }
 
-    /// Returns routes of these shapes, in this order.
+    /// Makes routes of these shapes, in this order.
     pub fn of(shapes: impl IntoIterator<Item = RouteShape>) -> Self {
         Self(Routes::of_shapes(shapes.into_iter().enumerate()))
     }
 
-    /// Returns whether a route takes the request.
+    /// Returns whether any route takes the request.
     pub fn find(&self, sought: &Sought<'_>) -> bool {
         self.number(sought).is_ok()
     }
 
-    /// Returns the number of the route that takes the request, from 0.
+    /// Returns the number of the route that takes the request. The first route has the number 0.
     ///
     /// # Errors
     ///
-    /// No route takes the request. The error is the status of the answer.
+    /// No route takes the request. The error is the status of the gateway's answer.
     pub fn number(&self, sought: &Sought<'_>) -> Result<usize, StatusCode> {
         let found = self.0.find(&sought.target, sought.method);
         found

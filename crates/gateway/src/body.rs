@@ -1,4 +1,4 @@
-//! The body of answers: a few bytes of the gateway, an upstream's stream, or none before a tunnel.
+//! The body of an answer: a few bytes from the gateway, an upstream's stream, or an empty body before a tunnel.
 
 mod ahead;
 mod read_on;
@@ -29,7 +29,7 @@ pub(crate) use upstream::UpstreamBody;
 pub(crate) struct Body {
     content: Content,
     slow: Option<LeastRate>,
-    // Counts the cost that this settles if its client leaves before it begins.
+    // Counts the cost that this body settles, if its client leaves before the body begins.
     counted: Option<Arc<RouteMetrics>>,
 }
 
@@ -46,17 +46,17 @@ enum Content {
 }
 
 impl Body {
-    /// Streams an upstream's answer to a client that must take it at this rate.
+    /// Streams an upstream's answer to a client, which must take it at the least rate `slow`.
     pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Upstream(body), slow)
     }
 
-    /// Streams an upstream's answer, which the gateway reads ahead, to a client that must take it at this rate.
+    /// Streams an upstream's answer that the gateway reads ahead to a client, which must take it at the least rate `slow`.
     pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Ahead(body), slow)
     }
 
-    /// Returns an empty body, behind which a tunnel opens.
+    /// Returns an empty body, after which a tunnel opens.
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
         Self::of(Content::Tunnel(Some(Box::new(tunnel))), None)
     }
@@ -69,12 +69,12 @@ impl Body {
         }
     }
 
-    /// Sets the metrics that count the cost which this body settles.
+    /// Sets the metrics that count the cost which the body settles.
     pub(crate) fn counted(self, counted: Option<Arc<RouteMetrics>>) -> Self {
         Self { counted, ..self }
     }
 
-    /// Takes the tunnel that opens behind it.
+    /// Takes the tunnel that opens after this body.
     pub(crate) const fn take_tunnel(&mut self) -> Option<Box<Tunnel>> {
         match &mut self.content {
             Content::Tunnel(tunnel) => tunnel.take(),
@@ -87,7 +87,7 @@ impl Body {
         Bytes::new().into()
     }
 
-    /// Returns the content, if it is a few bytes of ours.
+    /// Returns the content if the gateway itself made it.
     pub(crate) const fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref(),
@@ -95,7 +95,7 @@ impl Body {
         }
     }
 
-    /// Returns the least rate at which the client must take this; `own` if it is a few bytes of ours.
+    /// Returns the least rate at which the client must take this body. `own` is the rate for bodies that the gateway itself made.
     pub(crate) const fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate> {
         match &self.content {
             Content::Whole(_) => own,
@@ -103,7 +103,8 @@ impl Body {
         }
     }
 
-    /// Returns the side that ended an upstream's answer, if this is dropped now; none if it is whole, or no upstream's.
+    /// Returns the side that cut an upstream's answer short, if this body is dropped now. `None` for a complete answer, and for other
+    /// bodies.
     pub(crate) fn cut(&self) -> Option<Cut> {
         match &self.content {
             Content::Upstream(body) => body.cut(),
@@ -112,7 +113,7 @@ impl Body {
         }
     }
 
-    /// Whether it broke off because the client sent the request's body too slowly.
+    /// Whether the answer broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
         match &self.content {
             Content::Upstream(body) => body.is_cut(),

@@ -1,4 +1,4 @@
-//! From an admitted request to an upstream's answer.
+//! Forwards an admitted request, and returns the upstream's answer.
 
 mod answer_head;
 mod edits;

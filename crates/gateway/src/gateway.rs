@@ -1,4 +1,4 @@
-//! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
+//! A whole gateway, made from a checked plan. It opens its ports at the start, so that a port in use is an early error, and serves later.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,16 +30,16 @@ use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory}
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// The longest wait for the ends of holds at a stop.
+/// The longest time that a stop waits for Redis to acknowledge the ends of holds.
 const LAST_PLACES: Duration = Duration::from_secs(2);
-/// The longest wait for the last lines of the access log.
+/// The longest time that a stop waits for the last lines of the access log.
 const LAST_LINES: Duration = Duration::from_secs(3);
-/// The longest wait for the last spans.
+/// The longest time that a stop waits for the export of the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(2);
-/// The longest delay of a stop by a reload that is under way.
+/// The longest time that a stop waits for a reload that has already begun.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
 
-/// The answer to a connection that is not accepted.
+/// The answer to a connection over the limit.
 const TOO_MANY_CONNECTIONS: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
@@ -47,7 +47,7 @@ const TOO_MANY_CONNECTIONS: Problem = Problem::new(
 )
 .retry_after(Duration::from_secs(1));
 
-/// A gateway with open ports and all its parts, which serves no requests yet.
+/// A gateway with open ports and all its parts. It serves no requests yet.
 #[derive(Debug)]
 pub struct Gateway {
     listeners: Vec<Listener>,
@@ -55,7 +55,7 @@ pub struct Gateway {
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
     parts: Arc<Parts>,
-    // Held so that no reload replaces the plan before the gateway serves it.
+    // Locked until the gateway serves, so that no reload replaces the plan before.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
@@ -63,7 +63,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the ports and makes every part that `plan` asks for.
+    /// Opens the ports and makes every part that `plan` needs.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Gateway {
         Self::start_with(plan, Inherited::default()).await
     }
 
-    /// Starts a gateway with sockets that are open already; each must be for an address of `plan`.
+    /// Starts a gateway with sockets that are already open. Each must have an address of `plan`.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Gateway {
         let secret = plan.secret.as_ref();
         let (store, hasher, shared_secret) = match &plan.store {
             StorePlan::Memory => {
-                // Its keys never leave this process.
+                // Without a secret, the keys are easy to guess. They never leave this process, so a secret is not required.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
                 (Store::Memory(Arc::default()), hasher, None)
             }
@@ -95,7 +95,7 @@ impl Gateway {
                 let store = RedisStore::connect(options.clone()).await;
                 let store = Arc::new(store.map_err(StartError::Store)?);
                 let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
-                // The tasks that repeat these calls meet errors again.
+                // Errors are ignored, because tasks of `run` repeat both calls and handle their errors.
                 let _ = store.heartbeat().await;
                 let _ = shared.settle(&store).await;
                 let hasher = shared.hasher();
@@ -119,7 +119,7 @@ impl Gateway {
             overload: Arc::default(),
             overrides,
         };
-        // Ports and Redis are open by now; connections share the remaining descriptors.
+        // Ports and Redis have taken their file descriptors by now, and connections share the rest.
         if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
             tracing::warn!("{misfit}");
         }
@@ -162,7 +162,8 @@ impl Gateway {
         })
     }
 
-    /// Returns the addresses of the listeners, in the order of the configuration, with the system's choice in place of port 0.
+    /// Returns the addresses of the listeners, in the order of the configuration. A configured port 0 is replaced by the port that the
+    /// system chose.
     ///
     /// # Errors
     ///
@@ -181,18 +182,18 @@ impl Gateway {
         self.admin.local_addr()
     }
 
-    /// Returns the handle that puts new plans in force.
+    /// Returns the handle that applies new plans.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.parts.clone())
     }
 
-    /// Returns a function that opens the file of the access log again.
+    /// Returns a function that reopens the file of the access log.
     pub fn reopener(&self) -> impl Fn() + Send + Sync + 'static {
         let access_log = self.parts.runtime.access_log.clone();
         move || access_log.reopen()
     }
 
-    /// Serves until `stop` is ready, then lets the requests in flight end.
+    /// Serves until `stop` is ready, then completes the requests in flight.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let Parts {
             runtime,
@@ -234,27 +235,27 @@ impl Gateway {
         let stop = async {
             stop.await;
             tracing::info!("stopping: requests in flight are answered first");
-            // The server receives this even if no other receiver is left.
+            // `send_replace` stores the value even if there is no receiver at the moment.
             self.stopping.send_replace(true);
         };
         tokio::join!(server.ended(), stop);
-        // Other gateways count the holds of this gateway's requests until they end.
+        // Until the holds of this gateway's requests end, other gateways count them.
         if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(
                 "Redis has not answered the ends of some holds; they lapse, and reserved costs are charged"
             );
         }
         tasks.abort_all();
-        // A reload that waits for a file holds them; they end with the process, too.
+        // A reload that waits for a file keeps the lock. Then the watches are not aborted, and end with the process.
         if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
             watches.abort_all();
         }
         settling.abort();
         admin.abort();
-        // The aborted task must have ended before the store closes.
+        // The aborted task uses the store, so it must have ended before the store closes.
         let _ = settling.await;
         runtime.store.close().await;
-        // All requests have ended and handed their lines and spans over.
+        // All requests have ended, so all their lines and spans are in the queues.
         current.load().stack.traces.finish(LAST_SPANS).await;
         if let Some(collector) = self.log_collector {
             let finished = tokio::task::spawn_blocking(|| collector.finish(LAST_LINES));

@@ -1,7 +1,7 @@
 //! The gateway: the steps of a request, forwarding, reload, the admin port and the commands.
 //!
-//! Start reading at `stack`, which has the steps of a request in order. Go on with [`gateway`],
-//! which makes all parts from a checked plan, and `runtime`, where another plan takes its place.
+//! Start reading at `stack`, which has the steps of a request in order. Then read [`gateway`], which makes all parts from a checked plan,
+//! and `runtime`, which replaces them by the parts of another plan.
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]

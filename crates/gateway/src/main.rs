@@ -1,4 +1,4 @@
-//! The program `tidegate`: only calls the commands of the library.
+//! The program `tidegate`, which only calls the commands of the library.
 
 use std::process::ExitCode;
 

@@ -1,20 +1,20 @@
-//! The facts that forwarding adds to an answer.
+//! The data that forwarding adds to an answer.
 
 use http::Response;
 use tidegate_telemetry::Forwarded;
 
-/// The facts of an answer.
+/// The data of an answer, beside its head and its body.
 pub(crate) type Answered = tidegate_tower::Answered<ForwardOutcome>;
 
-/// The way of a request through forwarding.
+/// The result of forwarding a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ForwardOutcome {
-    /// The request did not reach forwarding.
+    /// The request was refused before it was forwarded.
     #[default]
     None,
-    /// The request was sent, or was to be sent, to the upstream.
+    /// The gateway tried to send the request to the upstream.
     Sent(Forwarded),
-    /// It was a CORS preflight, which the gateway answered.
+    /// The request was a CORS preflight, which the gateway answered.
     Preflight,
 }
 
@@ -25,7 +25,7 @@ impl ForwardOutcome {
     }
 }
 
-/// Takes the facts of an answer out of its extensions.
+/// Takes the [`Answered`] out of an answer's extensions.
 pub(crate) fn split<B>(mut response: Response<B>) -> (Response<B>, Answered) {
     let answered = response.extensions_mut().remove();
     (response, answered.unwrap_or_default())

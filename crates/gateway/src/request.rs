@@ -1,4 +1,4 @@
-//! The steps of the gateway itself, between the head of a request and the limits. `stack` has the order.
+//! The gateway's own steps between a request's head and the limits. `stack` has their order.
 
 pub(crate) mod conditions;
 pub(crate) mod cors;

@@ -1,8 +1,8 @@
-//! Makes a running gateway of a plan, and puts another plan in its place.
+//! Makes a running gateway from a plan, and replaces the plan at a reload.
 //!
-//! - [`snapshot`]: everything that a reload swaps; [`build`]: the parts that outlive it, and how they make a snapshot
-//! - [`reload`]: the swap; [`sockets`]: ports
-//! - the rest: background tasks, and the files and Redis that they watch
+//! - [`snapshot`] has everything that a reload replaces. [`build`] has the parts that outlive a reload, and makes snapshots.
+//! - [`reload`] replaces the snapshot. [`sockets`] opens ports.
+//! - The other modules are background tasks, and the files and Redis that they watch.
 
 pub(crate) mod background;
 pub(crate) mod budgets;

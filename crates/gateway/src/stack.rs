@@ -1,7 +1,7 @@
 //! The steps of a request, in order. Read this file first.
 //!
-//! `begin` runs at once when the head has come, `answer` in the request's future. A request that no route takes goes the same
-//! way, with the limits under `always` and a problem in place of an upstream. A head that the protocol refused begins in
+//! `begin` runs immediately when a request's head has arrived, and `answer` runs in the request's future. A request that no route matches
+//! takes the same steps, with the limits under `always` alone and with a problem as its answer. A head that is not valid HTTP is handled in
 //! `unparsed`.
 
 mod unparsed;
@@ -45,72 +45,72 @@ use tidegate_telemetry::{RequestId, RequestIds};
 pub(crate) struct Stack {
     pub(crate) overload: Arc<Overload>,
     pub(crate) routes: Routes<Route>,
-    /// The limits that every request is charged to.
+    /// The limits under `always`, which charge requests without a route as well.
     pub(crate) unmatched: RateLimitLayer,
-    /// The answer where there is no route; none: a problem.
+    /// The answer to a request without a route; `None` for problem details.
     pub(crate) no_route: Option<Arc<Reject>>,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
-    /// The rules that deny clients on every route; none if there are no such rules.
+    /// The rules that deny clients on every route, if there are any.
     pub(crate) access: Option<Arc<Access>>,
     pub(crate) overrides: OverrideTable,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
     pub(crate) traces: Traces,
     pub(crate) request_ids: Arc<RequestIds>,
-    /// Whether answers carry the request ID.
+    /// Whether answers have the request ID.
     pub(crate) request_id_in_answers: bool,
     /// Answers health checks, if the configuration names a path for them.
     pub(crate) health: Option<Arc<Health>>,
-    /// Headers of answers without a route.
+    /// Headers that the gateway adds to its own answers if the request has no route.
     pub(crate) own_headers: OwnHeaders,
 }
 
-/// A route with everything that serves it.
+/// A route with all parts that serve it.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
-    /// Its path, as it is written.
+    /// The pattern of its path, as in the configuration.
     pub(crate) pattern: Arc<str>,
     pub(crate) limits: RateLimitLayer,
     pub(crate) forwarding: Arc<Forwarding>,
     /// The CORS headers of its answers, if the configuration has them.
     pub(crate) cors: Option<Cors>,
-    /// Headers of answers that the gateway gives itself.
+    /// Headers that the gateway adds to its own answers.
     pub(crate) own_headers: OwnHeaders,
     pub(crate) metrics: Arc<RouteMetrics>,
 }
 
-/// A request that has begun. No limit is charged yet. If this is dropped, the request is counted and logged as abandoned.
+/// A request that has begun, and that no limit has charged yet. Dropping it counts and logs the request as abandoned.
 #[derive(Debug)]
 pub(crate) struct Begun {
     request: Request<ClientBody>,
     info: RequestInfo,
     end: RequestEnd,
     next: Next,
-    /// Whether a trusted proxy sent it and named no client.
+    /// Whether a trusted proxy sent the request without a header that names the client.
     is_unnamed: bool,
 }
 
 /// The next step for a request.
 #[derive(Clone, Debug)]
 enum Next {
-    /// Shed the request: memory is short.
+    /// Shed the request, because memory is short.
     Shed,
-    /// The problem is the answer.
+    /// Answer with the problem.
     Refuse(Problem),
-    /// The route with this number serves it.
+    /// Serve the request by the route with this number.
     Serve(usize),
 }
 
-/// The answer to a request that is shed. Others may have ended a second later.
+/// The answer to a request that is shed. A second later, other requests may have ended and freed their memory.
 const OVERLOADED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
     "The gateway is short of memory.",
 )
 .retry_after(Duration::from_secs(1));
-/// A new connection would begin with a handshake, in which the client shows a certificate that is valid by then.
+/// Makes the client open a new connection. Its handshake requires a certificate that is still valid.
 const CERTIFICATE_ENDED: Problem = Problem::new(
     StatusCode::MISDIRECTED_REQUEST,
     "certificate_expired",
@@ -118,8 +118,8 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
 );
 
 impl Stack {
-    /// Runs the first part, which does not wait. If the end of the connection directly follows the
-    /// head, hyper drops the request's future unpolled. Such a request is counted and logged, too.
+    /// Runs the first steps, which do not wait. They run before hyper polls the request's future, because hyper drops the future unpolled
+    /// if the connection ends right after the head. Such a request must be counted and logged as well.
     pub(crate) fn begin(
         &self,
         mut request: Request<ClientBody>,
@@ -131,7 +131,7 @@ impl Stack {
             connection,
             trace: None,
         };
-        // Shed: first, because a request may take no other step while memory is short. It is only recorded.
+        // Shed: the first step, because a request must use no more memory while memory is short. The request is only recorded.
         if self.overload.pressure() == Pressure::Full {
             let is_on = self.access_log.is_on();
             let record = is_on.then(|| self.record(&request, &info, None, false));
@@ -144,22 +144,22 @@ impl Stack {
                 is_unnamed: false,
             };
         }
-        // Target: host, path and framing are checked once, so that all that follows reads the same.
+        // Target: host, path and framing are checked once, so that all later steps read the same values.
         let connection = &info.connection;
         let target = match connection.certificate_ended() {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
         };
-        // Proxies: mistakes in their configuration are shown to the operator.
+        // Proxies: mistakes in their configuration are reported to the operator.
         let is_unnamed = target
             .as_ref()
             .is_ok_and(|target| self.check_proxy(target, connection));
-        // Route: the first that matches. Before the record, because requests are counted and logged by route.
+        // Route: the first route that matches. It is found before the record, because requests are counted and logged by route.
         let found = target.and_then(|target| {
             let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });
-        // Record: from here on the request is counted and logged, with any outcome.
+        // Record: from here on, the request is counted and logged with any outcome.
         let route = found.as_ref().ok().map(|(found, _)| found.route);
         let trace = self
             .traces
@@ -205,7 +205,7 @@ impl Stack {
         }
     }
 
-    /// Runs the second part: everything that may wait.
+    /// Runs the remaining steps, which may wait.
     pub(crate) async fn answer(&self, begun: Begun) -> Result<Response<Ended>, Dropped> {
         let Begun {
             request,
@@ -216,7 +216,7 @@ impl Stack {
         } = begun;
         let request_id = self.request_id_in_answers.then(|| info.request_id.clone());
         let connection = info.connection.clone();
-        // gRPC: around all other steps, because a gRPC client understands only answers of gRPC, from any step that refuses its call.
+        // gRPC: every step below may refuse the call, and a gRPC client understands only refusals that are translated for gRPC.
         let call = grpc::call(&request);
         let own_headers = match next {
             Next::Serve(route) => &self.routes.at(route).own_headers,
@@ -224,7 +224,8 @@ impl Stack {
         };
         let is_shed = matches!(next, Next::Shed);
         let (problem, closes) = match &next {
-            // After a malformed request, the next bytes on this connection may not be a request.
+            // After a malformed request, the position of the next request in the connection's bytes is uncertain, so the connection is
+            // closed.
             Next::Refuse(problem) => (Some(problem.status), problem.is_malformed()),
             Next::Shed | Next::Serve(_) => (None, is_shed),
         };
@@ -242,7 +243,8 @@ impl Stack {
         if is_shed {
             end.shed();
         }
-        // Health checks of a proxy name no client either. A limit refuses its address if clients share it.
+        // A trusted proxy may send health checks of its own, which name no client. A refusal by a limit is different: it shows that clients
+        // share the proxy's address.
         if is_unnamed
             && matches!(
                 end.outcome(),
@@ -254,7 +256,7 @@ impl Stack {
         match (by, call) {
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {
-                // The status of the answer may be the configuration's own.
+                // The configuration may have changed the answer's status, so the original status is passed on.
                 let meant = match end.outcome() {
                     RequestOutcome::Limited => Some(StatusCode::TOO_MANY_REQUESTS),
                     RequestOutcome::Rejected => problem,
@@ -276,15 +278,15 @@ impl Stack {
         tokio::spawn(async move {
             let open = end.tunnels();
             let closed = tunnel.run(drain).await;
-            // Before the client's connection closes: the gateway stops after the last one, and the request's line must be written
-            // by then.
+            // The request's line must be written before the client's connection closes, because the gateway stops after its last
+            // connection.
             drop((end, open));
             drop(closed);
         });
         Ok(response.map(Ended::without_end))
     }
 
-    /// Whether all requests of a client at this address are denied, if it is no proxy.
+    /// Whether a client at this address is denied all requests, if the peer is not a proxy.
     pub(crate) fn denies(&self, ip: IpAddr) -> bool {
         let peer = Peer::connected((ip, 0).into());
         let address = || self.clients.origin(peer, &HeaderMap::new());
@@ -306,8 +308,7 @@ impl Stack {
             .record(request, id, route, peer.address, client_ip, has_spans)
     }
 
-    /// Charges a request that no route takes to the limits that every request is charged to: guessing is limited, too. Answers with the
-    /// problem.
+    /// Answers a request without a route with a problem. Charges the request to the limits under `always`, so that guessing is limited.
     async fn refuse<B: Send + 'static>(
         &self,
         request: Request<B>,
@@ -322,7 +323,7 @@ impl Stack {
         outcome::split(response)
     }
 
-    /// Returns the ID that a trusted peer gave the request, or a new one.
+    /// Returns the request ID that a trusted peer sent, or a new one.
     fn request_id<B>(&self, request: &Request<B>, connection: &ConnectionInfo) -> RequestId {
         let given = connection
             .is_trusted()
@@ -334,7 +335,7 @@ impl Stack {
     }
 }
 
-/// Writes the request ID on an answer, in place of the upstream's own: the access log has this one.
+/// Writes the request ID of the access log on an answer, in place of the upstream's own ID.
 fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
     if let Some(id) = id {
         let id = id.into_header();
@@ -352,21 +353,21 @@ fn serve(
     let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
     let forward = forward(route.forwarding.clone(), info);
-    // Limits: before the upstream, because a refused request must not cost anything there. They name the client, ask the store,
-    // and let the request wait for its turn. They answer 429 or 503, or settle by the answer and write the headers on it.
-    // Both are always ready: a request waits in its future.
+    // Limits: before the upstream, because a refused request must not cost anything there. They name the client, call the store, and let
+    // the request wait for its turn. They answer 429 or 503, or they end the holds by the answer and write their headers on it. Both
+    // services are always ready, because a request waits in its own future.
     let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;
         let (mut response, answered) = outcome::split(response);
         let status = response.status();
         let headers = response.headers_mut();
-        // Edits: around the limits, which read the upstream's own headers.
+        // Edits: after the limits, because the limits read the upstream's own headers.
         if answered.forwarded.is_answered() && status != StatusCode::SWITCHING_PROTOCOLS {
             let edits = &route.forwarding.settings.edits;
             edits.response_headers.apply(headers);
         }
-        // CORS: around the limits, because a page must be able to read a refusal, too.
+        // CORS: after the limits, because a page must be able to read a refusal as well.
         if let Some(cors) = &route.cors {
             let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
             cors.tell(origin, is_preflight, headers);

@@ -1,4 +1,5 @@
-//! The document of `/status.json` and the stream of the status page: sampled once a second, and written once per sample at most.
+//! The document of `/status.json` and the stream of the status page. Counters are sampled once a second, and the document is written at
+//! most once per sample.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +20,13 @@ use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
 /// The interval between two samples of the counters.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// The samples in a slice of the last minute. The first slice is complete at once, so that gauges are there.
+/// The number of samples in a slice of the last minute. The first slice ends after one sample, so that the gauges have values from the
+/// start.
 const TURN: u64 = 10;
-/// The timeout of the store's answer on the used shares.
+/// The longest wait for the store's answer about the used shares of budgets.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The status of the gateway, beside its metrics.
+/// The gateway's status, beside its metrics.
 #[derive(Debug)]
 pub(crate) struct LiveStatus {
     pub(crate) current: Arc<SharedSnapshot>,
@@ -38,14 +40,14 @@ pub(crate) struct LiveStatus {
     ticks: watch::Sender<u64>,
 }
 
-/// The document as it was last written.
+/// The document, as it was written last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     tick: Option<u64>,
     pub(crate) status: Arc<Status>,
-    /// As JSON.
+    /// The document as JSON.
     pub(crate) whole: Bytes,
-    /// The same without series.
+    /// The document as JSON, without series.
     pub(crate) live: Bytes,
 }
 
@@ -80,7 +82,7 @@ impl LiveStatus {
             if tick % TURN == 1 {
                 let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
                 let used = used.ok().and_then(Result::ok).unwrap_or_default();
-                // A reload may have come meanwhile.
+                // A reload may have happened during the call.
                 let snapshot = self.current.load_full();
                 let view = self.view(&snapshot);
                 self.with_board(&view, |board| board.turn(&view, used));
@@ -90,18 +92,18 @@ impl LiveStatus {
         }
     }
 
-    /// Notes an event that no sample shows.
+    /// Records an event that samples do not show.
     pub(crate) fn happened(&self, kind: &str, text: String) {
         let snapshot = self.current.load_full();
         self.with_board(&self.view(&snapshot), |board| board.happened(kind, text));
     }
 
-    /// Returns the number of the last sample, for receivers that wait for the next.
+    /// Returns a receiver of the number of the last sample, which can wait for the next sample.
     pub(crate) fn ticks(&self) -> watch::Receiver<u64> {
         self.ticks.subscribe()
     }
 
-    /// Returns the document, written once per sample at most for all its readers.
+    /// Returns the document. Writes it at most once per sample, for all readers.
     pub(crate) fn written(&self) -> Written {
         let mut written = self.written.lock();
         let tick = Some(*self.ticks.borrow());
@@ -110,7 +112,7 @@ impl LiveStatus {
             let view = self.view(&snapshot);
             let mut status = self.with_board(&view, |board| board.document(&view));
             status.overrides = self.overrides.document(&snapshot.budgets.overrides.plans);
-            // Numbers and strings always become JSON.
+            // JSON of numbers and strings cannot fail.
             let json = |status: &Status| serde_json::to_vec(status).unwrap_or_default().into();
             *written = Written {
                 tick,

@@ -3,8 +3,8 @@
 //! Each change makes a new table. The time of a lookup does not depend on the number of overrides: it is one step for a name, and one step
 //! for each prefix length in the table. Without overrides, a request reads one flag.
 //!
-//! A block applies to the caller's address and to any name that the caller has shown. An exemption, a plan and numbers apply to the client's
-//! own name. For a name without any of them, the longest network that contains the address applies.
+//! A block applies to the caller's address and to any name that the caller has shown. An exemption, a plan and numbers apply to the
+//! client's own name. For a name without any of them, the longest network that contains the address applies.
 
 use std::collections::HashSet;
 use std::fmt;

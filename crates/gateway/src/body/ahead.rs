@@ -1,7 +1,7 @@
-//! An answer that is read before its client takes it, so that its place at the upstream is free for others.
+//! An answer that the gateway reads ahead of a slow client, so that other requests can use its place at the upstream.
 //!
-//! At most [`MAX_AHEAD`] of it waits here. A small answer leaves its place when the upstream has sent it. A larger one goes on as fast
-//! as its client takes it.
+//! At most [`MAX_AHEAD`] bytes of an answer wait here. A small answer frees its place when the upstream has sent it. A larger answer is
+//! read at the rate at which its client takes it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,19 +18,19 @@ use tokio::task::AbortHandle;
 
 use super::upstream::UpstreamBody;
 
-/// The most bytes of one answer that wait for its client, without the part in which this bound lies.
+/// The most bytes of one answer that wait for its client. One part may exceed this bound.
 const MAX_AHEAD: usize = 64 * 1024;
 
-/// The bytes that each part takes beside its data.
+/// The bytes that each part is charged in addition to its data.
 const PER_PART: usize = 64;
 
-/// An answer on its way from the upstream to a client, with a buffer between.
+/// An answer on its way from the upstream to a client, with a buffer in between.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     buffer: Arc<Mutex<Buffer>>,
     // The state of the request's body, if it has one.
     body_state: Option<Arc<BodyState>>,
-    // None: all of the answer is here.
+    // `None` if the buffer already has the whole answer.
     reader: Option<AbortHandle>,
 }
 
@@ -38,15 +38,15 @@ pub(crate) struct ReadAhead {
 struct Buffer {
     parts: VecDeque<Part>,
     bytes: usize,
-    // The same with `PER_PART`.
+    // `bytes`, and `PER_PART` for each part.
     held: usize,
-    // Without memory for the last part, the next one is read when this one has been taken.
+    // Whether there was no memory for the last part. Then the next part is read only after the client has taken this one.
     is_short: bool,
     has_ended: bool,
-    // Why it has ended too early.
+    // The reason if the answer ended too early.
     error: Option<BoxError>,
     cut: Option<Cut>,
-    // The bytes that have not come yet.
+    // The number of bytes that have not arrived yet.
     rest: SizeHint,
     client: Option<Waker>,
     upstream: Option<Waker>,
@@ -59,7 +59,7 @@ struct Part {
 }
 
 impl ReadAhead {
-    /// Reads the parts of an answer that have come, and goes on with the rest.
+    /// Reads the parts of an answer that have already arrived, and starts a task that reads the rest.
     pub(crate) async fn start(mut body: UpstreamBody, memory: &Arc<BufferMemory>) -> Self {
         let body_state = body.body_state().cloned();
         let buffer = Arc::new(Mutex::new(Buffer::new(body.size_hint())));
@@ -81,7 +81,7 @@ impl ReadAhead {
         }
     }
 
-    /// Returns the side that ended the answer, if this is dropped now.
+    /// Returns the side that cut the answer short, if this value is dropped now.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let buffer = self.buffer.lock();
         let is_received = buffer.has_ended || buffer.rest.exact() == Some(0);
@@ -89,13 +89,13 @@ impl ReadAhead {
         buffer.cut.or_else(|| (!is_taken).then_some(Cut::Client))
     }
 
-    /// Whether it broke off because the client sent the request's body too slowly.
+    /// Whether the answer broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }
 }
 
-/// Reads until the answer has ended, or must wait for its client.
+/// Reads until the answer has ended, or until the buffer has no room.
 fn poll_read(
     body: &mut UpstreamBody,
     buffer: &Mutex<Buffer>,
@@ -142,7 +142,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the next part may be read; if not, the reader is woken when it may.
+    /// Whether the next part may be read. If not, the reader is woken as soon as it may be.
     fn has_room(&mut self, context: &Context<'_>) -> bool {
         let may_hold = self.held < MAX_AHEAD && !self.is_short;
         let has_room = may_hold || self.parts.is_empty();

@@ -1,4 +1,4 @@
-//! Reads the rest of an answer whose client has left, for the cost of the request.
+//! Reads the rest of an answer after its client has left, to find the cost of the request.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::timeout;
 
 use super::Body;
 
-/// The longest time to read an answer without its client.
+/// The longest time to read an answer after its client has left.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The most bytes of it that are read, compressed or not.
+/// The most bytes to read of such an answer, counted before any decompression.
 const MOST: usize = 1 << 20;
 
-/// Reads the rest of a body, within these bounds. `read` reads a part, or its beginning, and returns how many bytes it has read.
+/// Reads the rest of a body within these bounds. `read` reads a part, or only its beginning, and returns the number of bytes read.
 pub(crate) async fn read_on(body: &mut Body, mut read: impl FnMut(&[u8]) -> usize) {
     let reading = async {
         let mut bytes = 0;
@@ -26,7 +26,7 @@ pub(crate) async fn read_on(body: &mut Body, mut read: impl FnMut(&[u8]) -> usiz
             bytes += part.len();
             while !part.is_empty() {
                 part.advance(read(&part));
-                // To decompress a part can take long.
+                // Decompressing a part can take long, so other tasks run in between.
                 yield_now().await;
             }
             if bytes >= MOST {

@@ -1,4 +1,4 @@
-//! The parts of a message that was received: an HTTP/2 stream that is reset never passes for a complete body.
+//! Receives the parts of a message, and never takes an HTTP/2 stream that was reset for a complete body.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,10 +8,10 @@ use http_body::{Body, Frame};
 
 use tidegate_upstream::BoxError;
 
-/// Reads the next part of a body as hyper receives it, from a client or an upstream.
+/// Reads the next part of a body that hyper receives from a client or an upstream.
 ///
-/// hyper ends the body of an HTTP/2 stream without an error if the stream or the connection ends with the code
-/// `NO_ERROR`. Such a body is complete only if END_STREAM was received before (RFC 9113, 8.1).
+/// If an HTTP/2 stream or its connection ends with the code `NO_ERROR`, hyper ends the body without an error. Such a body is complete only
+/// if END_STREAM arrived before (RFC 9113, 8.1).
 pub(crate) fn poll_received<B>(
     body: &mut B,
     is_http2: bool,

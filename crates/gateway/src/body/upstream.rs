@@ -1,4 +1,4 @@
-//! An upstream's answer on its way to the client; when it has ended, its connection serves the next request.
+//! An upstream's answer on its way to the client. At its end, its connection is free for the next request.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tidegate_net::headers;
 use tidegate_telemetry::Cut;
 use tidegate_upstream::{BodyPhase, BodyState, BoxError, Lease, Report, size_behind};
 
-/// The error of a call of gRPC that ends without its result.
+/// The error of a gRPC call that ends without its result.
 const NO_TRAILERS: &str = "the answer has no trailers";
 
 /// The body of an upstream's answer.
@@ -25,14 +25,14 @@ const NO_TRAILERS: &str = "the answer has no trailers";
 pub(crate) struct UpstreamBody {
     inner: Incoming,
     is_http2: bool,
-    // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
+    // Returned to the pool at the end of the body. If the body is dropped before, the connection is closed.
     lease: Option<Lease>,
-    // Records the end; none if there is no use for it, or it is recorded.
+    // Records how the answer ended. `None` if this is already recorded, or not needed.
     report: Option<Report>,
-    // The field that the trailers of a whole answer must have.
+    // The field that the trailers must have, or the answer is not complete.
     trailer: Option<HeaderName>,
     cut: Option<Cut>,
-    // Received before the head was passed on.
+    // The first part, if it arrived before the head was passed on.
     first: Option<Box<Frame<Bytes>>>,
     // The state of the request's body, if it has one.
     body_state: Option<Arc<BodyState>>,
@@ -42,8 +42,8 @@ pub(crate) struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `timeout` at
-    /// most. If there is a `trailer`, the answer must end with it.
+    /// Streams `inner`, the answer to a request whose body may still be arriving. The upstream may be silent for at most `timeout`. If
+    /// there is a `trailer`, the answer must end with it.
     pub(crate) fn new(
         (inner, version): (Incoming, Version),
         place: (Lease, Option<Report>),
@@ -69,11 +69,11 @@ impl UpstreamBody {
         body
     }
 
-    /// Takes the first part if it has come already.
+    /// Takes the first part if it has already arrived.
     ///
     /// # Errors
     ///
-    /// The answer has failed already.
+    /// The answer has already failed.
     pub(crate) async fn begin(&mut self) -> Result<(), BoxError> {
         poll_fn(|context| {
             let first = Pin::new(&mut *self).poll_frame(context);
@@ -105,19 +105,20 @@ impl UpstreamBody {
         self.report.take().into_iter().for_each(Report::succeeded);
     }
 
-    /// Whether all of it came.
+    /// Whether the whole answer has arrived.
     fn is_whole(&self) -> bool {
         let is_received = || self.first.is_none() && self.inner.size_hint().exact() == Some(0);
         self.cut.is_none() && (self.lease.is_none() || self.trailer.is_none() && is_received())
     }
 
-    /// Returns the side that ended the answer, if this is dropped now. A client that has left takes no more of it.
+    /// Returns the side that cut the answer short, if this value is dropped now. If the answer is not complete, that is the client, which
+    /// has left.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let by_client = || (!self.is_whole()).then_some(Cut::Client);
         self.cut.or_else(by_client)
     }
 
-    /// Breaks the answer off. Its connection ends as well, or its stream.
+    /// Cuts the answer short. Closes its connection, or resets its stream.
     fn break_off(&mut self, cut: Cut, error: BoxError) -> Option<Result<Frame<Bytes>, BoxError>> {
         let phase = self.body_state.as_deref().map(BodyState::phase);
         let is_broken_off = self
@@ -127,7 +128,8 @@ impl UpstreamBody {
         let cut = if is_broken_off { Cut::Client } else { cut };
         self.cut = Some(cut);
         self.lease = None;
-        // While the client may send, either side may be waiting for the other.
+        // If the client has not sent its whole body, the silent upstream may be waiting for the client. Then the silence is not the
+        // upstream's failure.
         let is_open = cut == Cut::Timeout && phase == Some(BodyPhase::AwaitingClient);
         let report = self
             .report
@@ -142,12 +144,12 @@ impl UpstreamBody {
         self.body_state.as_ref()
     }
 
-    /// Whether it broke off because the client sent the request's body too slowly.
+    /// Whether the answer broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }
 
-    /// Whether the upstream has been silent for too long. The timer is only moved when it goes off.
+    /// Whether the upstream has been silent for too long. Resets the timer only when it expires, not with each part.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let heard = *self.heard.get_or_insert_with(Instant::now);
         let timeout = self.timeout;
@@ -180,7 +182,7 @@ impl Body for UpstreamBody {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.heard = None;
                 match frame.trailers_mut() {
-                    // The body is not polled again after its trailers.
+                    // Releases the connection here, because the body is not polled again after its trailers.
                     Some(trailers) => {
                         if let Some(trailer) = &self.trailer
                             && !trailers.contains_key(trailer)
@@ -222,7 +224,7 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        // The end of an HTTP/2 stream may come after the last byte of a body with a length.
+        // For a body with a length, the end of the HTTP/2 stream may arrive after the last byte, and is then not polled.
         let report = self.report.take().filter(|_| self.is_whole());
         report.into_iter().for_each(Report::succeeded);
         if let Some(body_state) = &self.body_state {

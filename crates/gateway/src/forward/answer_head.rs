@@ -1,4 +1,4 @@
-//! The head of an upstream's answer, before it is adapted for the client.
+//! Checks the head of an upstream's answer before the head is adapted for the client.
 
 use http::header::UPGRADE;
 use http::response::Parts;
@@ -8,24 +8,25 @@ use tidegate_net::head::HeadCount;
 use super::error::UPSTREAM_FAILED;
 use crate::request::problem::Problem;
 
-/// Whether answers with this status have no body, also if a header gives a length (RFC 9110, 6.4.1).
+/// Whether answers with this status have no body, even if a header gives a length (RFC 9110, 6.4.1).
 pub(super) fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Returns the protocol that an answer requires: 426 must name it (RFC 9110, 15.5.22).
+/// Returns the protocol that an answer with status 426 requires. The client must receive its name (RFC 9110, 15.5.22).
 pub(super) fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
     let required = head.status == StatusCode::UPGRADE_REQUIRED;
     head.headers.get(UPGRADE).filter(|_| required).cloned()
 }
 
-/// Refuses framings that two readers could read in two ways, and lists that would cost more to read than they can mean.
+/// Refuses framing that two readers could read in different ways. Also refuses long lists in headers, which take more time to read than
+/// they are worth.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let head = HeadCount::of(headers);
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
     let framed = match (codings.count, lengths.count) {
         (0, 0) => true,
-        // hyper also takes `2, 2` for one length.
+        // Requires digits, because hyper would accept `2, 2` as one length.
         (0, 1) => lengths.only().is_some_and(|length| {
             !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
         }),

@@ -1,4 +1,4 @@
-//! The edits of a route to paths and headers, and its redirects.
+//! Edits paths and headers as a route requires, and makes its redirects.
 
 use http::header::{HOST, LOCATION};
 use http::uri::{Authority, PathAndQuery};
@@ -9,7 +9,7 @@ use tidegate_config::routes::HttpsPort;
 
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// Returns the path without its first `count` segments, in any spelling of them. The query is kept.
+/// Returns the path and query without the first `count` segments of the path, however the segments are spelled.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {
     let mut slashes = path.path().match_indices('/').map(|(at, _)| at);
     match slashes.nth(count) {
@@ -21,7 +21,7 @@ pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<Path
     }
 }
 
-/// Sets `X-Forwarded-Prefix` to the stripped segments, behind the prefix that a trusted proxy has sent.
+/// Sets `X-Forwarded-Prefix` to the removed segments, after the prefix that a trusted proxy sent.
 pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: usize) {
     let path = path.path();
     let mut slashes = path.match_indices('/').map(|(at, _)| at);
@@ -36,7 +36,7 @@ pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: u
     }
 }
 
-/// Redirects a client to the same place over TLS, with the same method and body; none if it names no host.
+/// Redirects a client to the same URL over TLS, with the same method and body. `None` if the request names no host.
 pub(super) fn to_https(
     headers: &HeaderMap,
     uri: &Uri,

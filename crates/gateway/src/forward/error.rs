@@ -1,4 +1,4 @@
-//! The problems that clients receive when an upstream gives no answer.
+//! The problems that clients receive if an upstream gives no answer.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use http::StatusCode;
 use crate::request::problem::Problem;
 use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
-/// The wait before a refused request is sent again.
+/// The time after which a client should send a refused request again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the problem by the side that caused the error.
+/// Returns the problem for an error: the client's fault if its body failed, and otherwise the upstream's.
 pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Problem {
     match body_state.map(BodyState::phase) {
         Some(BodyPhase::TooLarge) => return TOO_LARGE,

@@ -1,4 +1,4 @@
-//! Removes hop-by-hop headers, and sets the forwarding headers that upstreams trust.
+//! Removes hop-by-hop headers, and sets the forwarding headers for upstreams.
 
 use std::net::IpAddr;
 
@@ -18,27 +18,27 @@ pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forw
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The origin of a request, for its upstream.
+/// The origin of a request, which its upstream receives in headers.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) peer: IpAddr,
-    /// Whether the peer's own headers are trusted.
+    /// Whether the peer is trusted, so that its forwarding headers are kept.
     pub(super) trusted: bool,
-    /// The peer's address, as text.
+    /// The peer's address as text.
     pub(super) hop: &'a HeaderValue,
     pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
-    /// The headers that the route's limits read.
+    /// The headers that the gateway reads on this route.
     pub(super) read: &'a ReadHeaders,
-    /// The client, if the upstream receives its name.
+    /// The client, if the upstream receives the client's name.
     pub(super) client: Option<&'a Client>,
-    /// Whether the client's connection is protected.
+    /// Whether the client's connection uses TLS.
     pub(super) is_tls: bool,
 }
 
-/// Makes a client's headers fit for the upstream.
+/// Changes a client's headers into the headers for the upstream.
 pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body: bool) {
-    // Most requests need no removal and no change, which one look shows.
+    // A single pass shows that most requests need neither a removal nor a change.
     let is_plain = |name: &HeaderName| {
         let text = name.as_str();
         let kind = kind(text);
@@ -51,7 +51,7 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
         clean(headers, &origin);
     }
     if has_body && !headers.contains_key(CONTENT_LENGTH) {
-        // Without this header, hyper sends a GET without its body.
+        // Without this header, hyper would send a GET without its body.
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     tell_hops(headers, &origin);
@@ -73,20 +73,20 @@ fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     remove_all(headers, |name| match kind(name.as_str()) {
         Kind::HopByHop | Kind::OtherAddress => true,
         Kind::Origin | Kind::OtherTarget => !origin.trusted,
-        // The gateway requests the body itself when it forwards it, so the upstream needs no `Expect`.
+        // The gateway itself answers `Expect` when it forwards the body, so the upstream must not see it.
         Kind::Framing => *name == EXPECT,
         Kind::EndToEnd => !origin.trusted && origin.read.vouches(name),
     });
     join_cookies(headers);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
-        // In HTTP/1, `Connection` must name it (RFC 9110, 10.1.4).
+        // In HTTP/1, `Connection` must name `TE` (RFC 9110, 10.1.4).
         headers.insert(CONNECTION, HeaderValue::from_static("TE"));
     }
 }
 
-/// Makes the trailers after a client's body fit for the upstream. Servers may merge them into the headers: fields that
-/// were removed there are removed here, too. Fields that frame or authorise a message are left out by hyper itself.
+/// Removes fields from the trailers after a client's body. Servers may merge trailers into headers, so fields that are removed from headers
+/// are removed here as well. hyper itself leaves out fields that frame or authorise a message.
 pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, read: &ReadHeaders) {
     remove_aliases(trailers, read);
     remove_all(trailers, |name| match kind(name.as_str()) {
@@ -99,7 +99,7 @@ fn wants_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"))
 }
 
-/// Removes headers that some servers would take for a header that is read or written here: see [`ReadHeaders`].
+/// Removes headers that some servers would mistake for a header that the gateway reads or writes: see [`ReadHeaders`].
 fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
     let is_known = |name: &str| match kind(&folded(name)) {
         Kind::HopByHop | Kind::Origin | Kind::OtherAddress | Kind::OtherTarget => true,
@@ -114,7 +114,7 @@ fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
     });
 }
 
-/// Joins the parts in which HTTP/2 may send a cookie; HTTP/1 has one line for it (RFC 9113, 8.2.3).
+/// Joins the cookies of a request into one line. HTTP/2 may send them as several lines, but HTTP/1 allows one (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(COOKIE).iter();
     if cookies.nth(1).is_none() {
@@ -125,13 +125,14 @@ fn join_cookies(headers: &mut HeaderMap) {
         .iter()
         .map(HeaderValue::as_bytes)
         .collect();
-    // Valid values stay valid when they are joined.
+    // Joining valid values makes a valid value.
     if let Ok(cookie) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
         headers.insert(COOKIE, cookie);
     }
 }
 
-/// Adds the peer to the hops. The header that hops are read from stays; the other is removed, because no trusted peer vouches for it.
+/// Adds the peer to the list of hops. Keeps the header from which the gateway reads hops. Removes the other one, because trusted peers do
+/// not set it.
 fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Origin { peer, clients, .. } = origin;
     let peer = peer.to_canonical();
@@ -168,11 +169,11 @@ fn node(address: IpAddr) -> HeaderValue {
         IpAddr::V4(_) => format!("for={address}"),
         IpAddr::V6(_) => format!("for=\"[{address}]\""),
     };
-    // An address has only characters that a header can hold.
+    // An address has only valid characters of a header.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Whether a quote is still open, which would swallow an added element.
+/// Whether a quote is still open. An added element would become part of the quoted text.
 fn is_open(headers: &HeaderMap) -> bool {
     let bytes = headers.get_all(FORWARDED).iter();
     let quotes = bytes
@@ -181,13 +182,13 @@ fn is_open(headers: &HeaderMap) -> bool {
     quotes.count() % 2 == 1
 }
 
-/// Sets the header with the client's name, in place of any that the client sent.
+/// Sets the header with the client's name. Removes the same header of the client.
 fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Some(name) = &origin.clients.forward_client else {
         return;
     };
     headers.remove(name);
-    // A name that no header can hold is left out: no name is better than a wrong one.
+    // A name with characters that are invalid in headers is left out, because a changed name would be wrong.
     let client = origin
         .client
         .map(|client| HeaderValue::try_from(client.to_string()));
@@ -196,7 +197,7 @@ fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     }
 }
 
-/// Adds an element to a list header, and makes one line of it.
+/// Appends an element to a list header, as a single line.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     let mut line = match headers.entry(name) {
         Entry::Vacant(none) => {
@@ -207,7 +208,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     };
     let elements = line.iter().chain([element]);
     let elements: Vec<&[u8]> = elements.map(HeaderValue::as_bytes).collect();
-    // Valid values stay valid when they are joined.
+    // Joining valid values makes a valid value.
     if let Ok(elements) = HeaderValue::from_bytes(&elements.join(&b", "[..])) {
         line.insert(elements);
     }

@@ -1,26 +1,26 @@
-//! Header names that a route's limits read, and the other spellings that servers take for them.
+//! Names of headers that the gateway reads on a route, and other spellings that some servers take for the same names.
 //!
-//! Servers that hand headers to programs as variables (CGI, FastCGI, WSGI) make one name of many: `X-API-Key`, `x_api_key`
-//! and, on some, `x.api.key` are all `HTTP_X_API_KEY`. The gateway reads the exact name only.
+//! Servers that pass headers to programs as variables (CGI, FastCGI, WSGI) merge similar names. `X-API-Key`, `x_api_key` and, on some
+//! servers, `x.api.key` all become `HTTP_X_API_KEY`. The gateway reads only the exact name.
 
 use http::HeaderName;
 use tidegate_identity::Clients;
 use tidegate_net::headers::{folded, is_odd};
 use tidegate_tower::{Cost, Per, Rule};
 
-/// The headers that name callers, that limits are counted by on one route, or that choose routes.
+/// The headers of one route that name callers, choose the route, or are read by its limits.
 #[derive(Debug)]
 pub(crate) struct ReadHeaders {
-    /// Headers that name a user or the client: only trusted peers may send them.
+    /// Headers that name a user or the client, which only trusted peers may send.
     vouched: Box<[HeaderName]>,
-    /// All headers, each with its folded name.
+    /// All headers, each with its normalized name for comparisons.
     all: Box<[(HeaderName, Box<str>)]>,
-    /// Whether a name differs from its folded name.
+    /// Whether a name in `all` differs from its normalized name.
     has_odd: bool,
 }
 
 impl ReadHeaders {
-    /// Returns the headers of these client sources and of a route with these rules; `matched` choose routes.
+    /// Returns the headers of these client sources and of a route with these rules. The headers in `matched` choose routes.
     pub(crate) fn new(clients: &Clients, rules: &[Rule], matched: &[HeaderName]) -> Self {
         let costs = rules.iter().filter_map(|rule| match &rule.cost {
             Cost::Header { name, .. } => Some(name),
@@ -47,17 +47,17 @@ impl ReadHeaders {
         self.vouched.contains(name)
     }
 
-    /// Whether a client source or a limit reads this header.
+    /// Whether the gateway reads this header on the route.
     pub(super) fn reads(&self, name: &HeaderName) -> bool {
         self.all.iter().any(|(own, _)| own == name)
     }
 
-    /// Whether this name could be another spelling of a header here, or of a header that the gateway handles itself.
+    /// Whether this name could be another spelling of a header of this list, or of a header that the gateway handles itself.
     pub(super) fn may_be_alias(&self, name: &str) -> bool {
         self.has_odd || is_odd(name)
     }
 
-    /// Whether this name is another spelling of a header here, so that servers may take it for that header.
+    /// Whether this name is another spelling of a header of this list, so that servers may mistake it for that header.
     pub(super) fn is_alias(&self, name: &HeaderName) -> bool {
         let folded = folded(name.as_str());
         let mut all = self.all.iter();

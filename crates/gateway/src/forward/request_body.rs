@@ -1,4 +1,4 @@
-//! A request's body on its way to the upstream, with a bound, a timeout and a least rate. Records why it broke off.
+//! Streams a request's body to the upstream within bounds of size, silence and rate. Records the reason if the body breaks off.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tidegate_net::pace::LeastRate;
 use tidegate_net::pace::{Pace, Timer};
 use tidegate_server::ClientBody;
 
-/// A body that comes in parts.
+/// A body that is streamed in parts.
 #[derive(Debug)]
 pub(super) struct Streaming {
     inner: ClientBody,
@@ -28,16 +28,16 @@ pub(super) struct Streaming {
     bounds: BodyBounds,
     left: u64,
     pace: Pace,
-    // The start of the wait for the client.
+    // The time when the wait for the client's next part began.
     waiting: Option<Instant>,
     timer: Timer,
     body_state: Arc<BodyState>,
 }
 
-/// The bounds of a body, and its counters.
+/// The bounds of a body, and the counters for it.
 #[derive(Debug)]
 pub(super) struct BodyBounds {
-    /// The most bytes.
+    /// The most bytes of the body.
     pub(super) most: Option<u64>,
     /// The longest wait for the client's next part.
     pub(super) timeout: Duration,
@@ -45,9 +45,9 @@ pub(super) struct BodyBounds {
     pub(super) read: Arc<ReadHeaders>,
     /// The least rate at which the client must send the body.
     pub(super) slow: Option<LeastRate>,
-    /// Counts the bytes that are handed on.
+    /// Counts the bytes that were passed to the upstream.
     pub(super) bytes: Counter,
-    /// Counts bodies that are cut off.
+    /// Counts bodies that were cut off.
     pub(super) cuts: Counter,
 }
 
@@ -70,10 +70,10 @@ pub(super) fn streaming(
     }))
 }
 
-/// Why a body was not sent whole.
+/// The reason why a body was not sent completely.
 ///
-/// The stream of an HTTP/2 upstream is reset by hyper with the code of the error's source. This is always CANCEL, never the code
-/// that the client chose for its own stream.
+/// hyper resets the stream of an HTTP/2 upstream with the code in the error's source. This code is always CANCEL, and never the code with
+/// which the client reset its own stream.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 struct BrokenOff {
@@ -83,14 +83,14 @@ struct BrokenOff {
 }
 
 impl Streaming {
-    /// Returns the least rate that the client must keep. None in a call in which both sides send at
-    /// any time, as the upstream may then be the slow side.
+    /// Returns the least rate that the client must keep. `None` in a call in which both sides may send at any time, because the upstream
+    /// may be the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.bounds.slow.filter(|_| !talking)
     }
 
-    /// Counts bytes that came, and ends the wait for the client.
+    /// Counts bytes that arrived, and ends the wait for the client.
     fn came(&mut self, bytes: u64) {
         let waited = self.waiting.take();
         if let Some(least) = self.least_rate() {
@@ -101,7 +101,7 @@ impl Streaming {
         }
     }
 
-    /// Returns the phase of the failure when the client's time is over.
+    /// Returns the kind of failure when the client's time has run out.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));

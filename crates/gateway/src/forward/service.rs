@@ -1,4 +1,4 @@
-//! The innermost service of a route: streams the request to an upstream and its answer back.
+//! The innermost service of a route, which streams a request to an upstream and the answer back.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,7 +36,7 @@ use tidegate_upstream::{
     Answer, Attempts, BodyState, HashedPart, Report, RequestBody, Retries, Sticky, Tunnel, Upstream,
 };
 
-/// The parts of a route's forwarding.
+/// Everything that a route needs to forward requests.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     pub(crate) settings: ForwardSettings,
@@ -45,15 +45,15 @@ pub(crate) struct Forwarding {
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits read.
     pub(crate) read: Arc<ReadHeaders>,
-    /// Counts costs that bodies of answers settle, if a limit reads them.
+    /// Counts costs in bodies of answers, if a limit reads such costs.
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
     /// Counts the bytes of request bodies.
     pub(crate) request_bytes: Counter,
-    /// Counts request bodies that came too slowly.
+    /// Counts request bodies that arrived too slowly.
     pub(crate) slow_bodies: Counter,
 }
 
-/// Returns the service that forwards one request, if the limits admit it.
+/// Returns the service that forwards one request after the limits have admitted it.
 pub(crate) fn forward(
     route: Arc<Forwarding>,
     info: RequestInfo,
@@ -66,14 +66,15 @@ pub(crate) fn forward(
 }
 
 impl Forwarding {
-    /// Returns whether the limits must leave the client in the request.
+    /// Returns whether forwarding needs the client's name, which the limits then put into the request.
     pub(crate) fn needs_client(&self) -> bool {
         let sticky = self.upstream.plan().sticky.as_ref();
         matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
     }
 
     async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
-        // The first step, because all others concern the request that the preflight announces; browsers follow no redirect of a preflight.
+        // A preflight is answered first, because the later steps are for the announced request. Browsers would not follow a redirect
+        // of a preflight.
         if RequestContext::of(&request).is_preflight {
             let mut response = cors::answered();
             note(&mut response, ForwardOutcome::Preflight);
@@ -114,7 +115,7 @@ impl Forwarding {
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
-                // Even if the client is to blame, the upstream may have processed the request.
+                // Even if the client caused the failure, the upstream may have processed the request.
                 transmission.iter().for_each(Transmission::unanswered);
                 problem.respond()
             }
@@ -123,7 +124,7 @@ impl Forwarding {
         response
     }
 
-    /// Sends the request and makes the answer fit for the client.
+    /// Sends the request, and adapts the answer for the client.
     async fn exchange(
         &self,
         request: &mut Request<RequestBody>,
@@ -178,7 +179,7 @@ impl Forwarding {
             body_state.set_talking(grpc::is_grpc(&head.headers));
         }
         let (is_shared, is_bounded) = (lease.is_shared(), lease.is_bounded());
-        // Over HTTP/1 there is no gRPC.
+        // gRPC needs HTTP/2, so only answers on shared connections have a required trailer.
         let trailer = is_shared.then(|| grpc::trailer(&method, &head)).flatten();
         let mut body = UpstreamBody::new(
             (body, version),
@@ -188,12 +189,12 @@ impl Forwarding {
             trailer,
         );
         if is_shared {
-            // If an answer fails before its head is sent, the client receives no part of it.
+            // If the answer fails before its head was passed on, the client receives an error in place of a part of the answer.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
         let slow = self.settings.timeouts.slow;
         let body = match is_bounded {
-            // Boxed: most upstreams have no bound, and their requests need not make room for it.
+            // Boxed, because most upstreams have no bound, and their requests need not reserve memory for it.
             true => Body::ahead(
                 Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
                 slow,
@@ -202,7 +203,7 @@ impl Forwarding {
         };
         let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
-            // An HTTP/2 client would expect a body of this length (RFC 9110, 8.6).
+            // An HTTP/2 client would wait for a body of this length (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
         }
         if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
@@ -211,7 +212,7 @@ impl Forwarding {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Passes on the upstream's switch of protocols. An upstream must not switch to a protocol that the client did not request.
+    /// Passes the upstream's switch of protocols to the client. The upstream must switch to the protocol that the client requested.
     fn switch(&self, answer: Answer, upgrade: Option<Upgrade>) -> Result<Response<Body>, Problem> {
         let Answer {
             mut response,
@@ -235,7 +236,7 @@ impl Forwarding {
         Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
-    /// Turns the client's request into a request of our own.
+    /// Changes the client's request into the gateway's own request.
     fn prepare(
         &self,
         mut request: Request<ClientBody>,
@@ -279,7 +280,7 @@ impl Forwarding {
             };
             head.uri = Uri::from(stripped.unwrap_or_else(|| path.clone()));
         }
-        // Extensions are for this side of the gateway only.
+        // Extensions are data of the gateway, which the upstream's client code must not see.
         head.extensions.clear();
         if !has_body {
             return (Request::from_parts(head, RequestBody::Empty), None);
@@ -297,7 +298,7 @@ impl Forwarding {
         (Request::from_parts(head, body), Some(body_state))
     }
 
-    /// Returns the client's address, where addresses share the upstream's places.
+    /// Returns the client's address if the upstream has a bound whose places are shared among addresses.
     fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
         let is_bounded = self.upstream.is_bounded();
         let peer = is_bounded.then(|| info.connection.peer());
@@ -326,14 +327,14 @@ impl Forwarding {
     }
 }
 
-/// Adds the outcome to an answer.
+/// Records the outcome in an answer.
 fn note(response: &mut Response<Body>, outcome: ForwardOutcome) {
     let extensions = response.extensions_mut();
     let answered = extensions.get_or_insert_default::<Answered>();
     answered.forwarded = outcome;
 }
 
-/// Whether a client's request came over TLS, to us or to a trusted proxy.
+/// Whether the client's request came over TLS, to the gateway or to a trusted proxy.
 fn is_https(request: &Request<ClientBody>, RequestInfo { connection, .. }: &RequestInfo) -> bool {
     let proto = request.headers().get(headers::X_FORWARDED_PROTO);
     match proto.filter(|_| connection.is_trusted()) {

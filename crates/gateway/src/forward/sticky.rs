@@ -1,4 +1,4 @@
-//! Sticky sessions: the server that a request prefers, and the cookie that names it.
+//! Sticky sessions: the server that a request prefers, and the cookie that names the server.
 
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request};
@@ -10,11 +10,11 @@ use tidegate_upstream::{Affinity, Answer, HashedPart, ServerMark, Sticky};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Preference {
     pub(super) affinity: Option<Affinity>,
-    /// Whether cookies are for TLS alone.
+    /// Whether the client uses TLS, so that the cookie is marked `Secure`.
     pub(super) is_https: bool,
 }
 
-/// Finds the server that a request prefers by this rule. A request without the header or cookie prefers none.
+/// Finds the server that a request prefers under this rule. `None` if the request lacks the header, the cookie or the client.
 pub(super) fn affinity<B>(sticky: &Sticky, request: &Request<B>) -> Option<Affinity> {
     match sticky {
         Sticky::Cookie(name, _) => {
@@ -37,7 +37,7 @@ pub(super) fn affinity<B>(sticky: &Sticky, request: &Request<B>) -> Option<Affin
 }
 
 impl Preference {
-    /// Has an answer set the cookie that names its server, unless the client has it.
+    /// Sets the cookie that names the answer's server, unless the client already has this cookie.
     pub(super) fn tell(self, sticky: Option<&Sticky>, answer: &mut Answer) {
         let (Some(Sticky::Cookie(name, _)), Some(mark)) = (sticky, answer.mark) else {
             return;

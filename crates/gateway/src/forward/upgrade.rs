@@ -1,7 +1,7 @@
-//! A switch of protocols: the client's request, and the upstream's agreement.
+//! Switches of protocols: the client's request, and the upstream's consent.
 //!
-//! The gateway sends its own request to the upstream, and tunnels no bytes before the upstream
-//! agrees to this protocol. HTTP/2 has no such switch; extended CONNECT (RFC 8441) is not served.
+//! The gateway sends its own request to the upstream. It tunnels no bytes until the upstream has agreed to this protocol. HTTP/2 has no
+//! such switch, and extended CONNECT (RFC 8441) is not supported.
 
 use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
@@ -11,16 +11,16 @@ use hyper::upgrade::OnUpgrade;
 use tidegate_net::headers::tokens;
 use tidegate_server::ClientBody;
 
-/// A switch of protocols that a client asks for.
+/// A switch of protocols that a client requests.
 #[derive(Debug)]
 pub(super) struct Upgrade {
     protocol: HeaderValue,
-    /// The client's connection, once the upstream agrees.
+    /// The client's connection, which becomes available when the upstream has agreed.
     pub(super) client: OnUpgrade,
 }
 
 impl Upgrade {
-    /// Returns the upgrade that a request asks for, if it is in `allowed`, which has names in lower case.
+    /// Returns the switch that a request asks for, if its protocol is in `allowed`. The names in `allowed` are in lower case.
     pub(super) fn of(request: &mut Request<ClientBody>, allowed: &[Box<str>]) -> Option<Self> {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;
@@ -30,20 +30,20 @@ impl Upgrade {
             let protocol = protocol.as_bytes();
             protocol.eq_ignore_ascii_case(name.as_bytes())
         });
-        // A body would be ambiguous: the request's, or the first bytes in the tunnel.
+        // A body would be ambiguous: its bytes could also be the first bytes of the tunnel.
         (is_allowed && request.body().is_end_stream()).then(|| Self {
             protocol,
             client: hyper::upgrade::on(request),
         })
     }
 
-    /// Whether an upstream that switches protocols switches to this one.
+    /// Whether an upstream that switches protocols switches to this protocol.
     pub(super) fn is_granted(&self, headers: &HeaderMap) -> bool {
         let granted = asked(headers).map(HeaderValue::as_bytes);
         granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))
     }
 
-    /// Writes the upgrade into the headers of one connection.
+    /// Writes the switch into the headers of a request or an answer.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         headers.remove(TE);
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -51,7 +51,7 @@ impl Upgrade {
     }
 }
 
-/// Returns the next protocol, if the headers name exactly one.
+/// Returns the requested protocol, if the headers name exactly one.
 fn asked(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut asked = headers.get_all(UPGRADE).iter();
     let (first, second) = (asked.next(), asked.next());

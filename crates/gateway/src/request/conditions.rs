@@ -1,7 +1,7 @@
 //! Compares the query and the headers of a request with the conditions of a route.
 //!
-//! A value counts only if it is there once. Servers differ in which of several values they read. So
-//! a request with the expected value and another beside it may fit two routes, and is refused.
+//! A value counts only if the request has it once. Servers differ in which of several values they read. So a request that has the expected
+//! value and another value may match two routes, and is refused.
 
 use http::header::ACCESS_CONTROL_REQUEST_HEADERS;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -9,17 +9,17 @@ use tidegate_config::routes::Conditions;
 use tidegate_net::headers::tokens;
 use tidegate_tower::query_values;
 
-/// Whether a condition is met.
+/// Whether a request meets a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
     No,
     Yes,
-    /// Met for some servers, and not for others.
+    /// The request meets the condition for some servers, but not for others.
     Unclear,
 }
 
 impl Met {
-    /// Compares `values`; exactly one may be there.
+    /// Compares `values` with the expected value. There must be exactly one.
     fn by<T>(values: impl Iterator<Item = T>, is_right: impl Fn(T) -> bool) -> Self {
         let (count, right) = values.fold((0_usize, false), |(count, right), value| {
             (count + 1, right || is_right(value))
@@ -32,8 +32,8 @@ impl Met {
     }
 }
 
-/// Whether all conditions are met. If one is not, the others do not matter. A CORS preflight
-/// contains the names of the headers of the announced request, and no values.
+/// Whether all conditions are met. If one is not met, unclear ones do not matter. A CORS preflight has only the names of the announced
+/// request's headers, so values of headers are not compared.
 pub(crate) fn meets(
     conditions: &Conditions,
     query: Option<&str>,

@@ -1,7 +1,7 @@
-//! CORS, a part of the Fetch standard: lets pages of other origins read a route's answers.
+//! CORS, a part of the Fetch standard, allows pages of other origins to read a route's answers.
 //!
-//! Browsers send a preflight before some requests, and check the answers to all. CORS keeps pages
-//! from reading, and keeps no client from sending: limits do that.
+//! Browsers send a preflight before some requests, and check the headers of every answer. CORS can keep pages from reading answers. It
+//! cannot keep clients from sending requests, so limits are still needed.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -13,11 +13,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use crate::body::Body;
 use tidegate_config::routes::{CorsPlan, Origins};
 
-/// Whether a page of the internet may send requests into a private network, as Chromium requires.
+/// The header by which a page on the internet may send requests into a private network. Chromium requires it.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// Returns the method of the request that a preflight announces; none if `request` is no preflight.
+/// Returns the method of the request that a preflight announces. `None` if `request` is not a preflight.
 pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
     if request.method() != Method::OPTIONS || !request.headers().contains_key(ORIGIN) {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
     Method::from_bytes(method.as_bytes()).ok()
 }
 
-/// Returns the answer to a preflight, without the headers that [`Cors::tell`] writes.
+/// Returns the answer to a preflight. [`Cors::tell`] adds its headers later.
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -64,7 +64,7 @@ impl Cors {
         }
     }
 
-    /// Writes on an answer whether a page of `origin` may read it, in place of the CORS headers that it has.
+    /// Sets the headers that allow a page of `origin` to read an answer, or do not. Removes the CORS headers that the upstream set.
     pub(crate) fn tell(
         &self,
         origin: Option<HeaderValue>,
@@ -83,7 +83,7 @@ impl Cors {
             headers.remove(name);
         }
         let allowed = match &self.origins {
-            // The same value for all origins, so that a cache may serve it to all.
+            // `*` is the same for all origins, so a cache may use one answer for all of them.
             Origins::Any => HeaderValue::from_static("*"),
             Origins::Listed(listed) => {
                 vary_by_origin(headers);
@@ -108,14 +108,14 @@ impl Cors {
     }
 }
 
-/// Returns a header with a list; none if the list is empty.
+/// Returns a header value with a list; `None` if the list is empty.
 fn list<'a>(items: impl Iterator<Item = &'a str>) -> Option<HeaderValue> {
     let items: Vec<_> = items.collect();
     let text = Some(items.join(", ")).filter(|text| !text.is_empty());
     text.and_then(|text| HeaderValue::try_from(text).ok())
 }
 
-/// Adds `Origin` to `Vary`: caches must keep one answer per origin.
+/// Adds `Origin` to `Vary`, because caches must store one answer per origin.
 fn vary_by_origin(headers: &mut HeaderMap) {
     let said = headers.get_all(VARY).iter().map(HeaderValue::as_bytes);
     let said: Vec<_> = said.filter(|line| !line.trim_ascii().is_empty()).collect();

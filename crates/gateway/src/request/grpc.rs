@@ -1,4 +1,4 @@
-//! Refusals of gRPC calls: always 200, with a status of gRPC in place of trailers.
+//! Refuses gRPC calls in gRPC's own form: the status is 200, and the head has a gRPC status in place of trailers.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::response::Parts;
@@ -8,12 +8,12 @@ use crate::body::Body;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// The wait of a client that retries by itself, in ms (gRFC A6).
+/// The time until a client should retry automatically, in ms (gRFC A6).
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Returns the content type of a gRPC call, and of its answer; none if the request is no gRPC call.
+/// Returns the content type of a gRPC call, which its answer must have as well. `None` if the request is not a gRPC call.
 ///
-/// gRPC uses only HTTP/2 and POST. Any client may send the content type: with another version or method, a 429 stays a 429.
+/// gRPC uses only HTTP/2 and POST. Any client can send the content type, so answers to other versions and methods are not translated.
 pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_2 || request.method() != Method::POST {
         return None;
@@ -27,8 +27,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(is_kind)
 }
 
-/// Returns the field that the trailers of an answer must have: without its status a call has no result. None
-/// if the answer belongs to no call, has the status in its head, or has its trailers in its body (gRPC-Web).
+/// Returns the field that the trailers of an answer must have, because a call has no result without its status. `None` if the answer is not
+/// gRPC, has the status in its head, or has its trailers in its body (gRPC-Web).
 pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
     let kind = head.headers.get(CONTENT_TYPE)?.as_bytes();
     let is_call = method == Method::POST && head.status == StatusCode::OK && is_grpc(&head.headers);
@@ -42,9 +42,9 @@ fn is_kind(kind: &HeaderValue) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b'-')))
 }
 
-/// Translates an answer of ours for a gRPC client. Its headers stay, such as the headers of limits.
+/// Translates an answer of the gateway for a gRPC client. Keeps its other headers, such as the rate-limit headers.
 ///
-/// `meant` is the status that the answer stands for, if the configuration gave it another one.
+/// `meant` is the original status of the answer, if the configuration has changed it.
 pub(crate) fn translate(
     mut answer: Response<Body>,
     kind: HeaderValue,
@@ -67,8 +67,8 @@ pub(crate) fn translate(
     answer.map(|_| Body::empty())
 }
 
-/// Returns gRPC's code for a status. The mapping is gRPC's own, except for limits, deadlines and
-/// sizes, where servers of gRPC use other codes.
+/// Returns the gRPC code for a status. The mapping is gRPC's own, except for limits, timeouts and sizes, where gRPC servers use other
+/// codes.
 const fn code(status: StatusCode) -> u16 {
     const DEADLINE_EXCEEDED: u16 = 4;
     const PERMISSION_DENIED: u16 = 7;
@@ -88,7 +88,7 @@ const fn code(status: StatusCode) -> u16 {
     }
 }
 
-/// Returns the sentence for people in a problem; else the name of the status.
+/// Returns the `detail` of a problem, or else the name of the status.
 fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     let problem = answer.body().whole();
     let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
@@ -99,7 +99,7 @@ fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     detail.unwrap_or_else(name).to_owned()
 }
 
-/// Escapes everything but printable ASCII, and the escape sign itself.
+/// Escapes all bytes except printable ASCII, and escapes `%`.
 fn escaped(message: &str) -> String {
     let escaped = message.bytes().map(|byte| match byte {
         b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),

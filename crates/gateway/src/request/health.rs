@@ -1,6 +1,6 @@
-//! `health`: an answer of the listeners to health checks of load balancers and containers.
+//! `health`: the answer of the listeners to health checks of load balancers and containers.
 //!
-//! Such checks often come by HTTP/1.0 and without a host. They are charged to no limit, forwarded to no upstream and not logged.
+//! Such checks often use HTTP/1.0 and name no host. They are not charged to limits, not forwarded and not logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use tokio::time::Instant;
 
 use crate::body::Body;
 
-/// Time in which one answer of the store serves all checks. A flood of checks costs one call a second.
+/// The time for which one answer of the store is reused, so that a flood of checks makes one call a second.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// Whether requests for this path, by this method, are health checks at `path`.
+/// Whether a request with the path `asked` and this method is a health check. `path` is the configured path, if there is one.
 pub(crate) fn is_check(path: Option<&str>, method: &Method, asked: &str) -> bool {
     let methods = [Method::GET, Method::HEAD, Method::OPTIONS];
     path == Some(asked) && methods.contains(method)
 }
 
-/// Fails with the reason if the gateway should get no requests: memory is short, keys of tokens are
-/// missing, or the store makes no decisions.
+/// Returns the reason as an error if the gateway should get no requests: memory is short, keys of tokens are missing, or the store cannot
+/// decide.
 pub(crate) async fn readiness(
     overload: &Overload,
     clients: &Clients,
@@ -101,7 +101,8 @@ impl Health {
         {
             return is_ready;
         }
-        // The time is set before the call: if the client leaves before the store answers, the next check calls no sooner.
+        // The time is set before the call. So if the client leaves before the store answers, the next check does not call the store again
+        // at once.
         *known = Some((Instant::now(), known.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;

@@ -1,10 +1,10 @@
-//! Facts of a request that forwarding reads.
+//! Data about a request that forwarding reads.
 
 use tidegate_server::ConnectionInfo;
 use tidegate_telemetry::RequestId;
 use tidegate_telemetry::traces::TraceContext;
 
-/// The origin of a request, and the names that it has in logs and traces.
+/// The connection of a request, and its IDs in logs and traces.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestInfo {
     /// The connection of the request.

@@ -1,4 +1,4 @@
-//! Headers that `response_headers` sets on the gateway's own answers, such as `Strict-Transport-Security` on a 429.
+//! Headers that `response_headers` adds to the gateway's own answers, such as `Strict-Transport-Security` to a 429.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_config::routes::HeaderEdits;
@@ -9,15 +9,15 @@ use tidegate_net::headers::describes_answer;
 pub(crate) struct OwnHeaders(Box<[(HeaderName, HeaderValue)]>);
 
 impl OwnHeaders {
-    /// Takes the headers that `edits` sets, without headers that describe one answer. A refusal
-    /// must not be cached like a page of the upstream.
+    /// Takes the headers that `edits` sets, except headers that describe a single answer: a refusal must not be cached like a page of the
+    /// upstream.
     pub(crate) fn of(edits: &HeaderEdits) -> Self {
         let set = edits.set.iter();
         let set = set.filter(|(name, _)| !describes_answer(name));
         Self(set.cloned().collect())
     }
 
-    /// Adds each header that the answer lacks.
+    /// Adds each header that the answer does not have yet.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.0 {
             headers.entry(name).or_insert_with(|| value.clone());

@@ -8,7 +8,7 @@ use tidegate_tower::{AnswerBody, Reject};
 
 use crate::body::Body;
 
-/// A refusal by the gateway, not by a limit: its status, a word for programs and a sentence for people.
+/// A refusal that no limit makes: its status, an `error` for programs and a `detail` for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -41,13 +41,13 @@ impl Problem {
         }
     }
 
-    /// Adds the wait before another attempt.
+    /// Adds a `Retry-After` header with this time.
     pub(crate) const fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// Whether the request itself is malformed, or needs another connection, and is not just without a route.
+    /// Whether the request itself is malformed or needs another connection. A request that only lacks a route is not malformed.
     pub(crate) fn is_malformed(&self) -> bool {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }
@@ -66,7 +66,7 @@ impl Problem {
     }
 }
 
-/// Answers a request that no route takes. For 404 the configuration may have an answer of its own, `no_route`.
+/// Answers a request without a route. For 404 the configuration may define the answer with `no_route`.
 pub(crate) fn unmatched(problem: Problem, no_route: Option<&Reject>) -> Response<Body> {
     let Some(answer) = no_route.filter(|_| problem.status == StatusCode::NOT_FOUND) else {
         return problem.respond();

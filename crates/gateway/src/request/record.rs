@@ -1,4 +1,4 @@
-//! The end of a request: in every case, it is counted and logged exactly once.
+//! The end of a request. Every request is counted and logged exactly once, however it ends.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,8 @@ use tidegate_telemetry::metrics::{OpenTunnel, RefusedAnswer, RouteMetrics};
 use tidegate_telemetry::traces::Recording;
 use tidegate_telemetry::{Cut, RequestId, RequestOutcome};
 
-/// Logs and counts a request when this is dropped: with the body of the answer, or with the future that makes it.
+/// Logs and counts a request when this value is dropped. It is dropped with the body of the answer, or with the request's future if there
+/// is no answer.
 #[derive(Debug)]
 pub(crate) struct RequestEnd {
     record: Option<Box<Record>>,
@@ -34,10 +35,10 @@ pub(crate) struct RequestEnd {
     status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    // The holds of the request. They end with it, and the body of the answer may have its cost.
+    // The holds that last until the request ends. The body of the answer may have their cost.
     in_flight: Option<InFlight>,
     unread: Unread,
-    // The time until the client left, if that was before the end.
+    // The time until the client left, if it left before the end.
     took: Option<Duration>,
     guard: RequestGuard,
 }
@@ -47,12 +48,12 @@ pub(crate) struct RequestEnd {
 pub(crate) enum AnsweredBy {
     Upstream,
     Gateway,
-    /// The request is dropped.
+    /// No side, because the request was dropped.
     Nobody,
 }
 
 impl RequestEnd {
-    /// Begins a request, whose outcome is abandoned until an answer comes.
+    /// Begins a request. Its outcome is `Abandoned` until an answer comes.
     pub(crate) fn begin(
         record: Option<Record>,
         recording: Option<Box<Recording>>,
@@ -75,7 +76,7 @@ impl RequestEnd {
         }
     }
 
-    /// Takes the facts of an answer with this status. Returns the side that answered. A refusal is kept under `id`.
+    /// Takes the data of an answer with this status, and returns the side that answered. Stores a refusal under `id` for lookups.
     pub(crate) fn answered(
         &mut self,
         answered: Answered,
@@ -143,12 +144,12 @@ impl RequestEnd {
         self.outcome
     }
 
-    /// Records that the request is shed.
+    /// Records that the request was shed.
     pub(crate) const fn shed(&mut self) {
         self.outcome = RequestOutcome::Shed;
     }
 
-    /// Counts a part of the answer's body that was handed on.
+    /// Counts a part of the answer's body that was passed to the connection.
     fn sent(&mut self, part: &Bytes) {
         let bytes = part.len() as u64;
         self.metrics.sent(bytes);
@@ -160,7 +161,7 @@ impl RequestEnd {
         }
     }
 
-    /// Reads the part that was handed on. Until this is ready, no further part may be handed on.
+    /// Reads the part that was passed to the connection. No further part may be passed on until this is ready.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &self.in_flight {
             Some(in_flight) => {
@@ -171,18 +172,18 @@ impl RequestEnd {
         }
     }
 
-    /// Whether the body of the answer settles a cost.
+    /// Whether the body of the answer has a cost of the request.
     fn reads_body(&self) -> bool {
         self.in_flight.as_ref().is_some_and(InFlight::reads_body)
     }
 
-    /// Records that the client has left before the end of the answer. None if the rest of the answer is dropped.
+    /// Records that the client left before the end of the answer. Returns `None` if the rest of the answer need not be read.
     fn client_left(&mut self) -> Option<ReadOn> {
         self.took = Some(self.started.elapsed());
         self.in_flight.as_ref()?.client_left()
     }
 
-    /// Reads on without the client, until the gateway stops.
+    /// Reads the rest of the body without the client, until the gateway stops.
     async fn read_on(mut self, mut body: Body, mut stop: watch::Receiver<bool>, permit: ReadOn) {
         poll_fn(|context| self.poll_read(context)).await;
         if let Some(in_flight) = &self.in_flight {
@@ -192,12 +193,12 @@ impl RequestEnd {
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
-        // Dropped before the permit that lets another answer be read.
+        // The request must end before the permit is free for another answer.
         drop(self);
         drop(permit);
     }
 
-    /// Records that the upstream's answer has ended before its end.
+    /// Records that the upstream's answer was cut short.
     fn cut(&mut self, cut: Cut) {
         if cut.error().is_some() {
             self.outcome = RequestOutcome::Failed;
@@ -208,7 +209,7 @@ impl RequestEnd {
         }
     }
 
-    /// Records that the answer is cut off: its client takes it too slowly.
+    /// Records that the answer was cut short because its client took it too slowly.
     pub(crate) fn too_slow(&mut self) {
         self.outcome = RequestOutcome::Slow;
     }
@@ -232,7 +233,7 @@ impl Drop for RequestEnd {
                 self.metrics.settled_by_body(&settled);
             }
         }
-        // Before the line has its time: a replay of the log ends holds at that time.
+        // The holds end before the line gets its time, because a replay of the log ends them at that time.
         drop(self.in_flight.take());
         let took = self.took.unwrap_or_else(|| self.started.elapsed());
         self.metrics.ended(self.outcome, self.status, took);
@@ -247,19 +248,19 @@ impl Drop for RequestEnd {
     }
 }
 
-/// The body of an answer. The request ends with it.
+/// The body of an answer. When it is dropped, the request ends.
 #[derive(Debug)]
 pub(crate) struct Ended {
     body: Body,
-    // The body has ended, or has failed.
+    // Whether the body has ended or failed.
     is_over: bool,
-    // Whether the gateway stops, if the body settles a cost.
+    // Receives the stop of the gateway. `None` if the body has no cost.
     stop: Option<watch::Receiver<bool>>,
-    // Dropped after the body.
+    // Declared after the body, so that it is dropped after the body.
     end: LateEnd,
 }
 
-/// The end of a request, if it comes with the body. It waits until the last part has been read.
+/// The end of a request that comes with the end of the body. It waits until the last part has been read.
 #[derive(Debug)]
 struct LateEnd(Option<RequestEnd>);
 
@@ -268,14 +269,14 @@ impl Ended {
         Self::of(body, Some(end))
     }
 
-    /// Reads on after the client has left, if the body settles a cost, until the gateway `stops`.
+    /// If the body has a cost, the rest is read after the client has left, until the gateway `stops`.
     pub(crate) fn until(mut self, stops: &watch::Receiver<bool>) -> Self {
         let reads_body = self.end.0.as_ref().is_some_and(RequestEnd::reads_body);
         self.stop = reads_body.then(|| stops.clone());
         self
     }
 
-    /// Returns the body of an answer behind which the request goes on.
+    /// Returns the body of an answer that does not end its request.
     pub(crate) const fn without_end(body: Body) -> Self {
         Self::of(body, None)
     }
@@ -291,7 +292,7 @@ impl Ended {
 }
 
 impl Drop for Ended {
-    /// Records the side that ended the body before its end. If that is the client, the rest is read without it.
+    /// Records the side that cut the body short. If the client did, the rest may be read without the client.
     fn drop(&mut self) {
         let Some(cut) = self.body.cut() else {
             return;
@@ -318,7 +319,7 @@ impl Drop for Ended {
 }
 
 impl Drop for LateEnd {
-    /// Leaves the last part to a task that runs when the part has left: a connection drops the body before it sends this part.
+    /// Leaves the last part to a task that runs after the part was sent, because a connection drops the body before it sends this part.
     fn drop(&mut self) {
         if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
             spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });

@@ -1,4 +1,4 @@
-//! Finds the route of a request: the first that matches, without a look at each.
+//! Finds the first route that matches a request. An index spares a comparison with each route.
 
 use std::sync::Arc;
 
@@ -13,40 +13,40 @@ use tidegate_config::routes::{RoutePlan, RouteShape};
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::route_index::RouteIndex;
 
-/// All routes in the order of the configuration, each with its `T`.
+/// All routes in the order of the configuration, each with a value of type `T`.
 #[derive(Debug)]
 pub(crate) struct Routes<T> {
     routes: Vec<(Place, T)>,
     index: RouteIndex,
 }
 
-/// The requests that a route takes, by its shape.
+/// A route's shape, which determines the requests that match, and its options.
 #[derive(Debug)]
 struct Place {
     shape: RouteShape,
     // Whether the route answers CORS preflights.
     has_cors: bool,
-    // The names in the path that limits are counted per.
+    // The names in the path pattern that limits are counted per.
     counted: Vec<Arc<str>>,
 }
 
-/// Names in a route's path, each with its value.
+/// Names in a route's path pattern, each with its value in a request.
 type PathValues = Vec<(Arc<str>, Box<str>)>;
 
-/// A route that a request takes.
+/// A route that matches a request.
 #[derive(Debug)]
 pub(crate) struct RouteMatch<'r, T> {
-    /// The route's number, see [`Routes::at`].
+    /// The route's number, for [`Routes::at`].
     pub(crate) at: usize,
     pub(crate) route: &'r T,
     /// The values in the path for the names that limits are counted per.
     pub(crate) values: PathValues,
-    /// Whether the request is a CORS preflight that the route answers itself.
+    /// Whether the request is a CORS preflight that the gateway answers for the route.
     pub(crate) is_preflight: bool,
 }
 
 impl<T> Routes<T> {
-    /// Returns the routes of a plan, each with the value that `make` returns for it.
+    /// Makes the routes of a plan, each with the value that `make` returns for it.
     pub(crate) fn new<'a>(plans: &'a [RoutePlan], make: impl Fn(&'a RoutePlan) -> T) -> Self {
         Self::of_places(plans.iter().map(|plan| {
             let place = Place {
@@ -58,7 +58,7 @@ impl<T> Routes<T> {
         }))
     }
 
-    /// Returns routes of these shapes, each with the value beside its shape.
+    /// Makes routes of these shapes, each with the value that is given with its shape.
     #[cfg(any(test, feature = "bench"))]
     pub(crate) fn of_shapes(shapes: impl Iterator<Item = (T, RouteShape)>) -> Self {
         Self::of_places(shapes.map(|(route, shape)| {
@@ -85,13 +85,13 @@ impl<T> Routes<T> {
         self.routes.len()
     }
 
-    /// Returns the route with the number in a [`RouteMatch`].
+    /// Returns the value of the route with this number from a [`RouteMatch`].
     pub(crate) fn at(&self, at: usize) -> &T {
         &self.routes[at].1
     }
 
-    /// Returns the route that a request takes. A CORS preflight takes the route of the announced
-    /// request, if this has `cors`, else the route of any OPTIONS request.
+    /// Returns the route of a request. A CORS preflight gets the route of the announced request if this route has `cors`, and otherwise the
+    /// route of any OPTIONS request.
     pub(crate) fn of<B>(
         &self,
         request: &Request<B>,
@@ -116,7 +116,7 @@ impl<T> Routes<T> {
         }
     }
 
-    /// Returns the first route that matches; else 404, or 405 if only the method is in the way.
+    /// Returns the first route that matches. The error is 405 if only the method does not match.
     pub(crate) fn find(
         &self,
         target: &Target<'_>,
@@ -139,8 +139,8 @@ impl<T> Routes<T> {
         }
     }
 
-    /// Returns the number of the first route for a method. Refuses an encoded slash that the route does not
-    /// take, and an ambiguous request. For a CORS preflight, `method` is the method of the announced request.
+    /// Returns the number of the first route that serves the method. The error is 400 for an ambiguous request, and for an encoded slash
+    /// that the route rejects. For a CORS preflight, `method` is the method of the announced request.
     fn first(
         &self,
         target: &Target<'_>,
@@ -174,7 +174,7 @@ impl<T> Routes<T> {
         Ok(found.map(|_| first))
     }
 
-    /// Returns the numbers of all routes that hold a target's host and path, in order.
+    /// Returns the numbers of all routes that match a target's host and path, in order.
     pub(crate) fn here(&self, target: &Target<'_>) -> impl Iterator<Item = usize> {
         let mut all = Vec::new();
         self.index
@@ -210,7 +210,7 @@ impl Place {
     }
 }
 
-/// Returns the names in a route's path that its limits are counted per.
+/// Returns the names in a route's path pattern that its limits are counted per.
 fn counted(plan: &RoutePlan) -> Vec<Arc<str>> {
     let per = plan.policy.rules.iter().flat_map(|rule| rule.per.iter());
     let names = per.filter_map(|per| match per {

@@ -1,6 +1,6 @@
-//! The target of a request, made unambiguous: framing, host and path are checked once, for all later steps.
+//! Makes the target of a request unambiguous: framing, host and path are checked once for all later steps.
 //!
-//! hyper refuses most malformed requests. This refuses the others that two readers could read in two ways.
+//! hyper refuses most malformed requests. This module refuses the remaining requests that two readers could read in different ways.
 
 use std::borrow::Cow;
 
@@ -12,31 +12,32 @@ use tidegate_net::head::{HeadCount, HeaderLines};
 use tidegate_net::host::host_of;
 use tidegate_net::path::{EncodedSlashes, PathError, normalize};
 
-/// The longest target, in bytes: the path with its query, and the authority, where one comes with it.
+/// The most bytes of a target. The bound applies to the path with its query, and to the authority.
 const MAX_TARGET: usize = 8 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The most bytes of their names and values together.
+/// The most bytes of all header names and values together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// A request's host and path in the spelling that routes, keys and upstreams see; beside them its query and headers.
+/// A request's host and path in the normalized spelling that routes, keys and upstreams use, and the query and headers of the request.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
-    /// Lower-case, without port.
+    /// The host in lower case, without its port.
     pub(crate) host: Cow<'a, str>,
     pub(crate) path: Cow<'a, str>,
-    /// Whether the path holds a slash in disguise, which only some routes take.
+    /// Whether the path contains an encoded slash, which only some routes accept.
     pub(crate) encoded_slashes: EncodedSlashes,
-    /// As it was sent.
+    /// The query as the client sent it.
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
-    /// Whether a header of proxies names the client.
+    /// Whether the request has the `X-Forwarded-For` header.
     pub(crate) has_x_forwarded_for: bool,
+    /// Whether the request has the `Forwarded` header.
     pub(crate) has_forwarded: bool,
 }
 
 impl<'a> Target<'a> {
-    /// Reads a request's target. The error is the problem for which the request is refused.
+    /// Reads a request's target. The error is the problem to answer with.
     pub(crate) fn of<B>(request: &'a Request<B>) -> Result<Self, Problem> {
         if [Method::CONNECT, Method::TRACE].contains(request.method()) {
             return Err(METHOD_REFUSED);
@@ -71,7 +72,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Returns the URI and the Host header for the rest of the gateway and for the upstream. `None` for each that needs no change.
+/// Returns the normalized URI and the Host header for the later steps and for the upstream. Each is `None` if it needs no change.
 pub(crate) fn rewritten<B>(
     request: &Request<B>,
     target: &Target<'_>,
@@ -89,8 +90,8 @@ pub(crate) fn rewritten<B>(
     (uri, host)
 }
 
-/// Whether a method has a letter that is no capital. Methods differ by case, but many upstreams take `post` for `POST`. Such a
-/// request would pass the routes of `POST`.
+/// Whether a method has a lower-case letter. Methods are case-sensitive, but many upstreams read `post` as `POST`. So a request with `post`
+/// would evade the routes of `POST`.
 fn has_small_letters(method: &Method) -> bool {
     method
         .as_str()
@@ -112,7 +113,7 @@ fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Prob
     Ok(())
 }
 
-/// Checks the framing. `chunked`, once, is the only coding of a transfer: hyper accepts others, which servers read differently.
+/// Checks the framing. The only accepted transfer coding is a single `chunked`. hyper accepts others, which servers read in different ways.
 fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> {
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
     if codings.count > 0 {
@@ -128,7 +129,7 @@ fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Returns the authority that a request names: in its target, or in its one Host header, which is required.
+/// Returns the authority of a request, from its target or from its Host header. HTTP/1 requires exactly one Host header.
 fn authority<'a, B>(request: &'a Request<B>, hosts: &HeaderLines<'a>) -> Result<&'a str, Problem> {
     let header = hosts
         .first
@@ -143,7 +144,7 @@ fn authority<'a, B>(request: &'a Request<B>, hosts: &HeaderLines<'a>) -> Result<
     }
     let in_target = uri.authority().map(|authority| authority.as_str());
     match (in_target, header) {
-        // In HTTP/1 the target wins (RFC 9112, 3.2.2) and replaces a Host; in HTTP/2 the two must be one.
+        // In HTTP/1 the target replaces the Host header (RFC 9112, 3.2.2). In HTTP/2 the two must be equal.
         (Some(target), Some(host)) if request.version() == Version::HTTP_2 && target != host => {
             Err(BAD_HOST)
         }

@@ -1,6 +1,6 @@
-//! The part of an answer's body that was handed on, and is still to be read for the cost of the request.
+//! A part of an answer's body that was passed to the connection, but not yet read for the request's cost.
 //!
-//! To decompress a part can take longer than all else that is done for it. So the part is read when it has left.
+//! Decompressing a part can take longer than all other work on it. So the part is sent first, and read afterwards.
 
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::task::yield_now;
 
-/// One part at most: the next one is not taken before this one is read.
+/// At most one part. The next part is taken only after this part has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     part: Bytes,
-    /// Whether the connection has had time to send it.
+    /// Whether the connection has had time to send the part.
     has_left: bool,
 }
 
 impl Unread {
-    /// Stores a part that was handed on.
+    /// Stores a part that was passed to the connection.
     pub(crate) fn put(&mut self, part: &Bytes) {
         self.part = part.clone();
         self.has_left = false;
@@ -27,8 +27,8 @@ impl Unread {
         self.part.is_empty()
     }
 
-    /// Reads the part, a step per poll. The first poll lets the connection send the part. `read`
-    /// returns the number of bytes that its step has read.
+    /// Reads the part, one step per poll. The first poll reads no bytes, so that the connection can send the part. `read` returns the
+    /// number of bytes that its step read.
     pub(crate) fn poll_read(
         &mut self,
         read: impl FnOnce(&[u8]) -> usize,
@@ -44,11 +44,11 @@ impl Unread {
             }
         }
         self.has_left = true;
-        // Not by `wake_by_ref`, which would wake another thread: while that thread reads, it keeps the client from the core.
+        // `wake_by_ref` would wake another thread, which would take the processor from the client while it reads. `yield_now` does not.
         pin!(yield_now()).poll(context)
     }
 
-    /// Reads all that is left.
+    /// Reads all bytes that are left.
     pub(crate) fn read_all(&mut self, mut read: impl FnMut(&[u8]) -> usize) {
         while !self.is_empty() {
             self.read_step(&mut read);
@@ -59,7 +59,7 @@ impl Unread {
         let step = read(&self.part);
         self.part.advance(step);
         if self.part.is_empty() {
-            // It may keep the memory of a large buffer.
+            // Replaced, because an empty slice can keep a large buffer in memory.
             self.part = Bytes::new();
         }
     }

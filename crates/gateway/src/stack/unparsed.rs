@@ -1,4 +1,4 @@
-//! Requests whose head the protocol refused: charged like requests that no route takes.
+//! Handles requests whose head is not valid HTTP. They are charged like requests without a route.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::request::target::{BAD_HEAD, CONTROL_FRAMES, LARGE_HEADERS, LONG_TARGE
 use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
 impl Stack {
-    /// Counts, logs and charges a head that the protocol refused. A head from a trusted proxy is
-    /// charged to the proxy, because its client is unknown.
+    /// Counts, logs and charges a request whose head is not valid. A head from a trusted proxy is charged to the proxy, because its client
+    /// is unknown.
     pub(crate) async fn refuse_head(
         &self,
         head: UnparsedHead,
@@ -74,7 +74,8 @@ fn problem(head: UnparsedHead) -> Problem {
     }
 }
 
-/// Returns how long limits refuse that count the caller alone. They count an address here, as no credentials were read.
+/// Returns the longest time for which the limits that count this caller alone refuse. They count the address here, because no credentials
+/// were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
     let own = decided.verdicts().filter(|said| said.rule.bounds_callers());

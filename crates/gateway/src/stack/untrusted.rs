@@ -1,4 +1,4 @@
-//! Peers that send the headers of proxies without being trusted, and trusted proxies that send none: mistakes of operators.
+//! Detects two mistakes of operators: an untrusted peer that sends the headers of proxies, and a trusted proxy that sends none.
 
 use tidegate_identity::AddressFrom;
 use tidegate_server::{ConnectionInfo, ProxyHeader};
@@ -7,8 +7,8 @@ use super::Stack;
 use crate::request::target::Target;
 
 impl Stack {
-    /// Notes an untrusted peer that sends a header of proxies, once per connection. Returns whether the peer is trusted and sends
-    /// no header that names the client. With `from: proxy_protocol` the gateway reads no such headers.
+    /// Reports an untrusted peer that sends a header of proxies, once per connection. Returns whether the peer is trusted and sends no
+    /// header that names the client. With `from: proxy_protocol` the gateway reads no such headers, and this function does no check.
     pub(super) fn check_proxy(&self, target: &Target<'_>, connection: &ConnectionInfo) -> bool {
         let (has_list, has_forwarded) = (target.has_x_forwarded_for, target.has_forwarded);
         let has_own = match self.clients.address_from {
@@ -28,7 +28,7 @@ impl Stack {
         false
     }
 
-    /// Notes a peer for the operator, once per connection.
+    /// Reports a peer to the operator, once per connection.
     pub(super) fn report_proxy(&self, header: ProxyHeader, connection: &ConnectionInfo) {
         if connection.report_proxy() {
             let proxies = self.metrics.connections().untrusted_proxies();
