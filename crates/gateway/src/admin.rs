@@ -48,16 +48,16 @@ use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 use tidegate_tower::Answered;
 
-/// The longest time for a head, and for a connection without a request.
+/// The longest time to receive a head, and the longest time that a connection may wait for its next request.
 const HEADER: Duration = Duration::from_secs(5);
-/// The most bytes of a head that are buffered.
+/// The most bytes that are buffered for a head.
 const MAX_BUFFER: usize = 16 * 1024;
-/// The longest life of a connection.
+/// The longest time that a connection may stay open.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// The age of a connection at which its stream ends; the browser then opens another one.
+/// The age of a connection at which its stream ends. The browser then reconnects.
 const STREAM: Duration = Duration::from_secs(55);
 
-/// The answer to a request that is refused.
+/// The answer to a refused request.
 type Refusal = Box<Response<Bytes>>;
 
 /// The state of the admin port, and the status that it serves.
@@ -72,7 +72,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Returns an error if the system gives no random numbers.
+    /// Fails if the system gives no random numbers.
     pub(crate) fn new(
         status: Arc<LiveStatus>,
         stopping: watch::Receiver<bool>,
@@ -94,11 +94,11 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                // Detects a client that stops reading its stream.
+                // Without these options, a client that stops reading its stream would not be noticed.
                 tcp::set_options(&socket);
                 connections.open(peer.ip(), |connection| {
                     let served = serve_connection(socket, peer, connection, admin.clone());
-                    // A client that hangs up, such as a probe, is not logged.
+                    // Errors are not logged, because probes and other clients often hang up.
                     let served = async { drop(timeout(LIFETIME, served).await) };
                     tokio::spawn(served).abort_handle()
                 });
@@ -137,7 +137,8 @@ async fn serve_connection(
 }
 
 impl Admin {
-    /// Answers a request. Refusals are counted and logged, except a missing token: browsers send their first request without one.
+    /// Answers a request. Refusals are counted and logged. A request without credentials is counted only, because a browser sends its first
+    /// request that way.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -223,7 +224,8 @@ impl Admin {
         }
     }
 
-    /// Answers 200 unless the gateway stops, takes no connections, lacks keys of tokens, or has a store that does not decide.
+    /// Answers 200 if the gateway can serve. It cannot while it stops, is short of memory, lacks keys of tokens, or has a store that does
+    /// not decide.
     async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
             return plain_text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
@@ -263,7 +265,7 @@ impl Admin {
 
 /// Returns an answer in JSON, which is not cached.
 fn json(document: &impl Serialize) -> Response<Bytes> {
-    // Numbers and strings always become JSON.
+    // JSON of numbers and strings cannot fail.
     let mut response = Response::new(serde_json::to_vec(document).unwrap_or_default().into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,11 +1,11 @@
 //! Access rules of the admin port.
 //!
-//! - Health and metrics need no token. Without a token, `Host` must be an address, `localhost` or a listed name: a
-//!   web page that reaches this address by DNS rebinding sends its own name.
+//! - Health and metrics need no token. Without a token, `Host` must be an address, `localhost` or a listed name. So a web page that reaches
+//!   this address by DNS rebinding is refused, because it sends its own host name.
 //! - Clients, the configuration and the status page need a token. If no tokens are configured, only this machine has access. A browser
-//!   sends the token as a password, or the cookie that the status page set. Only the status page itself may send such a request.
-//! - Changes need a token with the role `write`. If no tokens are configured, only this machine may make them.
-//!   A browser's password or cookie is enough only with the port's own `Origin`, so for the status page alone.
+//!   sends the token as a password, or sends the cookie that the status page set. Only the status page itself may send such a request.
+//! - Changes need a token with the role `write`. If no tokens are configured, only this machine may make changes. A browser's password or
+//!   cookie is accepted only with the port's own `Origin`, which only the status page has.
 
 use std::net::IpAddr;
 
@@ -22,21 +22,21 @@ use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;
 
-/// Fetch metadata: headers in which a browser describes the origin of a request.
+/// Fetch metadata: headers by which a browser describes the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker<'a> {
-    /// The holder of this token; with the session if the request has only its cookie.
+    /// The holder of this token. There is a session if the request has only the cookie.
     Token(&'a AdminToken, Option<Session>),
-    /// A client on this machine; no tokens are configured.
+    /// A client on this machine, if no tokens are configured.
     Local,
 }
 
 impl Asker<'_> {
-    /// Returns the name for audit lines. No token can be called `no token`, because of the blank.
+    /// Returns the name for audit lines. A token cannot have the name `no token`, because names have no blanks.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Token(token, _) => &token.name,
@@ -44,7 +44,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Returns the rights on the status page.
+    /// Returns the rights that the status page shows.
     pub(super) fn rights(&self) -> Rights {
         match self {
             Self::Token(token, _) if token.role == Role::Write => Rights::Write,
@@ -65,7 +65,7 @@ pub(super) struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// Returns the rules of `plan`; `sessions` signs the cookies of the status page.
+    /// Returns the access rules of `plan`. `sessions` signs the cookies of the status page.
     pub(super) fn new(plan: &'a AdminPlan, sessions: &'a Sessions) -> Self {
         Self {
             tokens: &plan.tokens,
@@ -92,7 +92,7 @@ impl<'a> Access<'a> {
         Ok(())
     }
 
-    /// Returns the sender of a request about clients or the configuration, or of a change.
+    /// Returns the sender of a request for clients or the configuration, or of a change.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a> Access<'a> {
         let reads = [Method::GET, Method::HEAD].contains(method);
         let is_foreign = self.may_be_of_a_page(headers);
         if !self.tokens.is_empty() {
-            // A browser adds passwords and cookies by itself: a change must come from a page of ours.
+            // A browser adds passwords and cookies to requests of any page, so a change must come from the port's own page.
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
@@ -132,8 +132,8 @@ impl<'a> Access<'a> {
         Ok(Asker::Local)
     }
 
-    /// Returns a cookie for further requests of the status page. A document always sets it, other
-    /// answers once half of the present cookie's life is over. None if no cookie is needed.
+    /// Returns a cookie for later requests of the status page. A document always sets the cookie. Other answers renew it when half of
+    /// its life is over. `None` if no cookie is needed.
     pub(super) fn cookie(&self, asker: Asker<'_>, is_document: bool) -> Option<HeaderValue> {
         let Asker::Token(token, session) = asker else {
             return None;
@@ -142,12 +142,12 @@ impl<'a> Access<'a> {
         sessions.cookie(self.port, &token.sha256, session, is_document)
     }
 
-    /// Returns the token in `Authorization: Bearer`.
+    /// Returns the token that `Authorization: Bearer` contains.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
         self.known(credentials::bearer(credentials::authorization(headers)?)?)
     }
 
-    /// Returns the token that a request carries as a password, or whose cookie it carries.
+    /// Returns the token that a request sends as a password, or the token of its cookie.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
         let password = credentials::authorization(headers).and_then(credentials::password);
         let by_password = password.and_then(|shown| self.known(&shown));
@@ -160,7 +160,7 @@ impl<'a> Access<'a> {
         by_password.map(|token| (token, None)).or_else(by_cookie)
     }
 
-    /// Returns the configured token that equals `shown`. Compares all tokens, each in constant time.
+    /// Returns the configured token that equals `shown`. Compares all tokens, and each in constant time, so that the time reveals no token.
     fn known(&self, shown: &[u8]) -> Option<&'a AdminToken> {
         let sha256 = api_keys::hash(shown);
         let mut found = None;
@@ -172,8 +172,8 @@ impl<'a> Access<'a> {
         found
     }
 
-    /// Whether a browser may send this for a foreign page: its fetch metadata, `Origin` or `Host`
-    /// is foreign. A request without `Host` comes from no browser.
+    /// Whether a browser may have sent the request for a foreign page: fetch metadata, `Origin` or `Host` are foreign. Browsers always send
+    /// `Host`, so a request without it is not from a browser.
     fn may_be_of_a_page(&self, headers: &HeaderMap) -> bool {
         let own_host = |host: &HeaderValue| host.to_str().is_ok_and(|host| self.is_own(host));
         let own_origin = |origin: &HeaderValue| {
@@ -185,7 +185,7 @@ impl<'a> Access<'a> {
             authority
                 .is_some_and(|it| host.is_some_and(|host| host.eq_ignore_ascii_case(it.as_bytes())))
         };
-        // A foreign page may link to this port, but may send no other request.
+        // A foreign page may link to this port, but must send no other requests.
         let is_link = headers
             .get(SEC_FETCH_MODE)
             .is_some_and(|mode| mode == "navigate");
@@ -195,7 +195,7 @@ impl<'a> Access<'a> {
             || headers.get(SEC_FETCH_SITE).is_some_and(of_elsewhere) && !is_link
     }
 
-    /// Whether `Host` names an address, this machine, or a listed name. A web page cannot choose such a `Host`.
+    /// Whether `Host` names an address, this machine or a listed name. A web page of another site cannot send such a `Host`.
     fn is_own(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else {
             return false;
@@ -221,7 +221,7 @@ fn unauthorized(headers: &HeaderMap) -> Refusal {
         error,
         "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
     );
-    // One header, because some clients read the first header only. `Basic` first, because Chromium reads the first challenge only.
+    // One header, because some clients read only the first. `Basic` is the first challenge, because Chromium reads only the first.
     let challenges = HeaderValue::from_static(
         "Basic realm=\"tidegate admin: any user, and the token as password\", charset=\"UTF-8\", Bearer realm=\"tidegate admin\"",
     );

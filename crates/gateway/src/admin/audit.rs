@@ -1,4 +1,4 @@
-//! Audit of changes through the admin port: a line of the log and an event of the status page for each.
+//! Records changes through the admin port: each makes a line of the log and an event of the status page.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ const MAX_NAME: usize = 128;
 /// The most bytes of a client's budgets in the log.
 const MAX_BUDGETS: usize = 1_024;
 
-/// The author of a change, and the status page that shows it.
+/// The author of a change, and the status page for its event.
 #[derive(Debug)]
 pub(super) struct Audit {
     /// The author's name.
@@ -32,11 +32,11 @@ pub(super) struct Audit {
     pub(super) status: Arc<LiveStatus>,
 }
 
-/// The most changes at a time. Further changes wait while their clients do.
+/// Permits for changes that run at the same time. Further changes wait while their clients stay.
 static CHANGES: Semaphore = Semaphore::const_new(16);
 
-/// Runs a change and its audit to the end, in a task. The work of a connection ends when its client
-/// hangs up or its time is over, which could leave a change without a line.
+/// Runs a change and its audit to their end in a task of their own. Otherwise a client that hangs up, or the end of its connection, could
+/// leave a change without a line.
 pub(super) async fn to_its_end(
     change: impl Future<Output = Response<Bytes>> + Send + 'static,
 ) -> Response<Bytes> {
@@ -58,7 +58,7 @@ impl Audit {
     /// Records that a client's budgets were reset.
     pub(super) fn reset(&self, before: &Report, after: &Report) {
         let by = &*self.by;
-        // As text, so that the log quotes it: the client of the admin port chooses the name.
+        // A string rather than `Display`, so that the log quotes it: the client of the admin port chooses the name.
         let client = &*cut(&after.client, MAX_NAME).into_cow();
         let (before, after) = (budgets(before), budgets(after));
         let before = &*cut(&before, MAX_BUDGETS).into_cow();
@@ -77,10 +77,10 @@ impl Audit {
         self.status.happened("reset", text);
     }
 
-    /// Logs overrides that were set or cleared. Their events come from the overrides themselves, because other gateways have them, too.
+    /// Logs overrides that were set or cleared. Makes no events, because the overrides make them on every gateway.
     pub(super) async fn overridden(&self, changed: &[Changed]) {
         for (number, change) in changed.iter().enumerate() {
-            // Lets requests run during a long list.
+            // Yields, so that requests are served during a long list.
             if number % 100 == 99 {
                 tokio::task::yield_now().await;
             }
@@ -106,13 +106,13 @@ impl Audit {
         }
     }
 
-    /// Logs that a change of overrides failed, part of which may have been made.
+    /// Logs a failed change of overrides. A part of the change may have been made.
     pub(super) fn override_failed(&self, whom: &str, error: &ChangeError) {
         let text = "the change of an override failed; it may have been made";
         self.failed("override", whom, error, text);
     }
 
-    /// Logs that a reset failed, part of which may have been done.
+    /// Logs a failed reset. Some budgets may have been reset.
     pub(super) fn reset_failed(&self, whom: &str, error: &NoReport) {
         let text = "the reset of a client's budgets failed; some may be reset";
         self.failed("reset", whom, error, text);
@@ -125,7 +125,7 @@ impl Audit {
     }
 }
 
-/// Formats an override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
+/// Formats an override as text, such as `plan gold until 2026-11-24T08:30:00Z`; without an override, `none`.
 fn written(it: Option<Shown>) -> String {
     it.map_or_else(
         || "none".to_owned(),
@@ -133,7 +133,7 @@ fn written(it: Option<Shown>) -> String {
     )
 }
 
-/// Formats the units left of each budget, such as `ride-burst 3/20, daily on rides 7/50`.
+/// Formats the remaining and the total units of each budget, such as `ride-burst 3/20, daily on rides 7/50`.
 fn budgets(report: &Report) -> String {
     let mut text = String::new();
     for limit in &report.limits {

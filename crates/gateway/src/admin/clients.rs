@@ -1,4 +1,4 @@
-//! `/clients/{name}` shows the budgets of one client, `/clients/{name}/reset` resets them.
+//! `/clients/{name}` shows the budgets of a client, and `/clients/{name}/reset` resets them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tidegate_net::path::decoded_part;
 /// The path before a client's name.
 const CLIENTS: &str = "/clients/";
 
-/// A question about a client: its name, and whether to reset its budgets.
+/// A request for a client's budgets: the client's name, and whether to reset the budgets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
     name: String,
@@ -26,14 +26,14 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Reads the question in a path, if it has one.
+    /// Reads the question from a path. `None` for other paths.
     pub(super) fn of(path: &str) -> Option<Self> {
         let rest = path.strip_prefix(CLIENTS)?;
         let (name, resets) = match rest.strip_suffix("/reset") {
             Some(name) => (name, true),
             None => (rest, false),
         };
-        // A slash in the name is escaped.
+        // An unescaped slash is not part of a name, so such a path is refused.
         (!name.is_empty() && !name.contains('/')).then(|| Self {
             name: name.to_owned(),
             resets,
@@ -67,9 +67,9 @@ fn shown(report: Result<Report, NoReport>) -> Response<Bytes> {
     report.map_or_else(|error| refusal(&error), |report| json(&report))
 }
 
-/// Resets a client's budgets, and records it.
+/// Resets a client's budgets, and records the reset.
 async fn reset(budgets: &Budgets, name: &str, audit: &Audit) -> Result<Report, NoReport> {
-    // Fails for an unknown client, without an event.
+    // For an unknown client this fails, so that no event is recorded.
     let before = budgets.show(name).await?;
     let after = budgets.reset(name).await;
     match &after {

@@ -1,4 +1,4 @@
-//! `/config`: the configuration in force, and since when.
+//! `/config`: the configuration in force, with the time since when it is.
 
 use std::collections::BTreeMap;
 
@@ -13,37 +13,37 @@ use crate::runtime::snapshot::Snapshot;
 use tidegate_config::Plan;
 use tidegate_telemetry::program;
 
-/// The configuration in force, with its time and the parts of its limits' keys.
+/// The configuration in force, with the parts of its limits' keys.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunningConfig {
-    /// Equal for equal texts.
+    /// The version of the configuration's text; the same text has the same version.
     version: String,
-    /// When the gateway took it, in UTC.
+    /// The UTC time at which the gateway applied it.
     since: String,
     /// The number of routes.
     routes: usize,
     /// The limits that routes use.
     pub(crate) limits: Vec<LimitKeys>,
-    /// The `balance` of each upstream that routes lead to.
+    /// The `balance` of each upstream that a route uses.
     #[serde(default)]
     upstreams: BTreeMap<String, String>,
     /// The version of the program.
     #[serde(default)]
     program: String,
-    /// The commit that was built, or `unknown`.
+    /// The commit from which the program was built, or `unknown`.
     #[serde(default)]
     commit: String,
-    /// The profile of the build.
+    /// The build profile.
     #[serde(default)]
     profile: String,
-    /// Fingerprints of the settings that only a restart changes, by key.
+    /// A fingerprint of each setting that only a restart changes, by its key.
     #[serde(default)]
     fixed: BTreeMap<String, String>,
 }
 
 impl RunningConfig {
-    /// Returns the keys of `plan` that differ since this gateway started, so that a reload is
-    /// refused. Fingerprints of other versions are not compared.
+    /// Returns the keys whose settings in `plan` differ from the settings at this gateway's start. A reload with such a plan is refused.
+    /// The list is empty for a gateway of another version, because its fingerprints may differ for other reasons.
     pub(crate) fn refuses(&self, plan: &Plan) -> Vec<&str> {
         if self.program != program::VERSION {
             return Vec::new();
@@ -54,7 +54,7 @@ impl RunningConfig {
         differing.map(|(key, _)| key.as_str()).collect()
     }
 
-    /// Describes the program that runs, and its configuration. The texts come from another process.
+    /// Describes the running program and its configuration. Removes control characters, because the texts come from another process.
     pub(crate) fn description(&self) -> String {
         let or_unknown = |text: &str| match text {
             "" => "unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! Credentials in a request: HTTP Basic (RFC 7617), bearer tokens (RFC 6750) and cookies.
+//! Reads credentials of a request: HTTP Basic (RFC 7617), bearer tokens (RFC 6750) and cookies.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE};
@@ -10,14 +10,14 @@ pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     values.next().is_none().then_some(value)
 }
 
-/// Returns the token of a header `Authorization: Bearer …`; none for another scheme.
+/// Returns the token of a header `Authorization: Bearer …`; `None` for another scheme.
 pub(super) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
     is_bearer.then(|| shown.trim_ascii())
 }
 
-/// Returns the password of a header `Authorization: Basic …`; none for another scheme or a malformed value.
+/// Returns the password of a header `Authorization: Basic …`; `None` for another scheme or a malformed value.
 pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, credentials) = value.split_at_checked(b"Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
@@ -59,7 +59,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
         (bits, held) = (bits << 6 | u32::from(six), held + 6);
         if held >= 8 {
             held -= 8;
-            // The cast keeps the lowest eight bits.
+            // The cast keeps the lowest eight bits, which are the next byte.
             bytes.push((bits >> held) as u8);
         }
     }

@@ -1,4 +1,4 @@
-//! The text of `/metrics`. With many routes it takes many milliseconds to write.
+//! The text of `/metrics`. With many routes, writing it takes many milliseconds, so that time is bounded.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tidegate_telemetry::metrics::Format;
 
-/// The most time per second that is spent on writing. For the rest of the second the last text is sent again.
+/// The longest time in a second that is spent on writing. After that, the last text is sent until the second ends.
 const MOST: Duration = Duration::from_millis(250);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The last texts, if requests come often.
+/// The last text of each format, if too many requests came in this second.
 #[derive(Debug)]
 pub(super) struct MetricsPage(Mutex<Kept>);
 
@@ -27,9 +27,9 @@ impl MetricsPage {
         Self(Mutex::new(Kept::from(Instant::now())))
     }
 
-    /// Returns the text in this format, written by `write` unless that was done too often.
+    /// Returns the text in this format. Calls `write`, unless this second's time for writing is used up.
     pub(super) fn text(&self, format: Format, write: impl FnOnce() -> String) -> Bytes {
-        // Requests that come meanwhile wait, and may get the same text.
+        // Other requests wait for this lock, and may get the same text.
         let mut kept = self.0.lock();
         let started = Instant::now();
         kept.text(started, format, || {

@@ -17,14 +17,14 @@ use super::Refusal;
 use super::audit::{Audit, to_its_end};
 use crate::runtime::snapshot::Snapshot;
 
-/// The timeout of a request's body.
+/// The longest time for a request's body to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads the body of a request. Until all of it has come, the connection gives way to other connections, such as a probe's.
+/// Reads the body of a request. While the body is still arriving, the connection counts as idle, so that other connections can replace it.
 ///
 /// # Errors
 ///
-/// The body is too long, or does not come. The error is the answer.
+/// The body is too long, or does not arrive. The error is the answer.
 pub(super) async fn read(
     asked: &Asked,
     head: &Parts,
@@ -43,7 +43,7 @@ pub(super) async fn read(
     Ok(body.to_bytes())
 }
 
-/// Answers a request and records its changes, even if its client hangs up.
+/// Answers a request and records its changes, even if its client hangs up meanwhile.
 pub(super) async fn answer(
     asked: Asked,
     head: Parts,

@@ -18,15 +18,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::status::LiveStatus;
 
-/// Streams that may be open at once.
+/// The most streams that are open at the same time.
 const MOST_STREAMS: usize = 16;
-/// The most time for a client to take one event.
+/// The longest time in which a client must take one event.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// An answer of the admin port: at once, or as a stream.
+/// An answer of the admin port, as a whole or as a stream.
 pub(super) type Answer = Either<Full<Bytes>, Events>;
 
-/// The status page: its status, and the permits of its streams.
+/// The status page, with the permits for its streams.
 #[derive(Debug)]
 pub(super) struct Page {
     status: Arc<LiveStatus>,
@@ -39,7 +39,7 @@ impl Page {
         Self { status, streams }
     }
 
-    /// Answers with a part of the page for these rights. A stream ends before its connection does.
+    /// Answers with a part of the page for a user with these rights. A stream ends at `ends`, before its connection does.
     pub(super) fn answer(
         &self,
         part: Part,
@@ -84,18 +84,18 @@ fn too_many_streams() -> Response<Bytes> {
     )
 }
 
-/// The status after each sample, as server-sent events.
+/// The stream of the status as server-sent events, one after each sample.
 #[derive(Debug)]
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// Holds the permit of a stream and the mark of its connection until the stream ends or its client stops reading.
+    /// Starts the stream. It keeps its permit and the connection's mark as a stream until it ends, or until its client stops reading.
     fn of(
         status: Arc<LiveStatus>,
         held: (OwnedSemaphorePermit, AdminStream),
         ends: Instant,
     ) -> Self {
-        // One event is sent while the next is made. A slow client misses events.
+        // One event waits for the client while the next is made. A slow client misses events.
         let (sender, receiver) = mpsc::channel(1);
         let sending = async move {
             let mut ticks = status.ticks();

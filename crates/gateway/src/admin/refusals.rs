@@ -1,4 +1,4 @@
-//! Counts requests that the admin port refuses, with a line of the log for each address at most once a minute.
+//! Logs requests that the admin port refuses. Each address gets at most one line a minute, which counts its refusals.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The time between two lines of an address.
+/// The shortest time between two lines for one address.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The most addresses that get a line in that time.
+/// The most addresses that get lines in that time.
 const MOST: usize = 64;
 
-/// The addresses that were refused lately.
+/// The addresses that were refused recently.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<IpAddr, Address>>);
 
@@ -23,7 +23,7 @@ struct Address {
 }
 
 impl Refusals {
-    /// Logs that a request of `from` was refused with `error`, unless the address had a line lately.
+    /// Logs that a request of `from` was refused with `error`, unless the address got a line within the last minute.
     pub(super) fn log(&self, error: &str, from: IpAddr) {
         let from = from.to_canonical();
         if let Some(earlier) = self.add(from, Instant::now()) {
@@ -31,7 +31,7 @@ impl Refusals {
         }
     }
 
-    /// Adds a refusal. If a line is due, returns the number of refusals without a line since the last one.
+    /// Counts a refusal. Returns the number of unlogged refusals before this one if a line is due, and otherwise `None`.
     fn add(&self, from: IpAddr, now: Instant) -> Option<u64> {
         let mut addresses = self.0.lock();
         if let Some(address) = addresses.get_mut(&from) {

@@ -1,6 +1,7 @@
-//! The session cookie of the status page. It proves a token by a signature over its hash, does not contain the token, and expires.
+//! The session cookie of the status page. Its signature over the token's hash proves the token. The cookie does not contain the token, and
+//! expires.
 //!
-//! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
+//! A browser sends the cookie to every port of the host, so another service on the host may receive it. Its life is therefore bounded.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +13,25 @@ use http::{HeaderMap, HeaderValue};
 
 use super::credentials;
 
-/// The life of a cookie that is not renewed.
+/// The life of a cookie, unless it is renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
-/// The time after the token itself was shown in which its cookie may be renewed.
+/// The time for which a cookie may be renewed after the token itself was sent.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 /// The key that signs the cookies of this process.
 #[derive(Debug)]
 pub(super) struct Sessions {
     key: hmac::Key,
-    // Cookies contain seconds since then, so a clock that is set back extends none.
+    // Cookies contain seconds since this monotonic time. So a system clock that is set back extends no cookie.
     started: Instant,
 }
 
 /// The content of a cookie, in seconds since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Session {
-    /// When the token itself was shown.
+    /// The time when the token itself was sent.
     began: u64,
-    /// When the cookie was made.
+    /// The time when the cookie was made.
     made: u64,
 }
 
@@ -40,7 +41,7 @@ impl Session {
         now.saturating_sub(self.made) > LIFE.as_secs() / 2
     }
 
-    /// Returns the session for a new cookie. None of its times is later than now.
+    /// Returns the session for a renewed cookie.
     const fn renewed(self, now: u64) -> Self {
         Self { made: now, ..self }
     }
@@ -63,8 +64,8 @@ impl Sessions {
         Ok(Self { key, started })
     }
 
-    /// Returns the cookie of a token for a port: always for a document (`is_document`), else once half of its
-    /// life is over. `session` is the session of the request's cookie; none if the token itself was shown.
+    /// Returns the cookie of a token for a port. A document (`is_document`) always gets one. Another answer gets one when half of the
+    /// present cookie's life is over. `session` is the session of the request's cookie, or `None` if the request has the token itself.
     pub(super) fn cookie(
         &self,
         port: u16,
@@ -85,7 +86,7 @@ impl Sessions {
         Some(cookie)
     }
 
-    /// Returns the session of a request's cookie that belongs to this token and is not over.
+    /// Returns the session of a request's cookie, if the cookie belongs to this token and has not expired.
     pub(super) fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
         let (name, now) = (name(port), self.now());
         credentials::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
@@ -96,7 +97,7 @@ impl Sessions {
         self.started.elapsed().as_secs()
     }
 
-    /// Begins a session after the token itself was shown.
+    /// Begins a session for a request with the token itself.
     const fn begin(now: u64) -> Session {
         Session {
             began: now,
@@ -104,7 +105,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the value of a cookie: both times, and a signature of them and the token's hash.
+    /// Returns the value of a cookie: both times, and a signature over the times and the token's hash.
     fn value(&self, token: &[u8; 32], session: Session) -> String {
         let signature = hmac::sign(&self.key, &signed(token, session));
         let bytes = signature.as_ref().iter();
@@ -112,7 +113,7 @@ impl Sessions {
         format!("{}.{}.{signature}", session.began, session.made)
     }
 
-    /// Reads the session of a cookie, if the cookie belongs to this token and is not over.
+    /// Reads the session of a cookie, if the cookie belongs to this token and has not expired.
     fn read(&self, value: &[u8], token: &[u8; 32], now: u64) -> Option<Session> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '.');
         let began = parts.next()?.parse().ok()?;
@@ -124,7 +125,7 @@ impl Sessions {
     }
 }
 
-/// Returns the name of a port's cookie: a browser shares its cookies among all ports of a host.
+/// Returns the name of a port's cookie. It contains the port, because a browser shares cookies among all ports of a host.
 fn name(port: u16) -> String {
     format!("tidegate_session_{port}")
 }

@@ -1,4 +1,4 @@
-//! `/why/{id}`: why a request was refused, by its ID.
+//! `/why/{id}`: the reason why a request was refused, by its request ID.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -12,7 +12,7 @@ use crate::runtime::snapshot::Snapshot;
 /// The path before a request ID.
 const WHY: &str = "/why/";
 
-/// Returns the request ID in a path, as it is written there.
+/// Returns the request ID in a path, without decoding it.
 pub(super) fn id(path: &str) -> Option<&str> {
     path.strip_prefix(WHY).filter(|id| !id.is_empty())
 }

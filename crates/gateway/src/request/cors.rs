@@ -26,7 +26,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
     Method::from_bytes(method.as_bytes()).ok()
 }
 
-/// Returns the answer to a preflight. [`Cors::tell`] adds its headers later.
+/// Returns the answer to a preflight. The caller adds the CORS headers.
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,19 +1,19 @@
-//! Regular tasks of a gateway, which run until the futures are dropped.
+//! Periodic tasks of a gateway, which run until their futures are dropped.
 
 use std::time::Duration;
 
 use tidegate_store::redis::HEARTBEAT;
 use tidegate_store::{RedisStore, Store};
 
-/// The interval at which a part of the memory store's expired keys is dropped; a full round takes about a minute.
+/// The interval at which a part of the memory store's keys is checked for expiry. All keys are checked within about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Announces this gateway to the other gateways on its Redis.
+/// Announces this gateway to the other gateways that use the same Redis.
 pub(crate) async fn heartbeats(store: &RedisStore) {
     let mut every = tokio::time::interval(HEARTBEAT);
     loop {
         every.tick().await;
-        // Decisions and readiness report the errors of Redis.
+        // The error is ignored here, because decisions and readiness report the errors of Redis.
         let _ = store.heartbeat().await;
     }
 }

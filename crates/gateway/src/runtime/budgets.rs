@@ -1,6 +1,6 @@
-//! One client's budgets, for operators: shows the units left of each limit, and resets them.
+//! The budgets of one client, for operators. Shows the remaining units of each limit, and resets them.
 //!
-//! There is no request here. Limits whose budgets depend on the content of a request are named, without their budgets.
+//! There is no request here, so a limit whose budget depends on the content of a request is listed without a budget.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tidegate_tower::{Budget, Hasher, OverrideAction, Overrides, Per, Policy, Rul
 /// The limits that a gateway charges, and their store.
 #[derive(Debug)]
 pub(crate) struct Budgets {
-    /// The policies of every route, and of requests that no route takes.
+    /// The policy of each route, and the policy of requests without a route.
     pub(crate) policies: Vec<Policy>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) hasher: Hasher,
@@ -24,7 +24,7 @@ pub(crate) struct Budgets {
     pub(crate) overrides: Overrides,
 }
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoReport {
     #[error(transparent)]
@@ -35,10 +35,10 @@ pub(crate) enum NoReport {
 
 /// The budgets of a client, and their keys.
 struct Found<'a> {
-    /// The report without the numbers of the store.
+    /// The report, without the numbers from the store.
     report: Report,
     own: Vec<Own<'a>>,
-    /// The budgets that a reset drops: the budgets of the same keys under all plans.
+    /// The budgets that a reset clears: all budgets of the same keys, under every plan and override.
     all: Vec<(Arc<Limit>, Key)>,
 }
 
@@ -50,19 +50,19 @@ struct Own<'a> {
 }
 
 impl Budgets {
-    /// Returns all limits that requests are charged to, under every plan and override.
+    /// Returns all limits that charge requests, with the numbers of every plan and of overrides.
     pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
         rules.flat_map(Rule::budgets).collect()
     }
 
-    /// Returns the present budgets of the client called `name`, without a charge.
+    /// Returns the current budgets of the client called `name`. Charges no unit.
     pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
         Ok(self.report(found).await)
     }
 
-    /// Resets the listed budgets of the client called `name` under all plans. Shows the budgets of its present plan.
+    /// Resets the budgets of the client called `name` under all plans. Returns the budgets of its current plan.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
         let all = found.all.iter().map(|(limit, key)| Charge {
@@ -75,8 +75,8 @@ impl Budgets {
         Ok(self.report(found).await)
     }
 
-    /// Returns the used share of each limit that all clients share, from 0 to 1. Several routes or plans may have a budget each: then
-    /// the largest share counts.
+    /// Returns the used share, from 0 to 1, of each limit whose budget all clients share. If a limit has several such budgets, for routes
+    /// or plans, returns the largest share.
     pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());
@@ -90,7 +90,7 @@ impl Budgets {
                     continue;
                 }
                 let key = self.key(rule, policy, &nobody);
-                // Budgets of overrides are left out: a look with other numbers would set another time to live.
+                // Budgets of overrides are left out, because reading one with other numbers would change its time to live.
                 charges.extend(rule.configured().map(|limit| Charge {
                     limit,
                     key,
@@ -110,7 +110,7 @@ impl Budgets {
         Ok(used)
     }
 
-    /// Returns the client's budgets by the store. While the store does not answer, returns the view of this gateway alone.
+    /// Returns the client's budgets from the store. If the store does not answer, returns the view of this gateway alone.
     async fn report(&self, found: Found<'_>) -> Report {
         let charges = found.charges();
         let own = found.own.iter();
@@ -133,7 +133,7 @@ impl Budgets {
         }
     }
 
-    /// Returns when the client's API keys were used last.
+    /// Returns the times of the last use of the client's API keys.
     fn keys(&self, client: &Client) -> Vec<KeyUse> {
         let uses = self.clients.key_uses(client).into_iter();
         uses.map(|key| {
@@ -147,11 +147,11 @@ impl Budgets {
         .collect()
     }
 
-    /// Finds every budget that requests of this client could be charged to, each once, in the order of the routes.
+    /// Finds every budget that a request of this client could charge. Each budget is listed once, in the order of the routes.
     fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
         let mut caller = Caller::named(&self.clients, name)?;
         let overridden = self.overrides.apply(&mut caller);
-        // Numbers of an override are laid over the plan that a token names.
+        // An override's numbers replace numbers of the client's plan, so a plan that a token names stays in force.
         let keeps_plan = matches!(overridden, None | Some((_, OverrideAction::Set(_))));
         let plan = caller.plan.as_ref().map(ClientPlan::name);
         let mut report = Report {
@@ -184,7 +184,7 @@ impl Budgets {
                 if rule.is_per_plan() && !report.per_plan.contains(&name) {
                     report.per_plan.push(name.clone());
                 }
-                // Only a budget of the client's own has a known key.
+                // The key is computed only for the client's own budgets, because it does not depend on a request.
                 let key = (budget == Budget::Own).then(|| self.key(rule, policy, &caller));
                 all.extend(
                     key.into_iter()
@@ -214,7 +214,7 @@ impl Budgets {
         Ok(Found { report, own, all })
     }
 
-    /// Whether only the client's token can name its plan.
+    /// Whether the client's plan can come only from its token.
     fn plan_by_token(&self, client: &Client) -> bool {
         let tells =
             |source: &ClientSource| matches!(source, ClientSource::Token(it) if it.tell_plans());
@@ -229,7 +229,7 @@ impl Budgets {
             access: None,
             answers: policy.answers.clone(),
         };
-        // The request may be empty: a budget that depends on its content is not the client's own.
+        // An empty request is enough, because a budget that depends on a request's content is not the client's own.
         let request = Request::new(());
         self.hasher.keys(&alone, caller, &request)[0]
     }
@@ -241,7 +241,7 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: &own.limit,
             key: own.key,
-            // The reserved units must fit, or the cost of each request.
+            // The budget allows a request if it has the reserved units, or the cost of every request.
             cost: own
                 .rule
                 .cost
@@ -272,7 +272,7 @@ impl Own<'_> {
         }
     }
 
-    /// Returns the budget by this gateway alone, while the store does not answer.
+    /// Returns the budget as this gateway alone sees it, for the time when the store does not answer.
     fn known_here(&self, view: &LocalView) -> Standing {
         let decides = match (self.limit.mode(), self.limit.on_failure()) {
             (Mode::Local, _) => Decides::Gateway,

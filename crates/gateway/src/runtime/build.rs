@@ -1,4 +1,4 @@
-//! The parts that outlive every plan. They make a snapshot of a plan.
+//! The parts that outlive every plan, and make a snapshot from each plan.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -32,7 +32,7 @@ use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
 use tidegate_upstream::{Retries, Upstream};
 
-/// The parts that outlive every plan: the state of limits, and the counters so far.
+/// The parts that outlive every plan: the state of limits, and the counters.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) store: Store,
@@ -46,8 +46,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Makes every part that `plan` asks for. Keys of tokens, upstreams that did not change, and the last uses of API keys are taken over
-    /// from `before`.
+    /// Makes every part that `plan` needs. Takes three things from `before`: keys of tokens, unchanged upstreams, and the last uses of API
+    /// keys.
     pub(crate) fn snapshot(
         &self,
         plan: Plan,
@@ -184,7 +184,7 @@ impl Runtime {
     }
 }
 
-/// Returns the upstreams that routes lead to, by name, each once.
+/// Returns the upstreams that routes use, by name.
 fn upstreams(
     routes: &[RoutePlan],
     before: Option<&Snapshot>,
@@ -204,7 +204,7 @@ fn upstreams(
     upstreams
 }
 
-/// Returns the headers that choose routes. No route's upstream may take another header for these.
+/// Returns the headers that choose routes. Every route needs the list, so that no upstream mistakes another header for a listed one.
 fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
     let conditions = routes
         .iter()

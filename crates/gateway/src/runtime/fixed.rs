@@ -1,4 +1,4 @@
-//! Fingerprints of the settings that only a restart changes. `tidegate check --running` compares them to predict a refused reload.
+//! Fingerprints of the settings that only a restart changes. `tidegate check --running` compares them, to predict that a reload is refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use tidegate_config::{Plan, StorePlan};
 
-/// Returns a fingerprint of each key, for a comparison by another process of this version. Its readers may
-/// try guesses, so of a secret it has only the presence, and of a URL no user, password or parameters.
+/// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess its
+/// text. So for a secret it only shows whether one is set, and for a URL it leaves out user, password and parameters.
 pub(crate) fn fingerprints(plan: &Plan) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (key, mut text) in plan.fixed.texts() {
@@ -17,7 +17,7 @@ pub(crate) fn fingerprints(plan: &Plan) -> BTreeMap<String, String> {
             // Writing to a String cannot fail.
             let _ = write!(text, " {} {}", scheme(&options.url), servers(&options.url));
         }
-        // With port 0 the system has chosen the port, and no file can name it.
+        // With port 0 the system chooses the port, which no configuration can name, so there is no fingerprint.
         if text.ends_with(":0") {
             continue;
         }
@@ -30,7 +30,7 @@ fn scheme(url: &str) -> &str {
     url.split("://").next().unwrap_or_default()
 }
 
-/// Returns the hosts and the path of a URL; empty if its parts are ambiguous.
+/// Returns the hosts and the path of a URL, or an empty text if the URL is ambiguous.
 fn servers(url: &str) -> &str {
     let (begin, rest) = match url.rsplit_once('@') {
         Some((before, rest)) => (before, rest),

@@ -1,6 +1,6 @@
-//! The parts of the keys of each limit. A limit whose keys change starts with empty state.
+//! The settings that determine the keys of each limit. If they change, the limit starts with empty state.
 //!
-//! A reload compares two plans and reports the limits that start anew; `tidegate check --running` reports them before it.
+//! A reload compares two plans and reports the limits that start empty. `tidegate check --running` reports them before a reload.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidegate_tower::{Per, Policy, Rule};
 
 use tidegate_config::Plan;
 
-/// The parts of one limit's keys, beside its name.
+/// The settings that determine one limit's keys, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LimitKeys {
     /// The limit's name.
@@ -20,23 +20,23 @@ pub(crate) struct LimitKeys {
     kind: String,
     /// The value of `per`, as in YAML.
     per: Vec<String>,
-    /// The bits of an IPv6 address that count, for a limit that is counted per address.
+    /// The bits of an IPv6 address that are part of the key, for a limit that is counted per address.
     ipv6_prefix: Option<u8>,
     /// The routes that list the limit, for a limit that is counted per route.
     routes: Vec<String>,
-    /// The plans that give the limit other numbers, each with budgets of its own.
+    /// The plans that change the limit's numbers, and so have budgets of their own.
     #[serde(default)]
     plans: Vec<String>,
 }
 
-/// A limit that starts anew, and why.
+/// A limit that starts with empty state, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The limit's name.
     pub(crate) limit: String,
-    /// The difference, as text.
+    /// The reason, as text.
     pub(crate) why: String,
-    /// The plan whose clients alone are concerned.
+    /// The plan, if the state is lost only for clients of one plan.
     pub(crate) plan: Option<String>,
 }
 
@@ -97,7 +97,7 @@ impl LimitKeys {
         }
     }
 
-    /// Returns why this limit does not find the state of `before` again; `None` if it does.
+    /// Returns the reason why this limit loses the state that it has under `before`; `None` if it keeps the state.
     fn differs(&self, before: &Self) -> Option<String> {
         if self.kind != before.kind {
             let (old, new) = (readable(&before.kind), readable(&self.kind));
@@ -112,7 +112,7 @@ impl LimitKeys {
         {
             return Some(format!("IPv6 clients count by /{new} and not by /{old}"));
         }
-        // A route that is only removed, or only added, changes no budget of the others.
+        // If routes are only removed or only added, the budgets of the other routes stay.
         match (
             missing(&before.routes, &self.routes),
             missing(&self.routes, &before.routes),
@@ -122,7 +122,7 @@ impl LimitKeys {
         }
     }
 
-    /// Returns the plans whose clients do not find the state of `before` again, each with the cause.
+    /// Returns the plans whose clients lose the limit's state, each with the reason.
     fn differs_for_plans(&self, before: &Self) -> impl Iterator<Item = (String, String)> {
         let others = |plans: &[String], known: &[String], why: &str| {
             let others = plans.iter().filter(|plan| !known.contains(plan));
@@ -140,7 +140,7 @@ impl LimitKeys {
     }
 }
 
-/// Returns the limits of both plans whose state is not found again.
+/// Returns the limits of both plans that lose their state.
 pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> {
     let mut changes = Vec::new();
     for now in after {
@@ -161,12 +161,12 @@ pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> 
     changes
 }
 
-/// Returns the first name that `others` lack.
+/// Returns the first name that is not among `others`.
 fn missing<'n>(names: &'n [String], others: &[String]) -> Option<&'n String> {
     names.iter().find(|name| !others.contains(name))
 }
 
-/// Formats a kind with its window as in YAML: `fixed_window` of 12h.
+/// Formats an algorithm and its window as in YAML: `fixed_window` of 12h.
 fn readable(kind: &str) -> String {
     let Some((algorithm, window)) = kind.split_once('/') else {
         return format!("`{kind}`");

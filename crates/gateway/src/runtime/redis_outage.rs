@@ -1,7 +1,7 @@
-//! Logs when Redis cannot be reached: at once, once a minute while the outage lasts, and when it is over.
+//! Logs an outage of Redis: at its start, once a minute while it lasts, and at its end.
 //!
-//! Decisions show an outage only while requests come. Without requests and without this log, a
-//! gateway that starts without Redis would seem healthy.
+//! Decisions show an outage only while there are requests. Without this log, a gateway that starts without Redis would seem healthy until
+//! its first request.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// The interval between two looks at the connection. They send no call to Redis.
+/// The interval between two checks of the connection. A check sends no call to Redis.
 const EVERY: Duration = Duration::from_millis(500);
 /// The interval between two lines of the log during an outage.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Looks at the connection until the future is dropped.
+/// Checks the connection until the future is dropped.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut connection = Connection::New;
@@ -45,13 +45,13 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Connection {
-    /// There was no look at it yet.
+    /// The connection was not checked yet.
     New,
-    /// There is one.
+    /// There is a connection.
     Up,
-    /// There was none at the last look. A connection that is made again at once is no outage.
+    /// There was no connection at the last check. If there is one at the next check, this was no outage.
     Away(Instant),
-    /// There is none, and the log has a line on it.
+    /// There is no connection, and the outage was logged.
     Lost { since: Instant, told: Instant },
 }
 
@@ -64,7 +64,7 @@ enum Event {
 }
 
 impl Connection {
-    /// Returns the state after a look at the connection, and the event for the log.
+    /// Returns the state after a check of the connection, and the event to log.
     fn look(self, connected: Result<(), StoreError>, now: Instant) -> (Self, Option<Event>) {
         match (self, connected) {
             (Self::Lost { since, .. }, Ok(())) => (Self::Up, Some(Event::Back(now - since))),

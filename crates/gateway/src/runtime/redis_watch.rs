@@ -1,6 +1,6 @@
-//! Watches the Redis that limits are kept in: its numbers become metrics. A server that may drop limits, or is too old, is logged.
+//! Watches the Redis that stores limits, and makes metrics of its numbers. Logs a server that may delete limits, or is too old.
 //!
-//! No decision depends on this: a Redis that does not or must not report its state is as good as any other.
+//! Decisions do not depend on this watch. A Redis that does not report its state is used like any other.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tidegate_telemetry::metrics::GatewayMetrics;
 /// The interval between two calls to Redis.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Calls Redis at this interval until the future is dropped.
+/// Calls Redis at this interval, until the future is dropped.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut warned_of = HashSet::new();

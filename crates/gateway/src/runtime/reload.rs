@@ -1,4 +1,4 @@
-//! A reload: a new plan replaces the plan in force, or is refused without any change.
+//! A reload replaces the plan in force by a new plan, or refuses the new plan and changes no part.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidegate_config::{ConfigError, Fixed, Plan, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
 
-/// A handle that puts new plans in force; clones belong to the same gateway.
+/// A handle that applies new plans. Clones belong to the same gateway.
 #[derive(Clone, Debug)]
 pub struct Reloader(Arc<Parts>);
 
@@ -26,27 +26,27 @@ pub(crate) struct Parts {
     pub(crate) fixed: Fixed,
     pub(crate) current: Arc<SharedSnapshot>,
     pub(crate) server: Arc<Server<Snapshot>>,
-    /// The watches of the plan in force. Only the holder of this lock may change plans.
+    /// The watches of the plan in force. Only the holder of this lock may replace the plan.
     pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// The reason why a plan was not put in force.
+/// The reason why a plan was not applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The configuration is refused.
+    /// The configuration is not valid, or changes a setting that only a restart changes.
     #[error("{0}")]
     Config(ConfigError),
     /// A part that the configuration requires cannot be made.
     #[error("{0}")]
     Start(StartError),
-    /// The configuration could not be looked at.
+    /// The task that reads the configuration did not complete.
     #[error("the configuration could not be looked at")]
     Load,
 }
 
 impl ReloadError {
-    /// Returns the error for a line of a log.
+    /// Returns the error as one line, for a log.
     pub(crate) fn in_one_line(&self) -> String {
         match self {
             Self::Config(error) => error.in_one_line(),
@@ -54,7 +54,7 @@ impl ReloadError {
         }
     }
 
-    /// Returns the files that the refused configuration names for reading.
+    /// Returns the files that the refused configuration names.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let files = match self {
             Self::Config(error) => Some(error.files()),
@@ -74,13 +74,14 @@ impl Reloader {
         self.0.current.load().version.clone()
     }
 
-    /// Loads a configuration with the same fixed settings, and puts it in force, once the gateway runs.
+    /// Loads a configuration with the same fixed settings, and applies it as soon as the gateway runs.
     ///
-    /// Connections stay open. Requests under way end under the old plan; each later request meets the new plan. `load` may wait for files.
+    /// Connections stay open. Requests that have begun end under the old plan, and later requests use the new plan. `load` may block while
+    /// it reads files.
     ///
     /// # Errors
     ///
-    /// `load` fails, or the new plan cannot be put in force. The plan before stays.
+    /// `load` fails, or the new plan cannot be applied. The previous plan stays in force.
     pub async fn reload<F>(&self, load: F) -> Result<Vec<Warning>, ReloadError>
     where
         F: FnOnce(&Fixed) -> Result<(Plan, Vec<Warning>), ConfigError> + Send + 'static,
@@ -91,7 +92,7 @@ impl Reloader {
         let outcome = match loaded {
             Ok(Ok((plan, warnings))) => match self.0.apply(plan).await {
                 Ok(new) => {
-                    // This ends the watches of the old plan.
+                    // Dropping the previous set ends the watches of the old plan.
                     *watches = new;
                     Ok(warnings)
                 }
@@ -115,7 +116,7 @@ impl Parts {
             .filter(|name| before.server.protection(**name).is_none());
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
-        // Before another mode decides, Redis has to count all that slices have spent.
+        // Before a limit leaves `mode: leased`, Redis must count all units that its slices have spent.
         let limits = next.budgets.limits();
         let limits = limits.iter().map(|limit| &**limit);
         if !self.runtime.store.keep_leased(limits).await {

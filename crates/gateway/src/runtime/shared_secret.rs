@@ -1,8 +1,8 @@
-//! The secret for the keys of all gateways on one Redis. It is configured, or the first gateway
-//! makes it, and the others read it from Redis.
+//! The secret for the keys of all gateways on one Redis. It is configured. Otherwise the first gateway makes one, and the others read it
+//! from Redis.
 //!
-//! A configured secret is compared by its fingerprint alone. While the secret in Redis is unknown
-//! or differs, Redis does not decide: two secrets would be two budgets for every client.
+//! Redis stores only the fingerprint of a configured secret, for comparison. While the secret in Redis is unknown or different, Redis makes
+//! no decisions: with two secrets, each client would have two budgets.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use tidegate_tower::Hasher;
 
 use tidegate_config::Secret;
 
-/// The interval between two comparisons with Redis, which has no secret after it lost its data.
+/// The interval between two comparisons with Redis. If Redis loses its data, the next comparison stores the secret again.
 const EVERY: Duration = Duration::from_secs(5);
-/// The wait before another call, if Redis did not answer.
+/// The time before another call if Redis did not answer.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// The text in Redis before a secret that a gateway made.
+/// The prefix in Redis of a secret that a gateway made.
 const MADE: &str = "secret ";
-/// The text in Redis before the fingerprint of a configured secret.
+/// The prefix in Redis of a configured secret's fingerprint.
 const CONFIGURED: &str = "fingerprint ";
 
-/// The secret of this gateway, compared with the secret in Redis.
+/// This gateway's secret, and its comparison with the secret in Redis.
 #[derive(Debug)]
 pub(crate) struct SharedSecret {
     hasher: Hasher,
     is_configured: bool,
-    // The value for Redis if it has none.
+    // The value to store in Redis if Redis has none.
     own: String,
     known: Agreement,
 }
 
 impl SharedSecret {
-    /// Takes the configured secret, or makes one. Fails if the system gives no random numbers for it.
+    /// Uses the configured secret, or makes one. Fails if the system gives no random numbers.
     pub(crate) fn new(secret: Option<&Secret>) -> Result<Self, Unspecified> {
         let (hasher, own) = match secret {
             Some(secret) => {
@@ -55,19 +55,19 @@ impl SharedSecret {
         })
     }
 
-    /// Returns a hasher with the secret. Its clones follow when another secret is found in Redis.
+    /// Returns a hasher with the secret. If Redis has another secret from a gateway, the hasher changes to that secret.
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
 
-    /// Compares the secret with Redis, and lets Redis decide if they agree. If Redis does not answer, all stays as it is.
+    /// Compares the secret with Redis, and allows decisions by Redis if both agree. If Redis does not answer, keeps the previous result.
     pub(crate) async fn settle(&mut self, store: &RedisStore) -> Result<(), StoreError> {
         store.set_agreement(self.known);
         let found = store.shared_secret(&self.own).await?;
         let agreement = match found.strip_prefix(MADE) {
             _ if found == self.own => Agreement::Agreed,
             Some(made) if !self.is_configured => {
-                // Before decisions begin.
+                // Replaced before Redis decides, so that no key uses the previous secret.
                 self.hasher.replace(made);
                 self.own = found;
                 Agreement::Agreed
@@ -85,7 +85,7 @@ impl SharedSecret {
         Ok(())
     }
 
-    /// Compares at intervals until the future is dropped.
+    /// Repeats the comparison until the future is dropped.
     pub(crate) async fn keep(mut self, store: &RedisStore) {
         loop {
             let settled = self.settle(store).await;

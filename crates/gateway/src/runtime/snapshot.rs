@@ -1,7 +1,7 @@
-//! Everything that one plan makes of the gateway, and that a reload swaps at once.
+//! Everything that is made from one plan, and that a reload replaces at once.
 //!
-//! The server loads it for each request, and keeps it until the answer to that request has begun.
-//! So a request meets one plan, and the parts of an old plan end with its last request.
+//! The server loads the snapshot for each request, and keeps it until the answer to the request has begun. So a request uses one plan, and
+//! the parts of an old plan are dropped after its last request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ use tidegate_upstream::Upstream;
 /// The snapshot in force.
 pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
 
-/// Everything that one plan makes.
+/// Everything that is made from one plan.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
@@ -42,7 +42,7 @@ pub(crate) struct Snapshot {
     pub(crate) deny_file: Option<DenyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
-    /// The keys of limits, to compare with the next plan.
+    /// The keys of the limits, for a comparison with the next plan.
     pub(crate) limit_keys: Vec<LimitKeys>,
     /// Fingerprints of the settings that a reload cannot change.
     pub(crate) fixed: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the certificates that listeners show.
+    /// Returns the certificates that the listeners show to clients.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, ShownCertificate)> {
         self.server.listeners.iter().flat_map(|(name, tls)| {
             let shown = tls.iter().flat_map(|tls| tls.shown());
@@ -60,7 +60,7 @@ impl Snapshot {
         })
     }
 
-    /// Watches all files and key sets of this plan, until the returned set is dropped.
+    /// Watches all files and key sets of this plan until the returned set is dropped.
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         for file in &self.key_files {

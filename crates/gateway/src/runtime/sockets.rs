@@ -1,4 +1,4 @@
-//! Ports: inherited open from the parent process, or else opened here.
+//! Opens ports, or takes the sockets that the parent process has opened.
 
 use std::io;
 use std::net::{self, SocketAddr};
@@ -10,12 +10,12 @@ use super::start_error::StartError;
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///
-/// The service manager holds them as well, so a socket that no plan names is kept for a later plan.
+/// The service manager keeps these sockets open as well. So a socket that the plan in force does not use is kept for a later plan.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, net::TcpListener)>);
 
 impl Inherited {
-    /// Takes the sockets of this process's environment.
+    /// Takes the sockets that this process's environment names.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Inherited {
         Ok(Self(sockets))
     }
 
-    /// Refuses a socket for none of these addresses, because its sender expects it to be served.
+    /// Refuses inherited sockets at other addresses than these, because the service manager expects each socket to be served.
     pub(crate) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
         let mut addresses = self.0.iter().map(|(address, _)| address);
         match addresses.find(|address| !named.contains(address)) {
@@ -41,7 +41,7 @@ impl Inherited {
         }
     }
 
-    /// Returns the inherited socket at this address, or opens one.
+    /// Returns the inherited socket with this address, or opens a new one.
     pub(crate) async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
         let passed = self.0.iter().find(|(passed, _)| *passed == address);
         let bound = match passed {

@@ -1,4 +1,4 @@
-//! Errors that keep a gateway from starting, although its configuration is valid.
+//! Errors that prevent a gateway from starting, although its configuration is valid.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ pub enum StartError {
     /// An address cannot be bound.
     #[error("cannot listen on {}: {}", .0, not_bound(.1))]
     Bind(SocketAddr, io::Error),
-    /// A socket was passed to the process that is for no address of the configuration.
+    /// The process inherited a socket whose address is not in the configuration.
     #[error(
         "the service manager passes a socket on {0}, which stands neither under `listen` nor under `admin`; write \
          the address there just like this"
@@ -21,7 +21,7 @@ pub enum StartError {
     /// The store's URL is invalid, or uses TLS without certificate authorities.
     #[error("store: {0}")]
     Store(InvalidOptions),
-    /// This machine trusts no authority for the servers of key sets.
+    /// This machine trusts no certificate authority for the servers of key sets.
     #[error(
         "this machine trusts no authority that a key set's server could be known by: {0}; name some under `jwks_ca`"
     )]
@@ -47,13 +47,13 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the configuration must be changed first. A start that fails for another reason may succeed later.
+    /// Whether only a change of the configuration can help. After any other error, a later start may succeed.
     pub(crate) const fn is_about_configuration(&self) -> bool {
         matches!(self, Self::Unnamed(_) | Self::Store(_))
     }
 }
 
-/// Formats the reason why an address is not bound, with the remedy.
+/// Formats the reason why an address could not be bound, with a remedy.
 fn not_bound(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
