@@ -1,4 +1,4 @@
-//! `tidegate check`: errors that prevent a start, and likely mistakes.
+//! `tidegate check`: finds errors that prevent a start, and likely mistakes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(super) struct Options {
     connect: bool,
 }
 
-/// Prints the findings; fails with status 2 if the configuration would not start.
+/// Prints the findings. Fails with status 2 if the configuration cannot start a gateway.
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (mut plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -94,7 +94,7 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a hint if root checks the configuration of a service. Root can read files that the user of the service cannot.
+/// Returns a hint if root checks the configuration of a service, because root can read files that the service's user cannot read.
 fn hint_for_root(config: &Path, is_root: bool) -> Option<&'static str> {
     let is_installed = is_root && config.starts_with("/etc");
     is_installed.then_some("all files were read as root: `sudo -u USER tidegate check` reads them as the user of the service")
@@ -104,14 +104,14 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Returns a warning if fewer connections fit than may be open.
+/// Returns a warning if the process has too few file descriptors for `max_connections`.
 fn too_many_connections(plan: &Plan) -> Option<String> {
     let misfit = descriptors::shares_at_start().misfit(plan.max_connections)?;
     Some(format!("warning: {misfit}"))
 }
 
-/// Returns the effects of a reload on the running gateway: limits that start anew,
-/// overrides that lose their effect, and reasons to refuse it.
+/// Returns the effects of a reload on the running gateway: limits that start empty, overrides that lose their effect, and reasons to refuse
+/// the reload.
 fn changes_of_reload(
     plan: &Plan,
     running: &RunningConfig,
@@ -131,12 +131,12 @@ fn changes_of_reload(
     Ok(warnings)
 }
 
-/// Returns a warning per network that sends headers of proxies to the running gateway, if this configuration does not trust the network
-/// either. A network that it trusts, and that names no client, has a warning, too.
+/// Returns two kinds of warnings about peers of the running gateway. A peer sends the headers of proxies, and this configuration does not
+/// trust it. Or this configuration trusts a peer that sends no header with the client's address.
 fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(port, call) {
-        // A gateway of an older version has no such document.
+        // A gateway of an older version does not have this document.
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => return Ok(Vec::new()),
         answer => answer?,
     };
@@ -150,7 +150,7 @@ fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failu
     Ok(warnings.collect())
 }
 
-/// Returns one warning per plan that overrides name and this configuration does not have.
+/// Returns a warning for each plan that overrides name and this configuration lacks.
 fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, usize>::new();
     let named = overrides.iter().filter_map(|it| it.plan.as_deref());
@@ -166,7 +166,7 @@ fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     lost.into_iter().map(warning).collect()
 }
 
-/// Returns one warning per limit to which overrides give numbers that this configuration cannot use.
+/// Returns a warning for each limit for which overrides have numbers that this configuration cannot use.
 fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, (usize, String)>::new();
     for (limit, text) in overrides

@@ -1,4 +1,4 @@
-//! `tidegate check --connect`: tries to reach the servers that a configuration names.
+//! `tidegate check --connect`: tries to connect to the servers that a configuration names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::keys::jwks::Jwks;
 use tidegate_config::{Plan, StorePlan};
 use tidegate_upstream::{ServerPlan, reach};
 
-/// The timeout of one decision, once there was time for a connection.
+/// The longest time for one decision, after the time for connecting.
 const REDIS: Duration = Duration::from_secs(2);
-/// The timeout of all decisions.
+/// The longest time for all decisions.
 const ALL_OF_REDIS: Duration = Duration::from_secs(10);
-/// The most servers and key sets that are tried at once.
+/// The most servers that are tried at the same time.
 const AT_ONCE: usize = 32;
 
-/// An attempt to reach Redis, a server or a key set.
+/// An attempt to connect to Redis, a server or a key set.
 #[derive(Debug)]
 pub(super) struct Tried {
     what: String,
@@ -44,7 +44,7 @@ impl fmt::Display for Tried {
     }
 }
 
-/// Tries Redis, each server of each upstream, and each key set, which are taken out of the plan.
+/// Tries Redis, each server of each upstream, and each key set. Takes the key sets out of the plan.
 pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
     let mut tried = Vec::new();
     run::run_all(async {
@@ -65,7 +65,7 @@ pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
     Ok(tried)
 }
 
-/// Has Redis decide once for each kind of limit, on keys of no client.
+/// Makes Redis decide once for each kind of limit, on keys that no client uses.
 async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), String> {
     let options = RedisOptions {
         timeout: REDIS,
@@ -84,7 +84,7 @@ async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), Strin
     }
 }
 
-/// Tries each server once, by upstream and URL.
+/// Tries each server of each upstream once.
 async fn servers(plan: &Plan) -> Vec<Tried> {
     let mut servers: BTreeMap<String, (ServerPlan, Duration)> = BTreeMap::new();
     for route in &plan.routes {
@@ -111,7 +111,7 @@ async fn servers(plan: &Plan) -> Vec<Tried> {
             });
         }
         match trying.join_next().await {
-            // The panic of a task is printed already.
+            // If a task panics, its message is already printed, so it is left out here.
             Some(one) => tried.extend(one),
             None => break,
         }

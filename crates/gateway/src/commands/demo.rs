@@ -1,4 +1,4 @@
-//! `tidegate demo`: the reference configuration between a small API and a few clients, with requests to try.
+//! `tidegate demo`: runs the reference configuration with a small API and a few clients, and prints requests to try.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::runtime::StartError;
 use tidegate_net::descriptors;
 use tidegate_telemetry::log::Log;
 
-/// The commented reference, compiled in, so that the demo needs no file.
+/// The reference configuration, which is compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
 
 /// Runs until SIGTERM or SIGINT.
@@ -30,9 +30,9 @@ async fn demo() -> Result<(), Failure> {
     };
     let parsed = tidegate_config::parse("gateway.yaml", CONFIGURATION, environment);
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
-    // Only the demo trusts every client on this machine, so that its requests may name their own addresses.
+    // Every client on this machine is trusted here, so that requests to the demo can name their own addresses.
     plan.clients.trusted = TrustedProxies::new(loopback());
-    // The demo's own clients would fill the terminal.
+    // The log would fill the terminal with requests of the demo's own clients.
     plan.log.access = None;
     let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     let gateway = Gateway::start(plan).await.map_err(|error| match error {
@@ -47,7 +47,7 @@ async fn demo() -> Result<(), Failure> {
         return Ok(());
     };
     let text = requests_to_try(address, admin);
-    // This does not wait: standard output may be a pipe without a reader.
+    // Not awaited, because standard output may be a pipe that is not read.
     tokio::task::spawn_blocking(move || super::print(&text));
     tokio::select! {
         ended = run::until_stopped(gateway, stop) => ended,

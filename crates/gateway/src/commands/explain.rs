@@ -1,4 +1,4 @@
-//! `tidegate explain`: the route, client, limits and keys of a request. Neither sends the request nor charges a budget.
+//! `tidegate explain`: prints the route, client, limits and keys of a request, without sending or charging it.
 
 mod caller;
 mod overriding;
@@ -56,7 +56,7 @@ pub(super) struct Question {
     token: TokenSource,
 }
 
-/// Prints route, client, limits and keys.
+/// Prints the route, client, limits and keys of the request.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let (plan, _) = super::load(config)?;
     let certificate = question.client_cert.as_ref();
@@ -70,7 +70,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the text that is printed.
+/// Returns the text to print.
 pub(super) fn explain(
     plan: &Plan,
     question: &Question,
@@ -149,7 +149,7 @@ pub(super) fn explain(
         named_by(plan, &caller)
     );
     not_by(&mut text, plan, &request);
-    // `deny` of the configuration prevails over every override.
+    // An entry of the configuration's `deny` applies before any override.
     let denied_by = assessment.denied_by();
     if denied_by.is_none_or(ListEntry::is_override) {
         overriding.explain(&mut text, &overrides, &caller);
@@ -247,7 +247,7 @@ pub(super) fn explain(
     text
 }
 
-/// Writes the entry by which the request is denied, if it is.
+/// Writes the entry that denies the request, if there is one. Returns whether there is one.
 fn denied(text: &mut String, assessment: &Assessment) -> bool {
     let Some(entry) = assessment.denied_by() else {
         return false;
@@ -265,7 +265,7 @@ fn denied(text: &mut String, assessment: &Assessment) -> bool {
     true
 }
 
-/// Formats the numbers of a limit, and their source if a plan or an override replaced the limit's own.
+/// Formats the numbers of a limit. If they come from a plan or an override, adds this source.
 fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     let mut text = limit.quota().written();
     if let Some(block) = limit.block() {
@@ -282,7 +282,7 @@ fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     text
 }
 
-/// Formats the cost of a request, unless it is simply 1.
+/// Formats the cost of a request. A usual cost of 1 is left out.
 fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     if let Some(place) = rule.cost.told_in() {
         let missing = match &rule.cost {
@@ -295,7 +295,7 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
         return format!("; reserves {cost} until {place} says what it costs{missing}");
     }
     match cost {
-        // An observed limit refuses no request.
+        // A limit that only observes does not refuse this request.
         cost if cost > capacity && rule.limit.is_observed() => {
             "; not charged, for it never fits".to_owned()
         }
@@ -305,7 +305,7 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     }
 }
 
-/// Formats a status, or a class of statuses, as the configuration has it.
+/// Formats a status or a class of statuses, as in the configuration.
 fn written_statuses((first, last): &(u16, u16)) -> String {
     match first == last {
         true => first.to_string(),
@@ -313,7 +313,7 @@ fn written_statuses((first, last): &(u16, u16)) -> String {
     }
 }
 
-/// Formats the effects of the limit beside counting and rejecting.
+/// Formats further effects of the limit, beside counting and rejecting.
 fn does(rule: &Rule) -> String {
     let mut does = String::new();
     if let Some(statuses) = &rule.count {
@@ -348,7 +348,8 @@ fn per_list(rule: &Rule) -> String {
 }
 
 impl Question {
-    /// Returns the request as a client sends it: the path in its first line, and the URL's host in a header, unless there is another.
+    /// Returns the request in the form that a client sends: the first line has the path, and a header has the URL's host, unless the
+    /// headers already have one.
     fn request(&self) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();

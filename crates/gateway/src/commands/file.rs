@@ -1,20 +1,21 @@
-//! The configuration that a command reads if no `-c` names one.
+//! Finds the configuration that a command reads without `-c`.
 
 use std::path::{Path, PathBuf};
 
 /// The environment variable with the path of the configuration.
 const VARIABLE: &str = "TIDEGATE_CONFIG";
-/// The file in the current folder.
+/// The file in the current directory.
 const LOCAL: &str = "gateway.yaml";
-/// The file of a package.
+/// The file that packages install.
 const SYSTEM: &str = "/etc/tidegate/gateway.yaml";
 
-/// Returns the files that `-c` names. Without one, returns the file of the environment, of this folder, or of the system.
+/// Returns the files that `-c` names. Without `-c`, returns the file of the environment variable, of the current directory, or of the
+/// system.
 pub(super) fn to_read(named: Vec<PathBuf>) -> Vec<PathBuf> {
     to_read_with(named, super::environment, Path::exists)
 }
 
-/// Returns the file that `init` writes. The system's file must be named.
+/// Returns the file that `init` writes. `init` writes the system's file only if `-c` names it.
 pub(super) fn to_write(named: Vec<PathBuf>) -> Vec<PathBuf> {
     to_read_with(named, super::environment, |path| path == Path::new(LOCAL))
 }

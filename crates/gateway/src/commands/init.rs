@@ -10,10 +10,10 @@ use super::Failure;
 
 const TEMPLATE: &str = include_str!("init.yaml");
 
-/// The number of wrong answers to one question after which the command gives up.
+/// The number of wrong answers to one question that ends the command.
 const MAX_ATTEMPTS: usize = 5;
 
-/// The values of the file.
+/// The values for the file.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Options {
     /// The URL of your API, such as http://127.0.0.1:9000. Without it the command asks for all values on the terminal
@@ -33,7 +33,7 @@ pub(super) struct Options {
     rate: String,
 }
 
-/// Writes the file, unless there is one.
+/// Writes the file, if it does not exist yet.
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     if config.symlink_metadata().is_ok() {
         return Err(exists(config));
@@ -69,7 +69,7 @@ fn exists(config: &Path) -> Failure {
     ))
 }
 
-/// Returns the text of the file. A value that is more than a plain word is quoted as JSON, which is YAML too.
+/// Returns the text of the file. Quotes values that are not plain words as JSON, which is valid YAML.
 fn text(options: &Options) -> String {
     let is_plain = |value: &str| {
         let sign = |c: char| c.is_ascii_alphanumeric() || "./:-".contains(c);
@@ -86,7 +86,7 @@ fn text(options: &Options) -> String {
     };
     let comment = |line: &str| line.trim_start().starts_with('#');
     let fill = |line: &str| match comment(line) {
-        // A line break in a value would end the comment.
+        // Control characters are replaced, because a line break would end the comment.
         true => line
             .replace("BURST", &options.burst.replace(char::is_control, " "))
             .replace("RATE", &options.rate.replace(char::is_control, " ")),
@@ -112,10 +112,10 @@ fn next_steps(config: &Path, options: &Options) -> String {
     )
 }
 
-/// A question, its default, and where its answer goes.
+/// A question, its default answer, and a function that stores the answer.
 type Question = (&'static str, String, fn(&mut Options, String));
 
-/// Asks for each value until it is right.
+/// Asks for each value until the answer is valid.
 fn ask(
     options: &Options,
     input: &mut impl BufRead,
@@ -169,7 +169,7 @@ fn ask(
     Ok(answered)
 }
 
-/// Reads one line from the terminal; an empty line is the default.
+/// Reads one line from the terminal. An empty line means the default.
 fn answer(
     question: &str,
     default: &str,
@@ -193,7 +193,7 @@ fn say(output: &mut impl Write, text: &str) -> Result<(), Failure> {
     said.and_then(|()| output.flush()).map_err(Failure::failed)
 }
 
-/// Returns the message of a configuration's error, without the place in a file that does not exist.
+/// Returns the message of an error in the configuration, without its position, because the file does not exist yet.
 fn reason(error: &str) -> String {
     let mut lines = error.lines().take_while(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `tidegate keys`: makes API keys and their entries.
+//! `tidegate keys`: makes API keys and their entries for the configuration.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _};
@@ -9,10 +9,10 @@ use tidegate_identity::api_keys;
 
 use super::Failure;
 
-/// The number of random bytes in a key: 192 bits, too many to guess.
+/// The number of random bytes in a key. 192 bits are too many to guess.
 const BYTES: usize = 24;
 
-/// The action.
+/// The action of the command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
     /// Makes a key. Prints it once, with its entry for the configuration.
@@ -35,7 +35,7 @@ pub(super) struct Client {
     expires: Option<String>,
 }
 
-/// Runs the action, and prints its result.
+/// Runs the action and prints its result.
 pub(super) fn run(task: &Task) -> Result<(), Failure> {
     match task {
         Task::New(client) => {
@@ -67,7 +67,7 @@ pub(super) fn run(task: &Task) -> Result<(), Failure> {
 }
 
 impl Client {
-    /// Returns the entry under `keys`, or in a `keys_file`.
+    /// Returns the entry for `keys` or for a `keys_file`.
     fn entry(&self, key: &str) -> String {
         let hash = hex(&api_keys::hash(key.as_bytes()));
         let mut entry = format!("- {{ name: {}, hash: \"sha256:{hash}\"", word(&self.name));
@@ -81,10 +81,10 @@ impl Client {
     }
 }
 
-/// Words that YAML 1.1 or 1.2 takes for something else than a text.
+/// Words that YAML 1.1 or 1.2 does not read as text.
 const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
-/// Formats a text for YAML. Quotes it as JSON, unless it is a plain word: no number, and none of YAML's own words.
+/// Formats a text for YAML. Quotes it as JSON, unless YAML reads it as text without quotes.
 fn word(text: &str) -> String {
     let may_follow = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_plain =

@@ -1,6 +1,6 @@
-//! The commands that people type.
+//! The command line of the program.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong arguments or configuration.
+//! The exit status is 0 after success, 1 after a failure, and 2 for wrong arguments or a wrong configuration.
 
 mod check;
 mod connect;
@@ -39,7 +39,7 @@ pub(crate) struct Cli {
 
 #[cfg(test)]
 impl Cli {
-    /// Returns the output of `tidegate explain` with this configuration, if that is the command.
+    /// Returns the output of this command with this configuration, if the command is `explain`.
     pub(crate) fn explained(&self, plan: &Plan) -> Option<String> {
         match &self.command {
             Some(Command::Explain(question)) => {
@@ -88,7 +88,7 @@ enum Command {
 }
 
 impl Command {
-    /// Returns whether `-c` has no effect.
+    /// Returns whether the command ignores `-c`.
     const fn reads_no_configuration(&self) -> bool {
         matches!(
             self,
@@ -135,7 +135,7 @@ impl Cli {
             }
             Command::Man(options) => papers::manual(&options),
             Command::Schema => schema(),
-            // Taken above.
+            // Handled at the beginning of this function.
             Command::Simulate(_) => Ok(()),
         }
     }
@@ -147,12 +147,12 @@ pub fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let message = failure.message.trim_end();
-    // Messages about the configuration begin with this word already.
+    // Messages about the configuration already begin with this word.
     let word = match message.starts_with("error: ") {
         true => "",
         false => "error: ",
     };
-    // It may quote a file or the answer of another program.
+    // The message may quote a file or another program's answer, so control characters are replaced.
     log::last_words(crate::remote::plain(&format!("{word}{message}\n")));
     ExitCode::from(failure.status)
 }

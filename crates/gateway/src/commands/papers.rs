@@ -1,4 +1,4 @@
-//! `tidegate completions` and `tidegate man`: completions for shells, and manual pages, made of the arguments themselves.
+//! `tidegate completions` and `tidegate man`: write completions for shells and manual pages, from the definitions of the arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use clap_complete::Shell;
 
 use super::{Cli, Failure, print};
 
-/// The shell of the completions.
+/// The arguments of `completions`.
 #[derive(Debug, Args)]
 pub(super) struct Completions {
     /// The shell
     shell: Shell,
 }
 
-/// The folder of the manual pages.
+/// The arguments of `man`.
 #[derive(Debug, Args)]
 pub(super) struct Manual {
     /// The folder; it must exist
@@ -28,10 +28,10 @@ pub(super) fn completions(options: &Completions) {
     print(&String::from_utf8_lossy(&text));
 }
 
-/// Writes one page for the program, and one for each command.
+/// Writes a page for the program and one for each command.
 pub(super) fn manual(options: &Manual) -> Result<(), Failure> {
     let folder: &Path = &options.folder;
-    // The release alone: pages of two builds of one release are the same.
+    // Only the release number, so that all builds of a release write the same pages.
     let program = Cli::command().version(env!("CARGO_PKG_VERSION"));
     let written = clap_mangen::generate_to(program, folder);
     written.map_err(|error| {

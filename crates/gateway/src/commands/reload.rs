@@ -1,5 +1,5 @@
-//! Reloads the configuration of a running gateway at SIGHUP, and when its file changes. After a refused reload, a change of a file
-//! that the refused configuration names is a reason as well.
+//! Reloads the configuration of a running gateway at SIGHUP, and when its file changes. If a reload was refused, a change of a file that
+//! the refused configuration names causes another reload.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,21 +29,22 @@ impl Cause {
     }
 }
 
-/// Files and their stamps; none: there is no such file.
+/// Files with their stamps; `None` if a file does not exist.
 type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 
-/// Watches for reasons to reload.
+/// Waits for causes to reload.
 #[derive(Debug)]
 pub(super) struct Reloads {
     path: PathBuf,
     hangups: Signal,
-    // The configuration and, after a refused reload, the files that it names: at the last load, and at the last look.
+    // The stamps of the configuration's file, at the last load and at the last check. After a refused reload, other files that the
+    // configuration names are included.
     loaded: Stamps,
     found: Stamps,
 }
 
 impl Reloads {
-    /// Watches a configuration whose file had this stamp when it was loaded. From here on SIGHUP does not end the process.
+    /// Watches a configuration whose file had the stamp `loaded` when it was loaded. From now on, SIGHUP does not end the process.
     pub(super) fn new(path: &Path, loaded: Option<Stamp>) -> io::Result<Self> {
         let loaded = Stamps::from([(path.to_owned(), loaded)]);
         Ok(Self {
@@ -54,7 +55,7 @@ impl Reloads {
         })
     }
 
-    /// Reloads at each reason, until the future is dropped.
+    /// Reloads at each cause, until the future is dropped.
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
         loop {
@@ -69,22 +70,22 @@ impl Reloads {
         }
     }
 
-    /// Returns whether a file differs from the last load, and all are as they were at the last look. A file that is still being
-    /// written may be valid so far, and lack half of its limits.
+    /// Returns whether a file has changed since the last load, and no file has changed since the last check. The second condition waits for
+    /// a file that is still being written: half of a file may be valid, but lack limits.
     fn has_changed(&mut self) -> bool {
         let found = self.look();
         let before = std::mem::replace(&mut self.found, found);
         self.found != self.loaded && self.found == before
     }
 
-    /// Returns the present stamps of the watched files.
+    /// Returns the current stamps of the watched files.
     fn look(&self) -> Stamps {
         let files = self.loaded.keys();
         files.map(|path| (path.clone(), Stamp::of(path))).collect()
     }
 
-    /// Watches the configuration and the files of an error from here on. `stamps` are from before the load: a change during the load is
-    /// a reason for another load.
+    /// Watches the configuration and the files that an error names. `stamps` were read before the load, so that a change during the load
+    /// causes another load.
     fn watch(&mut self, stamps: &Stamps, error: Option<&ReloadError>) {
         let named = error.into_iter().flat_map(ReloadError::files);
         let files = std::iter::once(&*self.path).chain(named);

@@ -1,4 +1,4 @@
-//! `tidegate run`: the gateway itself.
+//! `tidegate run`: runs the gateway.
 
 use std::io;
 use std::path::Path;
@@ -19,15 +19,15 @@ use tidegate_net::file_stamp::Stamp;
 use tidegate_telemetry::log::Log;
 use tidegate_telemetry::program;
 
-/// The longest delay of the process's end by threads that wait for files or names.
+/// The longest time that the exiting process waits for threads that still access files or resolve host names.
 const LAST_TASKS: Duration = Duration::from_millis(500);
 
-/// Runs until SIGTERM, SIGINT or SIGQUIT; SIGHUP and a changed file reload.
+/// Runs until SIGTERM, SIGINT or SIGQUIT. SIGHUP and a changed file cause a reload.
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
-    // Before it is read, so that no change is missed.
+    // The stamp is read before the file, so that no change is missed.
     let stamp = Stamp::of(config);
     let (plan, warnings) = super::load(config)?;
-    // Dropped last, so that it has the last lines of all others.
+    // The first value, which is dropped last, so that the log has the last lines of all other parts.
     let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     let file = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
     tracing::info!(
@@ -44,7 +44,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     run_all(serve(plan, config, stamp))
 }
 
-/// Runs a future on all processors. Gives up its remaining tasks half a second after its end.
+/// Runs a future on all processors. Half a second after its end, remaining tasks are abandoned.
 pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let workers = Workers(Some(Runtime::new().map_err(Failure::failed)?));
     match &workers.0 {
@@ -53,7 +53,7 @@ pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Resu
     }
 }
 
-/// Threads that are waited for only for a while. (A runtime that is dropped waits for all of them, without end.)
+/// A runtime whose drop waits for its threads for a bounded time. The drop of a plain runtime would wait without end.
 struct Workers(Option<Runtime>);
 
 impl Drop for Workers {
@@ -65,7 +65,7 @@ impl Drop for Workers {
 }
 
 async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
-    // Registers the signals before anything starts, so that none is lost.
+    // The signals are registered before anything starts, so that no signal is lost.
     let stop = StopSignals::new().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
     let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
@@ -73,11 +73,11 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     let gateway = Gateway::start_with(plan, inherited).await;
     let gateway = gateway.map_err(|error| match error.is_about_configuration() {
         true => Failure::usage(error),
-        // A service manager starts the gateway again.
+        // A failure, so that a service manager starts the gateway again.
         false => Failure::failed(error),
     })?;
     announce(&gateway).map_err(Failure::failed)?;
-    // The ports are open: a client that connects now waits for a moment at most.
+    // The ports are open, so a client that connects now waits only for a moment.
     systemd::ready();
     let reloads = reloads.follow(gateway.reloader());
     let reopens = reopen_at_signal(reopen, gateway.reopener());
@@ -90,7 +90,7 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     Ok(())
 }
 
-/// Opens the access log again at each SIGUSR1.
+/// Reopens the access log at each SIGUSR1.
 async fn reopen_at_signal(mut signals: Signal, reopen: impl Fn()) -> ! {
     loop {
         match signals.recv().await {
@@ -100,7 +100,7 @@ async fn reopen_at_signal(mut signals: Signal, reopen: impl Fn()) -> ! {
     }
 }
 
-/// Logs the addresses of the gateway.
+/// Logs the addresses on which the gateway listens.
 pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
@@ -109,7 +109,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that stop the gateway. All three are graceful: nginx takes SIGQUIT for that.
+/// The signals that stop the gateway. All three complete the requests in flight, including SIGQUIT, as in nginx.
 #[derive(Debug)]
 pub(super) struct StopSignals {
     terminate: Signal,
@@ -118,7 +118,7 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Receives the signals from here on. Before, each of them ends the process.
+    /// Starts to receive the signals. Until then, each of them ends the process.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -127,7 +127,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first of them.
+    /// Waits for the first of these signals.
     async fn first(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -137,7 +137,7 @@ impl StopSignals {
     }
 }
 
-/// Runs the gateway until a signal stops it. A Ctrl-C during the stop ends the gateway at once.
+/// Runs the gateway until a signal stops it. Ctrl-C during the stop ends the gateway immediately.
 pub(super) async fn until_stopped(
     gateway: Gateway,
     mut signals: StopSignals,

@@ -1,4 +1,4 @@
-//! `tidegate simulate`: the configurations and their routes, for a replay of access logs.
+//! `tidegate simulate`: loads configurations with their routes, for a replay of access logs.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::Failure;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
 
-/// Replays logs against each of these configurations.
+/// Replays access logs against each of these configurations.
 pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure> {
     let loaded = configs.iter().map(|config| {
         let (plan, _) = super::load(config)?;
@@ -26,7 +26,7 @@ pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure>
     tidegate_simulate::run(&trials, options).map_err(Failure::failed)
 }
 
-/// Finds routes as the gateway does.
+/// Finds the route of a logged request, with the gateway's own routing.
 #[derive(Debug)]
 struct Finder(Routes<()>);
 

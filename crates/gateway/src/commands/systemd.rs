@@ -1,27 +1,27 @@
-//! Notifies systemd of the state of a service with `Type=notify` or `notify-reload`. Without systemd this has no effect.
+//! Notifies systemd of the state of a service with `Type=notify` or `notify-reload`. Has no effect without systemd.
 
 use sd_notify::NotifyState;
 
-/// Reports that requests are served.
+/// Reports that the gateway serves requests.
 pub(super) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// Reports that a reload has begun, which ends with [`ready`] or [`still`].
+/// Reports that a reload has begun. The next call of [`ready`] or [`still`] ends it.
 pub(super) fn reloading() {
-    // The clock is always there.
+    // The monotonic clock always exists.
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell(&[NotifyState::Reloading, now]);
     }
 }
 
-/// Reports that a reload was refused, and that requests are served as before.
+/// Reports that a reload was refused, and that the previous configuration stays in force.
 pub(super) fn still() {
     let status = "serving; a changed configuration is refused, the log says why";
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Reports that requests in flight are the last.
+/// Reports that the gateway is stopping and completes the requests in flight.
 pub(super) fn stopping() {
     let status = "requests in flight are answered";
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);

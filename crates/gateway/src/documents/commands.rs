@@ -1,5 +1,5 @@
-//! Tests that the program accepts each command of a `console` block, that each script exists, and
-//! that `tidegate explain` prints the output on the page.
+//! Checks that the program accepts each command in `console` blocks, that each script exists, and that `tidegate explain` prints the output
+//! that the page shows.
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -8,7 +8,7 @@ use super::configurations::Folder;
 use super::pages::{all, book, root};
 use crate::commands::Cli;
 
-/// Returns the words of a line as a shell reads them, up to the end of its first command.
+/// Splits a line into words as a shell does, up to the end of its first command.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -26,7 +26,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the arguments of `tidegate` that a line runs, its name included; none if it runs another program.
+/// Returns the arguments of a line that runs `tidegate`, with the program's name. `None` if it runs another program.
 fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
     let is_set = |word: &&String| word.contains('=') && !word.starts_with('-');
     let words: Vec<&String> = words.iter().skip_while(is_set).collect();
@@ -50,7 +50,7 @@ fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
     )
 }
 
-/// Returns the reason why the program refuses these arguments, if it does.
+/// Returns the reason why the program refuses these arguments; `None` if it accepts them.
 fn refusal(arguments: &[String]) -> Option<String> {
     let error = Cli::try_parse_from(arguments).err()?;
     let is_help = matches!(
@@ -75,7 +75,7 @@ fn every_command_is_accepted() {
                 .filter_map(|line| line.strip_prefix("$ "));
             lines.map(str::to_owned).collect::<Vec<_>>()
         });
-        // The examples have their commands in indented blocks.
+        // The pages of the examples have their commands in indented blocks.
         let indented = page.prose().filter_map(|line| line.strip_prefix("    "));
         let lines: Vec<String> = fenced.chain(indented.map(str::to_owned)).collect();
         for line in lines {
@@ -107,7 +107,7 @@ fn every_command_is_accepted() {
     assert!(tried >= 30, "{tried} commands were found");
 }
 
-/// Each command uses the last configuration before it on its page.
+/// A command uses the last configuration before it on its page.
 #[test]
 fn explain_prints_what_the_pages_show() {
     let folder = Folder::new();

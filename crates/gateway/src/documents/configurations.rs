@@ -1,4 +1,4 @@
-//! Every `yaml` block is a configuration that passes `tidegate check`.
+//! Checks that every `yaml` block is a configuration that passes `tidegate check`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,15 +10,15 @@ use tidegate_testkit::Authority;
 
 use super::pages::book;
 
-/// An RSA key as an issuer of tokens has one.
+/// An RSA key, as an issuer of tokens publishes it.
 const ISSUER: &str = include_str!("issuer.pem");
-/// The value of each variable of the environment: long enough for a secret.
+/// The value of each environment variable, which is long enough for a secret.
 const VALUE: &str = "value-of-a-variable-0123456789abcdef";
 
 /// The entry of the API key that docs/getting-started.md makes.
 const KEYS: &str = "- { name: acme, hash: \"sha256:255c55863d7f1e6b19029fcdaee2f1fac93a698f69177f70849f359b8a2e36d5\" }";
 
-/// A folder with the files that blocks may name.
+/// A directory with the files that blocks can name.
 pub(super) struct Folder(TempDir);
 
 impl Folder {
@@ -37,10 +37,10 @@ impl Folder {
         Self(folder)
     }
 
-    /// Parses a block as a configuration. The error is the reason why it would not start.
+    /// Parses a block as a configuration. The error is the reason why the configuration is refused.
     pub(super) fn parse(&self, block: &str) -> Result<Plan, String> {
         let text = completed(block);
-        // Variables with a default are not set.
+        // Variables that have a default are left unset.
         let env = |name: &str| {
             let is_needed = text.contains(&format!("${{{name}}}"));
             is_needed.then(|| VALUE.to_owned())
@@ -53,7 +53,7 @@ impl Folder {
     }
 }
 
-/// Returns the block with one route that lists all its limits, if it has no routes.
+/// Adds a route with all limits of the block, if the block has no routes.
 fn completed(text: &str) -> String {
     if text.lines().any(|line| line.starts_with("routes:")) {
         return text.to_owned();

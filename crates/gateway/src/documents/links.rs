@@ -1,11 +1,11 @@
-//! Every link between documents leads to a file, and to a heading in it.
+//! Checks that every link between documents leads to a file, and to a heading in that file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::pages::{Page, all, root};
 
-/// Returns the anchor of a heading: in lower case, without signs, with `-` for spaces.
+/// Returns the anchor of a heading: in lower case, without punctuation, and with `-` for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
@@ -21,7 +21,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the targets of links and images, without code.
+/// Returns the targets of links and images outside of code.
 fn targets(page: &Page) -> Vec<String> {
     let text: Vec<&str> = page.prose().collect();
     let text = text.join("\n");

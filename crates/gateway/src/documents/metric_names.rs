@@ -11,7 +11,7 @@ use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{Format, GatewayMetrics};
 use tidegate_tower::WaitQueues;
 
-/// Calls whose first argument is the name of a metric, without prefix, unit and `_total`.
+/// Calls whose first argument is a metric's name, without prefix, unit and `_total`.
 const NAMING: [&str; 5] = [
     ".register_with_unit(",
     ".add(",
@@ -20,13 +20,13 @@ const NAMING: [&str; 5] = [
     ".encode_descriptor(",
 ];
 
-/// Returns the names as they are registered. A metric without a sample is not shown, so the source is read.
+/// Returns the names of all registered metrics. Reads them from the source, because the program does not show a metric without samples.
 pub(super) fn registered() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../telemetry/src");
     let mut texts = vec![fs::read_to_string(source.join("metrics.rs")).unwrap()];
     let files = fs::read_dir(source.join("metrics")).unwrap();
     let files = files.map(|file| file.unwrap().path());
-    // Folders have tests.
+    // Folders contain only tests.
     for file in files.filter(|file| file.is_file()) {
         texts.push(fs::read_to_string(file).unwrap());
     }
@@ -43,7 +43,7 @@ pub(super) fn registered() -> BTreeSet<String> {
     names
 }
 
-/// Returns the whole names of the metrics that a gateway shows before its first request.
+/// Returns the full names of the metrics that a gateway shows before its first request.
 pub(super) fn shown() -> BTreeSet<String> {
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let store = Store::Memory(Arc::new(MemoryStore::default()));

@@ -1,4 +1,4 @@
-//! The documents, and the blocks in them.
+//! Reads the documents and their blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ pub(super) struct Page {
 
 /// A fenced block of a document.
 pub(super) struct Block {
-    /// Where it begins, as `page:line`.
+    /// The position of its first line, as `page:line`.
     pub(super) place: String,
-    /// The words behind the fence, such as `yaml fragment`.
+    /// The words after the opening fence, such as `yaml fragment`.
     pub(super) kind: String,
     pub(super) text: String,
 }
@@ -24,14 +24,15 @@ pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns README.md, CONTRIBUTING.md and docs/.
+/// Returns README.md, CONTRIBUTING.md and the pages in docs/.
 pub(super) fn book() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     names.extend(listed("docs"));
     names.into_iter().map(|name| page(&name)).collect()
 }
 
-/// Returns these, and all other documents with links: the changelog, the scripts' contract, the examples and the load tests.
+/// Returns the pages of [`book`], and all other documents with links: the changelog, the rules for scripts, the examples and the load
+/// tests.
 pub(super) fn all() -> Vec<Page> {
     let mut pages = book();
     let others = ["CHANGELOG.md", "lua/README.md", "loadtest/README.md"];
@@ -64,7 +65,7 @@ fn listed(folder: &str) -> Vec<String> {
 }
 
 impl Page {
-    /// Returns the fenced blocks of the page, without the indentation of a list.
+    /// Returns the fenced blocks of the page. If a block is in a list, its indentation is removed.
     pub(super) fn blocks(&self) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut indentation = None;
@@ -103,7 +104,7 @@ impl Page {
         })
     }
 
-    /// Returns the first column of the rows of the tables below this heading, without the heads of the tables.
+    /// Returns the first column of the tables below this heading, without the header rows.
     pub(super) fn first_column(&self, heading: &str) -> Vec<String> {
         let start = format!("## {heading}");
         let lines = self.prose().skip_while(|line| *line != start).skip(1);
@@ -116,7 +117,7 @@ impl Page {
     }
 }
 
-/// Returns the words in backticks of a cell.
+/// Returns the words in backticks in a cell.
 pub(super) fn words(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

@@ -1,4 +1,4 @@
-//! Every metric, log field and key has a row, and every row names one.
+//! Checks that every metric, log field and key has a row in a table, and that every row names an existing one.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::pages::{page, words};
 
 type Names = BTreeSet<String>;
 
-/// Fails with the names that only one side has.
+/// Fails if either side has names that the other side lacks.
 fn same(rows: &Names, there: &Names, what: &str) {
     let missing: Vec<_> = there.difference(rows).collect();
     let unknown: Vec<_> = rows.difference(there).collect();
@@ -46,7 +46,7 @@ fn every_metric_has_a_row_and_every_row_a_metric() {
         &metric_names::registered(),
         "metric",
     );
-    // The names with unit and `_total` that a gateway shows before its first request.
+    // The names that a gateway shows before its first request, with unit and `_total`.
     let shown = metric_names::shown();
     assert!(shown.len() >= 20, "{shown:?}");
     let wrong: Vec<_> = shown.difference(&rows).collect();
@@ -74,7 +74,7 @@ fn every_field_of_the_status_document_has_a_row_and_every_row_a_field() {
     let document = serde_json::to_value(status).unwrap();
     let mut fields = Names::new();
     for (name, value) in document.as_object().unwrap() {
-        // All entries of a list have the same fields.
+        // All entries of a list have the same fields, so the first one is enough.
         match value.get(0).unwrap_or(value).as_object() {
             Some(parts) => fields.extend(parts.keys().map(|part| format!("{name}.{part}"))),
             None => drop(fields.insert(name.clone())),
@@ -83,7 +83,7 @@ fn every_field_of_the_status_document_has_a_row_and_every_row_a_field() {
     same(&rows("docs/status.md", "The document"), &fields, "field");
 }
 
-/// Adds the paths of all keys below a part of the schema.
+/// Adds the paths of all keys in a part of the schema.
 fn keys(schema: &Value, part: &Value, path: &str, found: &mut Names) {
     if let Some(name) = part["$ref"].as_str() {
         let name = name.strip_prefix("#").unwrap();
@@ -116,7 +116,7 @@ fn every_key_of_the_configuration_has_a_row_and_every_row_a_key() {
     let schema = tidegate_config::schema();
     let mut there = Names::new();
     keys(&schema, &schema, "", &mut there);
-    // These keys also stand elsewhere, and have one row for all places.
+    // These keys occur in several places, and have one row for all of them.
     let again = [
         "routes.headers.",
         "routes.reject.",

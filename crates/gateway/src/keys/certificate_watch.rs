@@ -1,4 +1,4 @@
-//! Shows certificates that are renewed on disk to the next client, without a restart.
+//! Loads certificates that are renewed on disk, without a restart. The next client receives the new certificate.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMe
         every.tick().await;
         for tls in &listeners {
             let renewed = tls.clone();
-            // Files may be slow, and no request should wait for one.
+            // Reading files may be slow, so it must not block requests.
             let renewed = tokio::task::spawn_blocking(move || renewed.renew()).await;
             match renewed {
                 Ok(None) => {}

@@ -1,6 +1,6 @@
-//! Files with API keys, and the file with denied networks, reread when they change, without a restart.
+//! Rereads files with API keys and the file with denied networks when they change, without a restart.
 //!
-//! If a file cannot be used, the previous content stays in force.
+//! If a file cannot be used, its previous content stays in force.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,15 +64,15 @@ pub(crate) async fn watch_denied(file: Option<DenyFile>, metrics: Arc<GatewayMet
     watch(&path, reread, report).await;
 }
 
-/// Rereads a file when it changes. `reread` takes the content, and returns the number of entries,
-/// or why the file is refused. `report` receives this result, and whether it is news.
+/// Rereads a file when it changes. `reread` applies the content, and returns the number of entries or the reason why the file is refused.
+/// `report` receives this result, and whether it is new.
 async fn watch(
     path: &Path,
     reread: impl Fn() -> Result<usize, String> + Clone + Send + 'static,
     report: impl Fn(Result<usize, String>, bool),
 ) {
     let mut every = tokio::time::interval(EVERY);
-    // The file was read at the start. The first look reads it again, so that no change in between is missed.
+    // The file was read at the start. The first check reads it again, so that a change in between is not missed.
     let mut known = None;
     loop {
         every.tick().await;
@@ -81,10 +81,10 @@ async fn watch(
             continue;
         }
         let is_first = known.replace(found).is_none();
-        // Reading and checking 100,000 entries takes a while, and no request should wait for it.
+        // Reading 100,000 entries takes long, so it must not block requests.
         let read = tokio::task::spawn_blocking(reread.clone()).await;
         let read = read.unwrap_or_else(|error| Err(error.to_string()));
-        // A file that reads as at the start is no news, but a file that broke since then is.
+        // The first result is not new if the file can still be used, and is new if it cannot be used any more.
         let is_news = !is_first || read.is_err();
         report(read, is_news);
     }

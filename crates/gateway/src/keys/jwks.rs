@@ -1,8 +1,8 @@
-//! Key sets for tokens, fetched from their issuers.
+//! Fetches key sets for tokens from their issuers.
 //!
-//! Each set has one task, which fetches it at the start and at intervals. If a token names a key that
-//! is not in the set, the task fetches it early. So a set never has two fetches at once, and no request
-//! waits for a fetch. After an error the previous keys stay in force, and the task soon tries again.
+//! Each set has one task, which fetches the set at the start and at intervals. If a token names a key that is not in the set, the task
+//! fetches the set early. So a set never has two fetches at the same time, and no request waits for a fetch. After an error the previous
+//! keys stay in force, and the task soon retries.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -27,28 +27,28 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tidegate_config::JwksPlan;
 use tidegate_telemetry::metrics::JwksMetrics;
 
-/// The timeout of a fetch, from its connection to the last byte.
+/// The longest time for a fetch, from connecting to the last byte.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// The longest set that is read, in bytes.
+/// The most bytes of a key set.
 const MAX_SET: usize = 256 << 10;
-/// The wait after the first failure; each further failure doubles it.
+/// The time until the retry after a first failure. Each further failure doubles it.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The shortest time between two fetches that tokens cause.
+/// The shortest time between two fetches because of unknown keys.
 const EARLY: Duration = Duration::from_secs(10);
-/// The `User-Agent` of a fetch; some servers refuse requests without one.
+/// The `User-Agent` of a fetch, which some servers require.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// A key set and the means to fetch it.
+/// A key set, with its HTTP client.
 #[derive(Debug)]
 pub(crate) struct Jwks {
     plan: JwksPlan,
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    // The set as it was published last.
+    // The last published text of the set that was used.
     known: Mutex<Bytes>,
 }
 
-/// Why a fetch brought no keys.
+/// The reason why a fetch returned no keys.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error("there was no whole answer within {} s", DEADLINE.as_secs())]
@@ -62,14 +62,14 @@ enum FetchError {
 }
 
 impl Jwks {
-    /// Makes the client. Takes the keys of the same URL over from `before`, so that no token has to wait for a fetch.
+    /// Makes the client. Takes the keys from the set in `before` with the same URL, so that tokens are accepted before the first fetch.
     ///
     /// # Errors
     ///
-    /// This machine trusts no authority, and the set names none.
+    /// The set names no certificate authority, and this machine trusts none.
     pub(crate) fn new(plan: JwksPlan, before: &[Arc<Self>]) -> io::Result<Self> {
         let connector = connector(&plan)?;
-        // The next fetch is too far away to keep a connection for.
+        // No connection is kept idle, because the next fetch is much later.
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);
@@ -84,26 +84,26 @@ impl Jwks {
         })
     }
 
-    /// Returns the URL without its query, which may hold a secret.
+    /// Returns the URL without its query, which may contain a secret.
     pub(crate) const fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Checks that the set can be fetched now and has keys.
+    /// Checks that the set can be fetched now, and that it has keys.
     ///
     /// # Errors
     ///
-    /// It cannot be fetched or has no keys. The error is the reason as text.
+    /// The set cannot be fetched, or has no keys. The error is the reason as text.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let renewed = self.renew().await;
         renewed.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Fetches the set and takes its keys. Returns their number if the set has changed.
+    /// Fetches the set and applies its keys. Returns the number of keys, or `None` if the set has not changed.
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let fetched = timeout(DEADLINE, self.fetch()).await;
         let set = fetched.unwrap_or(Err(FetchError::Late))?;
-        // The set is empty before the first fetch, but an empty answer is no set.
+        // `known` is empty before the first fetch, so an empty answer must not count as unchanged.
         if !set.is_empty() && set == *self.known.lock() {
             return Ok(None);
         }
@@ -112,7 +112,7 @@ impl Jwks {
         Ok(Some(keys))
     }
 
-    /// Fetches the set as it is published now.
+    /// Fetches the current text of the set.
     async fn fetch(&self) -> Result<Bytes, FetchError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = self.plan.url.clone();
@@ -120,7 +120,7 @@ impl Jwks {
         headers.insert(USER_AGENT, http::HeaderValue::from_static(NAME));
         let answer = self.client.request(request).await;
         let answer = answer.map_err(|error| FetchError::Broken(causes(&error)))?;
-        // A redirect is not followed: only the configured URL may provide keys.
+        // Redirects are not followed, because only the configured URL may provide keys.
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status()));
         }
@@ -129,7 +129,7 @@ impl Jwks {
         Ok(body.to_bytes())
     }
 
-    /// Waits for the next fetch: for `wait`, or until a token needs one and the last early fetch is `EARLY` ago.
+    /// Waits until the next fetch: for `wait`, or until a token needs an unknown key. Early fetches are at least `EARLY` apart.
     async fn pause(&self, wait: Duration, last_early: &mut Option<Instant>) {
         let heard_from = last_early.map(|last| last + EARLY);
         let asked = async {
@@ -143,7 +143,8 @@ impl Jwks {
         }
     }
 
-    /// Returns the wait after this number of failures in a row. It grows, and differs between gateways.
+    /// Returns the time until the next retry after this number of consecutive failures. It grows, and is random so that gateways do not
+    /// retry together.
     fn retry_after(&self, failures: u32) -> Duration {
         let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
         let half = doubled.min(self.plan.refresh) / 2;
@@ -151,7 +152,7 @@ impl Jwks {
     }
 }
 
-/// Renews the keys of a set until the future is dropped.
+/// Fetches the keys of a set again and again, until the future is dropped.
 pub(crate) async fn watch(jwks: Arc<Jwks>, metrics: JwksMetrics) {
     let mut failures = 0;
     let mut last_early = None;
@@ -201,7 +202,7 @@ fn without_query(url: &Uri) -> String {
     format!("{scheme}://{authority}{}", url.path())
 }
 
-/// Returns a random number, at least 0 and less than 1.
+/// Returns a random number from 0 up to, but not including, 1.
 fn random_share() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     f64::from((random >> 32) as u32) / (f64::from(u32::MAX) + 1.0)

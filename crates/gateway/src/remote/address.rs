@@ -8,14 +8,14 @@ use tokio::time::timeout;
 
 use crate::remote::Failure;
 
-/// The longest time to connect to all addresses of a name. Each has its share.
+/// The longest time to connect to all addresses of a name. Each address gets an equal part of it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The address of an admin port, as it was written and as it was resolved.
+/// The address of an admin port: its text, and the addresses that the text resolves to.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     name: String,
-    // At least one.
+    // At least one address.
     found: Vec<SocketAddr>,
 }
 
@@ -24,7 +24,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// The URL has another form, or its host has no address.
+    /// The URL has another form, or its host name does not resolve.
     pub(crate) fn of_url(url: &str) -> Result<Self, Failure> {
         let wrong = || {
             let text = format!("{url} is no URL of an admin port; write http://HOST:PORT");
@@ -59,16 +59,16 @@ impl Address {
         }
     }
 
-    /// Returns the address as it was written.
+    /// Returns the address as text, in its original form.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Connects to the first of its addresses that answers: `localhost` may be `::1` before it is `127.0.0.1`.
+    /// Connects to the first address that answers. A name can have several addresses: `localhost` may be `::1` and `127.0.0.1`.
     ///
     /// # Errors
     ///
-    /// None of them answers.
+    /// None of the addresses answers.
     pub(crate) async fn connect(&self) -> Result<(TcpStream, SocketAddr), Failure> {
         let share = PATIENCE / u32::try_from(self.found.len()).unwrap_or(u32::MAX);
         let mut errors = Vec::new();
@@ -91,7 +91,7 @@ impl Address {
         )))
     }
 
-    /// Returns the address at which a bound port is reached from here.
+    /// Returns the address at which this machine can reach a bound port.
     fn reachable(&self, mut address: SocketAddr) -> Result<SocketAddr, Failure> {
         if address.port() == 0 {
             return Err(Failure::failed(format!(

@@ -1,4 +1,4 @@
-//! `tidegate client`: one client on a running gateway: its budgets, and its override.
+//! `tidegate client`: shows and changes the budgets and the override of one client of a running gateway.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tidegate_top::{clean, client_table, escaped};
 use crate::remote::Failure;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// The client, and the action.
+/// The arguments: a client, and an action.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The client: api_key:NAME, user_id:ID, client_cert:NAME or an address. An override may also be for a network, such as 10.0.0.0/8.
@@ -60,7 +60,7 @@ enum Task {
     Clear,
 }
 
-/// The override that must be in force for a change.
+/// The override that must be in force, or the change is refused.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Nothing,
@@ -77,11 +77,11 @@ fn expected(text: &str) -> Result<Expected, String> {
     }
 }
 
-/// Asks the gateway that is named, or that runs by this configuration, and prints its answer.
+/// Calls the gateway at `--admin`, or the gateway of this configuration, and prints its answer.
 ///
 /// # Errors
 ///
-/// The arguments do not belong together, no gateway answers, or it refuses.
+/// The arguments contradict each other, no gateway answers, or the gateway refuses.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     question.fits()?;
     let ports = question.token.ports(question.admin.as_slice(), config)?;
@@ -96,7 +96,7 @@ pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
 }
 
 impl Question {
-    /// Refuses arguments that would have no effect.
+    /// Refuses arguments that would have no effect for the action.
     fn fits(&self) -> Result<(), Failure> {
         let sets = matches!(
             self.task,
@@ -158,7 +158,7 @@ impl Question {
         Ok(())
     }
 
-    /// Returns the numbers of limits, after `set`.
+    /// Returns the numbers for limits that follow `set`.
     fn limits(&self) -> Result<Option<BTreeMap<String, String>>, Failure> {
         if self.task != Task::Set {
             return Ok(None);
@@ -200,7 +200,7 @@ impl Question {
     }
 }
 
-/// Returns a note on the place of overrides, if they are lost with the process.
+/// Returns a note for overrides that are lost when the process ends.
 pub(crate) const fn note(kept: Kept) -> &'static str {
     match kept {
         Kept::Redis | Kept::File => "",

@@ -1,18 +1,18 @@
 use http::StatusCode;
 
-/// The reason why a command ended early: a text for people, and an exit status.
+/// The reason why a command failed: a message for the user, and an exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The text for people.
+    /// The message for the user.
     pub(crate) message: String,
-    /// 1: the command failed. 2: wrong arguments or configuration.
+    /// The exit status: 1 if the command failed, 2 for wrong arguments or a wrong configuration.
     pub(crate) status: u8,
-    /// The status of the answer, if a gateway refused.
+    /// The status of the gateway's answer, if a gateway refused the call.
     pub(crate) answer: Option<StatusCode>,
 }
 
 impl Failure {
-    /// Returns a failure by wrong arguments or a wrong configuration.
+    /// Returns a failure because of wrong arguments or a wrong configuration.
     pub(crate) fn usage(error: impl ToString) -> Self {
         Self {
             message: error.to_string(),
@@ -21,7 +21,7 @@ impl Failure {
         }
     }
 
-    /// Returns a failure by a gateway that refused the command's call.
+    /// Returns a failure because a gateway refused the call.
     pub(crate) fn refused(answer: StatusCode, error: impl ToString) -> Self {
         Self {
             answer: Some(answer),
@@ -29,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// Returns a failure of the command's work.
+    /// Returns a failure for any other reason.
     pub(crate) fn failed(error: impl ToString) -> Self {
         Self {
             message: error.to_string(),

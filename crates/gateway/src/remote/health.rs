@@ -1,4 +1,4 @@
-//! `tidegate health`: asks the admin port of a running gateway for its health.
+//! `tidegate health`: checks the health of a running gateway through its admin port.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use crate::remote::port::{self, Call, TokenSource};
 use crate::remote::{Failure, print};
 
-/// The gateway, and the kind of health.
+/// The arguments: a gateway, and the kind of health.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// Asks whether the gateway can decide (/readyz), and not only whether it runs (/healthz).
@@ -24,7 +24,7 @@ pub(crate) struct Question {
 ///
 /// # Errors
 ///
-/// No gateway answers, or its answer is not 200: status 1.
+/// No gateway answers, or its answer is not 200. The exit status is 1.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let path = match question.ready {
         true => "/readyz",

@@ -1,8 +1,8 @@
-//! The commands that call running gateways, through their admin ports.
+//! Commands that call running gateways through their admin ports.
 //!
-//! - `address`: the address of a port
-//! - `port`: its token, and one exchange
-//! - `client`, `health`, `overrides`, `top`, `why`: the commands
+//! - `address` is the address of an admin port.
+//! - `port` makes one call with the port's token.
+//! - `client`, `health`, `overrides`, `top` and `why` are the commands.
 
 mod address;
 pub(crate) mod client;
@@ -18,11 +18,11 @@ use std::path::Path;
 pub(crate) use failure::Failure;
 use tidegate_config::{Plan, Warning};
 
-/// Loads the configuration with the variables of this process's environment.
+/// Loads the configuration. Its variables come from this process's environment.
 ///
 /// # Errors
 ///
-/// The configuration is refused.
+/// The configuration is not valid.
 pub(crate) fn load(path: &Path) -> Result<(Plan, Vec<Warning>), Failure> {
     tidegate_config::load(path, environment).map_err(Failure::usage)
 }
@@ -32,7 +32,7 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Replaces characters that a terminal obeys, and marks that turn the direction of writing: names may have some.
+/// Replaces control characters, and characters that reverse the direction of text: names can contain both.
 pub(crate) fn plain(lines: &str) -> String {
     let line = |char| match char {
         '\n' | '\t' => char,
@@ -41,7 +41,7 @@ pub(crate) fn plain(lines: &str) -> String {
     lines.chars().map(line).collect()
 }
 
-/// Prints to standard output, without an error if the reader has gone away.
+/// Prints to standard output. If the reader has closed it, the text is dropped without an error.
 pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

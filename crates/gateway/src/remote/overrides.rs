@@ -1,4 +1,4 @@
-//! `tidegate overrides`: all overrides of a running gateway.
+//! `tidegate overrides`: lists, saves and sets all overrides of a running gateway.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::remote::port::{self, AdminPort, Call, TokenSource};
 const PAGE: usize = 1_000;
 /// The most overrides in an answer that lists them.
 const PART: usize = 5_000;
-/// The most bytes of a file that are read.
+/// The most bytes that are read from a file.
 const MAX_FILE: u64 = 256 << 20;
 
-/// The action on all overrides, and the gateway.
+/// The arguments: an action on all overrides, and a gateway.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The action.
@@ -51,11 +51,11 @@ enum Task {
     Load,
 }
 
-/// Calls the gateway that is named, or that runs by this configuration.
+/// Calls the gateway at `--admin`, or the gateway of this configuration.
 ///
 /// # Errors
 ///
-/// No gateway answers, the file cannot be read, or an override is refused.
+/// No gateway answers, the file cannot be read, or the gateway refuses an override.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     if question.file.is_some() && question.task != Task::Load {
         return Err(Failure::usage("only `load` reads a file"));
@@ -84,28 +84,28 @@ fn list(port: &AdminPort) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns all overrides that are in force.
+/// Returns all overrides in force, page by page.
 ///
 /// # Errors
 ///
-/// No gateway answers, or it refuses.
+/// No gateway answers, or the gateway refuses.
 pub(crate) fn all(port: &AdminPort) -> Result<ShownList, Failure> {
     let mut all: ShownList = port::ask(port, Call::get(format!("/overrides?limit={PART}")))?;
     while let Some(after) = all.next.take() {
         let path = format!("/overrides?limit={PART}&after={}", escaped(&after));
         let mut part: ShownList = port::ask(port, Call::get(path))?;
-        // After an empty part, the same part would follow.
+        // The loop ends after an empty page, because its cursor would return the same page again.
         all.next = part.next.take().filter(|_| !part.overrides.is_empty());
         all.overrides.append(&mut part.overrides);
     }
     Ok(all)
 }
 
-/// Returns all overrides; none of a gateway of an earlier release, which has no overrides.
+/// Returns all overrides in force. The list is empty for a gateway of an earlier release without overrides.
 ///
 /// # Errors
 ///
-/// The errors of [`all`], but for such a gateway.
+/// The errors of [`all`], except the answer of a gateway without overrides.
 pub(crate) fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
     match all(port) {
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => Ok(Vec::new()),
@@ -113,7 +113,7 @@ pub(crate) fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
     }
 }
 
-/// Formats the overrides as JSON, with one override a line.
+/// Formats the overrides as JSON, with each override on its own line.
 fn document(overrides: &[Shown]) -> Result<String, Failure> {
     let mut text = "{\"overrides\": [".to_owned();
     for (index, it) in overrides.iter().enumerate() {
@@ -156,7 +156,7 @@ fn load(port: &AdminPort, file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     sum.reasons.truncate(20);
-    // A line break in a name begins no line.
+    // Line breaks are replaced, so that a name cannot begin a new line.
     let reasons = sum.reasons.iter().map(|it| it.chars().map(shown).collect());
     let reasons: Vec<String> = reasons.collect();
     Err(Failure::failed(format!(

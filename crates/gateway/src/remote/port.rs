@@ -1,4 +1,4 @@
-//! Calls a running gateway through its admin port, with its token.
+//! Calls a running gateway at its admin port, with the port's token.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,18 +21,18 @@ use crate::remote::address::Address;
 use crate::remote::{Failure, environment, load};
 use tidegate_config::{AdminPlan, Secret};
 
-/// The timeout of a gateway's answer.
+/// The longest time that a call waits for a gateway's answer.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The longest answer that is read, in bytes.
+/// The most bytes of an answer.
 const MAX_ANSWER: usize = 16 << 20;
 /// The environment variable with the token of admin ports.
 const TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
-/// The longest sentence of an answer that is shown, in bytes.
+/// The most bytes of an answer's `detail` that are shown.
 const MAX_DETAIL: usize = 1 << 10;
-/// The most bytes of a token's file that are read.
+/// The most bytes that are read from a token's file.
 const MAX_TOKEN: u64 = 8 << 10;
 
-/// The source of the token for admin ports. The token is no argument, because others on the machine can read the arguments of a process.
+/// The source of the token for admin ports. The token itself is not an argument, because other users of the machine can read arguments.
 #[derive(Debug, Args)]
 pub(crate) struct TokenSource {
     /// A file that holds the token of the admin port. Without it, the token is that of the variable TIDEGATE_ADMIN_TOKEN, else that of
@@ -41,7 +41,7 @@ pub(crate) struct TokenSource {
     token_file: Option<PathBuf>,
 }
 
-/// The admin port of a gateway, and the token that is sent to it.
+/// The admin port of a gateway, with the token to send.
 #[derive(Debug)]
 pub(crate) struct AdminPort {
     address: Address,
@@ -49,11 +49,11 @@ pub(crate) struct AdminPort {
 }
 
 impl TokenSource {
-    /// Returns the admin ports of these URLs; without a URL, the port of the configuration. Only then the configuration must be readable.
+    /// Returns the admin ports at these URLs. Without a URL, returns the port of the configuration, which must then be readable.
     ///
     /// # Errors
     ///
-    /// A URL, the token's file or the configuration cannot be used.
+    /// A URL, the file of the token, or the configuration cannot be used.
     pub(crate) fn ports(&self, urls: &[String], config: &Path) -> Result<Vec<AdminPort>, Failure> {
         let token = token(self.token_file.as_deref())?;
         if urls.is_empty() {
@@ -62,7 +62,7 @@ impl TokenSource {
             let address = Address::of(plan.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
-        // A configuration that cannot be read has no token to send.
+        // The configuration is optional here. If it cannot be read, no token of it is sent.
         let configured = || load(config).ok()?.0.admin.token;
         let token = token.or_else(configured);
         let port = |url: &String| {
@@ -76,11 +76,11 @@ impl TokenSource {
 }
 
 impl AdminPort {
-    /// Returns the admin port of the gateway that runs by this plan.
+    /// Returns the admin port of the gateway that runs with this plan.
     ///
     /// # Errors
     ///
-    /// The token of the environment cannot be used.
+    /// The token in the environment is not valid.
     pub(crate) fn of(plan: &AdminPlan) -> Result<Self, Failure> {
         Ok(Self {
             address: Address::of(plan.address),
@@ -88,13 +88,13 @@ impl AdminPort {
         })
     }
 
-    /// Returns the address as it was written.
+    /// Returns the address as text, in its original form.
     pub(crate) fn name(&self) -> &str {
         self.address.name()
     }
 }
 
-/// Adds the option that needs no configuration.
+/// Adds a hint about the option that makes the configuration unnecessary.
 fn with_remedy(failure: Failure) -> Failure {
     let message = failure.message.trim_end();
     Failure {
@@ -105,7 +105,7 @@ fn with_remedy(failure: Failure) -> Failure {
     }
 }
 
-/// Returns the token in this file; without a file, the token of the environment, if there is one.
+/// Returns the token in this file. Without a file, returns the token of the environment, if there is one.
 fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     let (from, text) = match file {
         Some(file) => {
@@ -129,13 +129,13 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     Ok(Some(Secret::new(text)))
 }
 
-/// A call of an admin port.
+/// A call to an admin port.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
     /// The path, with the query.
     path: String,
-    /// The headers of this call, beside the headers of every call.
+    /// The headers of this call, in addition to the headers of every call.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
 }
@@ -160,18 +160,18 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// It cannot be written as JSON.
+    /// The body cannot be written as JSON.
     pub(crate) fn with(mut self, body: &impl Serialize) -> Result<Self, Failure> {
         self.body = serde_json::to_vec(body).map_err(Failure::failed)?.into();
         Ok(self)
     }
 }
 
-/// Sends one request to the admin port that `admin` names, and reads the JSON of its answer.
+/// Sends one request to the admin port `admin`, and parses the JSON of its answer.
 ///
 /// # Errors
 ///
-/// Each text names the port. No gateway answers there within 10 s, the answer is not 200, or it does not have a gateway's form.
+/// No gateway answers within 10 s, the status is not 200, or the answer has another form. Each message names the port.
 pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<T, Failure> {
     serde_json::from_slice(&read(admin, call)?).map_err(|_| {
         let name = admin.name();
@@ -181,11 +181,11 @@ pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<
     })
 }
 
-/// Sends one request as [`ask`] does, and returns the text of the answer.
+/// Works like [`ask`], but returns the bytes of the answer.
 ///
 /// # Errors
 ///
-/// The errors of [`ask`], but for the form of the answer.
+/// The errors of [`ask`], except a wrong form of the answer.
 pub(crate) fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(Failure::failed)?.block_on(async {
@@ -255,13 +255,13 @@ fn request(
     request.body(Full::new(call.body)).map_err(Failure::failed)
 }
 
-/// Returns the sentence for people in an answer that is a problem.
+/// Returns the `detail` of an answer that is a problem, or its first line.
 fn detail(body: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = problem
         .as_ref()
         .and_then(|problem| problem["detail"].as_str());
-    // Health is answered in plain text.
+    // Answers about health are plain text.
     let line = || std::str::from_utf8(body).ok()?.lines().next();
     let detail = detail.or_else(line).filter(|it| it.len() <= MAX_DETAIL);
     let detail = detail.unwrap_or("an answer without a reason");

@@ -1,4 +1,4 @@
-//! `tidegate top`: a live view of running gateways, through their admin ports.
+//! `tidegate top`: shows running gateways live in the terminal, through their admin ports.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tidegate_top::{Options, Source};
 use crate::remote::Failure;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// The gateways to show, and the form of the output.
+/// The arguments: gateways, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct View {
     /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to sum several gateways. Without it, the
@@ -30,7 +30,7 @@ pub(crate) struct View {
 ///
 /// # Errors
 ///
-/// A gateway cannot be named, or the terminal cannot be used.
+/// An admin port cannot be used, or the terminal cannot.
 pub(crate) fn run(config: &Path, view: &View) -> Result<(), Failure> {
     let admins = view.token.ports(&view.gateways, config)?;
     let sources = admins.into_iter().map(|admin| Source {

@@ -1,4 +1,4 @@
-//! `tidegate why`: why a running gateway refused a request.
+//! `tidegate why`: prints the reason why a running gateway refused a request.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tidegate_top::{escaped, refusal_lines};
 use crate::remote::Failure;
 use crate::remote::port::{self, Call, TokenSource};
 
-/// The request, and the gateway that refused it.
+/// The arguments: a request, and the gateway that refused it.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The request ID: X-Request-Id of the answer.
@@ -21,11 +21,11 @@ pub(crate) struct Question {
     token: TokenSource,
 }
 
-/// Prints the refusal.
+/// Prints the reason for the refusal.
 ///
 /// # Errors
 ///
-/// No gateway answers, or it keeps no refusal with this ID.
+/// No gateway answers, or the gateway has no refusal with this ID.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     for port in question.token.ports(question.admin.as_slice(), config)? {
         let path = format!("/why/{}", escaped(&question.id));

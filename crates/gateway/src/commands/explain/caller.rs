@@ -1,4 +1,4 @@
-//! The name of the caller, and the reason for it.
+//! Explains the caller's name.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use tidegate_config::Plan;
 use tidegate_identity::{Caller, ClientSource, Credentials};
 use tidegate_tower::{Per, RequestContext, Rule};
 
-/// Describes the source that named the client, or why no source did.
+/// Describes the source that named the client, or the reason why no source did.
 pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
     let source = caller
         .named_by
@@ -24,7 +24,7 @@ pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
     }
 }
 
-/// Describes a source, and the part of a request that it reads.
+/// Describes a source and the part of a request that it reads.
 fn description(source: &ClientSource) -> String {
     match source {
         ClientSource::ApiKey { header, .. } => format!("api_key: the header {header}"),
@@ -37,7 +37,7 @@ fn description(source: &ClientSource) -> String {
     }
 }
 
-/// Writes why sources named no client although they found something to read.
+/// Writes the reasons why sources found a value but named no client.
 pub(super) fn not_by(text: &mut String, plan: &Plan, request: &Request<()>) {
     let context = RequestContext::of(request);
     let certificate = context.certificate.as_deref();
@@ -52,7 +52,7 @@ pub(super) fn not_by(text: &mut String, plan: &Plan, request: &Request<()>) {
     }
 }
 
-/// Writes the claims that limits are counted per here, as the caller's token has them.
+/// Writes the values of the claims that these rules are counted per, from the caller's token.
 pub(super) fn claims(text: &mut String, rules: &[Rule], caller: &Caller) {
     let mut told = HashSet::new();
     for per in rules.iter().flat_map(|rule| rule.per.iter()) {

@@ -1,4 +1,4 @@
-//! The overrides of a running gateway, and which of them a request meets.
+//! Explains which override of a running gateway applies to a request.
 
 use crate::remote::Failure;
 use crate::remote::overrides;
@@ -17,14 +17,14 @@ pub(crate) struct Overriding {
 }
 
 impl Overriding {
-    /// Reads the overrides of the gateways behind these ports.
+    /// Reads the overrides of the gateways at these admin ports.
     pub(super) fn ask(ports: &[AdminPort]) -> Result<Self, Failure> {
         let mut overriding = Self::default();
         for port in ports {
             overriding.shown.extend(overrides::if_any(port)?);
         }
         let found = overriding.shown.iter().filter_map(|it| {
-            // Names in this list are final: 128 bits keep an address as it is.
+            // Names in this list are already normalized, so the prefix of 128 bits leaves addresses unchanged.
             let client = read_name(&it.name, 128).ok()?;
             Some((client, it.effect()?))
         });
@@ -32,12 +32,12 @@ impl Overriding {
         Ok(overriding)
     }
 
-    /// Returns the overrides in the form that requests meet.
+    /// Returns the overrides as a table for lookups by requests.
     pub(super) fn table(&self) -> OverrideTable {
         self.table.clone()
     }
 
-    /// Writes the override that holds for the caller, if one does.
+    /// Writes the override that applies to the caller, if there is one.
     pub(super) fn explain(&self, text: &mut String, overrides: &Overrides, caller: &Caller) {
         let Some((name, action)) = overrides.of(caller) else {
             return;
@@ -48,7 +48,7 @@ impl Overriding {
             reason => format!(", until {}: {reason}", it.until),
         });
         let line = format!("override: {action}, for {name}{}", why.unwrap_or_default());
-        // A name or a reason may have marks that turn the direction of writing.
+        // Escaped, because a name or a reason may contain characters that reverse the direction of text.
         text.extend(line.chars().map(shown));
         text.push('\n');
     }

@@ -1,4 +1,4 @@
-//! The reasons why earlier routes did not take the request.
+//! Explains why earlier routes did not match the request.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use tidegate_config::routes::RoutePlan;
 use crate::request::conditions::{Met, has_header, has_parameter};
 use crate::request::target::Target;
 
-/// Writes why a route of the same host and path did not take the request.
+/// Writes why a route with a matching host and path did not match the request.
 pub(super) fn passed_over(
     text: &mut String,
     route: &RoutePlan,
@@ -34,7 +34,7 @@ pub(super) fn passed_over(
         writeln!(text, "passed:   {name}, for {why}")?;
     }
     for (header, value) in &conditions.headers {
-        // The value may be a secret.
+        // The expected value is not printed, because it may be a secret.
         let why = match has_header(target.headers, header, value) {
             Met::Yes => continue,
             Met::No if !target.headers.contains_key(header) => format!("there is no {header}"),
