@@ -21,10 +21,10 @@ use tidegate_status::document::Status;
 /// The checks beside the file.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Asks the running gateway, through the admin port of this file, what a reload would change, and whether it would be refused.
+    /// Asks the running gateway at the admin port of this file what a reload would change, and whether the gateway would refuse it.
     #[arg(long)]
     running: bool,
-    /// Has Redis decide on keys of no client, and connects to the servers of upstreams and key sets. Fails if one does not answer.
+    /// Makes Redis decide on keys that no client uses, and connects to the servers of upstreams and key sets. Fails if one does not answer.
     #[arg(long)]
     connect: bool,
 }

@@ -48,8 +48,8 @@ pub(super) struct Question {
     /// The certificate that the client shows, in PEM. It is not verified here.
     #[arg(long, value_name = "FILE")]
     client_cert: Option<PathBuf>,
-    /// The admin port of a gateway, such as http://10.0.0.5:9901. Asks it which overrides are in force; without it, the answer is that
-    /// of the configuration alone.
+    /// The admin port of a gateway, such as http://10.0.0.5:9901, whose overrides are applied. Without it, only the configuration is
+    /// applied.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     #[command(flatten)]

@@ -22,13 +22,13 @@ pub(super) struct Options {
     /// The address that the gateway listens on
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: String,
-    /// The networks of the load balancers in front of the gateway, such as 10.0.0.0/8,192.0.2.7; none: clients connect directly
+    /// The networks of the load balancers in front of the gateway, such as 10.0.0.0/8,192.0.2.7, or none if clients connect directly
     #[arg(long, value_name = "NETWORKS", default_value = "none")]
     trusted_proxies: String,
-    /// How many requests a client may send at once
+    /// The number of requests that a client may send at once
     #[arg(long, default_value = "20")]
     burst: String,
-    /// How many requests a client may send after that, such as 10/s or 600/m
+    /// The rate at which a client may send more requests, such as 10/s or 600/m
     #[arg(long, default_value = "10/s")]
     rate: String,
 }

@@ -29,7 +29,7 @@ use tidegate_telemetry::{log, program};
 #[derive(Debug, Parser)]
 #[command(version = program::BUILD, about)]
 pub(crate) struct Cli {
-    /// The configuration file. `simulate` takes several: repeat the option. Default: the file that the variable TIDEGATE_CONFIG names,
+    /// The configuration file. For `simulate` repeat the option to name several. Default: the file that the variable TIDEGATE_CONFIG names,
     /// else gateway.yaml in this folder, else /etc/tidegate/gateway.yaml.
     #[arg(short, long, global = true)]
     config: Vec<PathBuf>,
@@ -61,13 +61,13 @@ enum Command {
     Init(init::Options),
     /// Checks the configuration: prints errors, warnings, and whether it would start.
     Check(check::Options),
-    /// Prints the route, client, limits and keys of a request. Sends and charges nothing.
+    /// Prints the route, client, limits and keys of a request, without sending or charging it.
     Explain(explain::Question),
     /// Replays access logs against configurations: who would have been refused or delayed, when, and by which limit.
     Simulate(Box<tidegate_simulate::Options>),
-    /// Shows or resets the budgets of one client, or changes what is in force for it, on a running gateway.
+    /// Shows or resets the budgets of one client, or changes its override, on a running gateway.
     Client(client::Question),
-    /// Says why a running gateway refused a request, by the request ID of the answer.
+    /// Prints the reason why a running gateway refused a request, by the request ID of the answer.
     Why(why::Question),
     /// Shows, saves or sets all overrides of a running gateway.
     Overrides(overrides::Question),
@@ -76,7 +76,7 @@ enum Command {
     /// Makes an API key, or the configuration entry of a key.
     #[command(subcommand)]
     Keys(keys::Task),
-    /// Asks the admin port of a running gateway for its health. Ends with status 1 if it is not well.
+    /// Checks the health of a running gateway through its admin port. Ends with status 1 if the gateway is not healthy.
     Health(health::Question),
     /// Prints completions of commands and options for a shell.
     Completions(papers::Completions),

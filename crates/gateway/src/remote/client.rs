@@ -25,17 +25,16 @@ pub(crate) struct Question {
     /// The plan, after `plan`; limits, each with its numbers such as 'capacity: 500, refill: 100/s', after `set`.
     #[arg(value_name = "PLAN | LIMIT NUMBERS", required_if_eq_any([("task", "plan"), ("task", "set")]))]
     values: Vec<String>,
-    /// For how long an override is in force, such as 30m, 24h or 7d, or never for no end.
+    /// The time for which an override is in force, such as 30m, 24h or 7d, or `never` if it has no end.
     #[arg(long = "for", value_name = "TIME", required_if_eq_any([("task", "plan"), ("task", "set"), ("task", "exempt"), ("task", "block")]))]
     lasting: Option<String>,
-    /// Why; it stands in the log and on the status page.
+    /// The reason, which the log and the status page show.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Changes an override only if this version of it is in force, as `overrides list --json` shows it; none: if there is no override.
+    /// Changes an override only if this version of it is in force, as `overrides list --json` shows it, or only if there is none (`none`).
     #[arg(long, value_name = "VERSION", value_parser = expected)]
     expect: Option<Expected>,
-    /// The admin port of the gateway to ask, such as http://10.0.0.5:9901. Without it, the gateway of the configuration is asked; with
-    /// it, no configuration is needed.
+    /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     #[command(flatten)]
@@ -44,15 +43,15 @@ pub(crate) struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Task {
-    /// Prints what each limit has left.
+    /// Prints the remaining units of each limit.
     Show,
     /// Resets all budgets of the client, then prints them.
     Reset,
     /// Gives the client the quotas of a plan, on all gateways.
     Plan,
-    /// Gives the client other numbers in up to 8 limits, on all gateways.
+    /// Gives the client other numbers at up to 8 limits, on all gateways.
     Set,
-    /// Charges the client to no limit, on all gateways.
+    /// Exempts the client from all limits, on all gateways.
     Exempt,
     /// Answers the client with 403, on all gateways.
     Block,

@@ -10,7 +10,7 @@ use crate::remote::{Failure, print};
 /// The arguments: a gateway, and the kind of health.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
-    /// Asks whether the gateway can decide (/readyz), and not only whether it runs (/healthz).
+    /// Checks whether the gateway can decide (/readyz), and not only whether it runs (/healthz).
     #[arg(long)]
     ready: bool,
     /// The admin port, such as http://10.0.0.5:9901. Default: the admin port of the configuration.

@@ -33,8 +33,7 @@ pub(crate) struct Question {
     /// Lists them as JSON, with their versions.
     #[arg(long)]
     json: bool,
-    /// The admin port of the gateway to ask, such as http://10.0.0.5:9901. Without it, the gateway of the configuration is asked; with
-    /// it, no configuration is needed.
+    /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     #[command(flatten)]
@@ -47,7 +46,7 @@ enum Task {
     List,
     /// Prints the overrides as a file that `load` reads.
     Dump,
-    /// Sets the overrides of a file, and leaves others alone.
+    /// Sets the overrides of a file, and leaves all others unchanged.
     Load,
 }
 

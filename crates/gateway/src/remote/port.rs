@@ -35,8 +35,8 @@ const MAX_TOKEN: u64 = 8 << 10;
 /// The source of the token for admin ports. The token itself is not an argument, because other users of the machine can read arguments.
 #[derive(Debug, Args)]
 pub(crate) struct TokenSource {
-    /// A file that holds the token of the admin port. Without it, the token is that of the variable TIDEGATE_ADMIN_TOKEN, else that of
-    /// the configuration.
+    /// A file with the token of the admin port. Default: the token in the variable TIDEGATE_ADMIN_TOKEN, else the token of the
+    /// configuration.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

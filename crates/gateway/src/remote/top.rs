@@ -12,14 +12,14 @@ use crate::remote::port::{self, AdminPort, Call, TokenSource};
 /// The arguments: gateways, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to sum several gateways. Without it, the
-    /// gateway of the configuration is shown; with it, no configuration is needed. The token is sent to each.
+    /// The admin port of a gateway, such as http://10.0.0.5:9901. Repeat the option to add up several gateways. The token is sent to each.
+    /// Needs no configuration. Default: the admin port of the configuration.
     #[arg(long = "gateway", visible_alias = "admin", value_name = "URL")]
     gateways: Vec<String>,
-    /// Prints the tables once. So does output to a pipe.
+    /// Prints the tables once, which is also the default if the output is a pipe.
     #[arg(long)]
     once: bool,
-    /// Prints the document of /status.json once, of several gateways their sum.
+    /// Prints the document of /status.json once. For several gateways, prints their sum.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
