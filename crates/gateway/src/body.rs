@@ -51,7 +51,7 @@ impl Body {
         Self::of(Content::Upstream(body), slow)
     }
 
-    /// Streams an upstream's answer that the gateway reads ahead to a client, which must take it at the least rate `slow`.
+    /// Streams an upstream's answer to a client, which must take it at the least rate `slow`. The gateway reads the answer ahead.
     pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Ahead(body), slow)
     }

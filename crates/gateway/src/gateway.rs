@@ -1,4 +1,4 @@
-//! A whole gateway, made from a checked plan. It opens its ports at the start, so that a port in use is an early error, and serves later.
+//! A whole gateway, made from a checked plan. It opens its ports before it serves, so that a port in use is reported early.
 
 use std::io;
 use std::net::SocketAddr;
@@ -239,7 +239,7 @@ impl Gateway {
             self.stopping.send_replace(true);
         };
         tokio::join!(server.ended(), stop);
-        // Until the holds of this gateway's requests end, other gateways count them.
+        // Other gateways count the holds of this gateway until Redis has ended them.
         if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(
                 "Redis has not answered the ends of some holds; they lapse, and reserved costs are charged"

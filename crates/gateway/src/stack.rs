@@ -243,7 +243,7 @@ impl Stack {
         if is_shed {
             end.shed();
         }
-        // A trusted proxy may send health checks of its own, which name no client. A refusal by a limit is different: it shows that clients
+        // A proxy's own health checks name no client, and are not reported. A refusal by a limit is reported, because it shows that clients
         // share the proxy's address.
         if is_unnamed
             && matches!(

@@ -147,7 +147,7 @@ pub struct AssessedRule<'a> {
     pub rule: &'a Rule,
     /// The rule's limit with the quota of the client's plan. `None` if the client is exempt, or the plan has no such limit.
     pub limit: Option<&'a Arc<Limit>>,
-    /// Whether the client is exempt from it.
+    /// Whether the client is exempt from the limit.
     pub is_exempt: bool,
     /// The key that is charged.
     pub key: Key,

@@ -72,8 +72,8 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Whether a refused request waits for holds to end. Only limits with reserved costs wait. In a cluster every `exact` limit has holds,
-    /// but they last for one round trip alone, so other limits refuse at once.
+    /// Whether a refused request waits for holds to end. In a cluster every `exact` limit has holds for one round trip. Limits without
+    /// reserved costs do not wait for these.
     pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
         verdict.settling && self.limit.reserves().is_some()
     }
@@ -100,8 +100,8 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Returns the time from the admission of the first request before this one until this one can be admitted. The requests before it cost
-    /// `ahead` units. The limit's own rate admits them.
+    /// Returns the time between the admission of the first waiting request and the admission of this one, at the limit's own rate. The
+    /// requests before this one cost `ahead` units.
     pub fn pace(&self, ahead: u64) -> Duration {
         if ahead == 0 {
             return Duration::ZERO;

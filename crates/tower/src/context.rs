@@ -27,13 +27,14 @@ pub struct RequestContext {
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
     ///
-    /// A service that forwards requests records three events: it begins to send the request, it could not send the request after all, or
-    /// its answer replaces the upstream's. If the client leaves before the request was forwarded, the holds end without a charge. If the
-    /// service answers without a record that it sent the request, holds whose cost is in the answer end without a charge as well.
+    /// A service that forwards requests records when it begins to send the request, and when it could not send the request after all. It
+    /// also records when its answer replaces an upstream's. If the client leaves before the request was forwarded, the holds end without a
+    /// charge. If the service answers without a record that it sent the request, holds whose cost is in the answer end without a charge as
+    /// well.
     pub transmission: Option<Transmission>,
 }
 
-/// The context of all requests that have none. They count as one caller, which limits them too strictly, but never too little.
+/// The context of all requests that have none. They count as one caller, which is stricter than needed, but never without a limit.
 static UNKNOWN: RequestContext = RequestContext::new(Peer::UNKNOWN);
 
 impl RequestContext {

@@ -57,7 +57,7 @@ pub struct Decided {
 /// A cost that a limit can never admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oversized {
-    /// The rule's index among the route's.
+    /// The rule's index among the route's rules.
     pub index: usize,
     /// The cost of the request under this rule.
     pub cost: u64,
@@ -66,11 +66,11 @@ pub struct Oversized {
 /// The verdict of one limit on a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitVerdict<'a> {
-    /// The rule's index among the route's.
+    /// The rule's index among the route's rules.
     pub index: usize,
     /// The rule.
     pub rule: &'a Rule,
-    /// Its limit, with the quota of the client's plan.
+    /// The rule's limit, with the quota of the client's plan.
     pub limit: &'a Limit,
     /// The limit's verdict; `None` if no store could decide.
     pub verdict: Option<&'a Verdict>,

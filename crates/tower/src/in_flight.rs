@@ -167,8 +167,8 @@ impl Reservation {
         }
     }
 
-    /// Ends the holds whose cost is not in the answer's body, and calls `noted` for each. Returns the other holds. Also returns the costs
-    /// to read in the body, or the reason why there are none.
+    /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds, and the costs to read
+    /// in the body or the reason why there are none.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,

@@ -246,8 +246,8 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     }
 }
 
-/// Whether some servers read `found` as `name`. Some ignore case. PHP replaces certain characters with `_`; here all characters except
-/// letters and digits count as such.
+/// Whether some servers read `found` as `name`. Some ignore case. PHP replaces certain characters with `_`. This function treats all
+/// characters except letters and digits as `_`.
 fn folds_to(found: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),

@@ -285,7 +285,7 @@ impl Enforced {
         let extensions = response.extensions_mut();
         let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
         answered.decided = Some(decided);
-        // A layer inside this one may have holds as well. Then its holds are kept, unless this layer has some.
+        // If this layer has no holds, the holds of a layer inside it are kept.
         answered.in_flight = in_flight.or(answered.in_flight.take());
         response
     }

@@ -2,8 +2,8 @@
 //!
 //! The end of a hold in this process wakes the head of a wait queue. Two events do not wake it: the limit's own refill, whose time can be
 //! computed, and the end of a hold in another gateway. To notice ends in other gateways, the head calls again after 50, 150, 350 and 750
-//! ms, and when its second is over. All heads of a gateway together make at most [`PER_SECOND`] such calls in a second. If they used up
-//! this number, a head calls only at the end of its second.
+//! ms, and when its second is over. All heads of a gateway together make at most [`PER_SECOND`] such calls in a second. Once this number is
+//! used up, a head calls only at the end of its second.
 
 use std::time::{Duration, Instant};
 

@@ -45,7 +45,7 @@ pub enum Per {
 }
 
 impl Per {
-    /// The parts that have no name, with their spelling in YAML.
+    /// The parts that are written without a parameter, with their spelling in YAML.
     pub const PLAIN: [(&'static str, Self); 8] = [
         ("client", Self::Client),
         ("ip", Self::Ip),
@@ -79,7 +79,7 @@ impl Per {
         )
     }
 
-    /// Whether the client's name determines the part's value. A route has one value, so it counts as determined.
+    /// Whether the client's name determines the part's value. The route's name does not depend on the client, so it counts as determined.
     const fn is_told_by(&self, client: &Client) -> bool {
         match self {
             Self::Client | Self::Route => true,
@@ -120,15 +120,15 @@ impl fmt::Display for Per {
 /// actions applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// It waits for its turn. If its turn does not come in time, it is answered as under [`Action::Reject`].
+    /// The request waits for its turn. If its turn does not come in time, the request is answered as under [`Action::Reject`].
     Delay {
-        /// The longest time that it waits.
+        /// The longest time that the request waits.
         max: Duration,
     },
-    /// It is answered with [`Answers::reject`].
+    /// The request is answered with [`Answers::reject`].
     #[default]
     Reject,
-    /// It is not answered at all: the server closes its connection, or resets its stream.
+    /// The request is not answered: the server closes the connection, or resets the stream.
     Drop,
 }
 

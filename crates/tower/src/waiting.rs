@@ -1,9 +1,9 @@
 //! Requests that wait: until a limit admits them, or until their turn in a `queue`.
 //!
 //! If a limit with the action `delay` refuses a request, the request enters a wait queue ([`crate::wait_queues`]). It sleeps until its
-//! retry time, and calls the store again. A request that holds of others keep out enters a wait queue as well, and waits for a hold to end,
-//! at most a second. A request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue makes no charge. If a client
-//! leaves, its request leaves the wait queue at once, and all its holds end.
+//! retry time, and calls the store again. A request that would fit without the holds of other requests enters a wait queue as well. It
+//! waits for a hold to end, for at most a second. A request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue
+//! makes no charge. If a client leaves, its request leaves the wait queue at once, and all its holds end.
 
 mod reply;
 
@@ -179,7 +179,7 @@ impl Admission<'_> {
         let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         let outlooks = self.store.peek(&charges).await;
-        // If Redis does not answer, the limits of this process are read instead.
+        // If Redis does not answer, the state in this process is read instead.
         let outlooks = outlooks.unwrap_or_else(|_| self.store.memory().peek(&charges));
         let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
         match outlooks.iter().any(waits) {
@@ -209,8 +209,8 @@ impl Admission<'_> {
         else {
             return Duration::ZERO;
         };
-        // A request without a permit did not have to wait when it was checked. Another request took its turn meanwhile. It is charged by
-        // now, so it gets a permit beyond the bound.
+        // When the limits were read, a request without a permit did not have to wait. Another request came in between. The request is
+        // already charged, so it gets a permit beyond the bound.
         let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.sender));
         let Some(waiter) = self
             .wait_queues

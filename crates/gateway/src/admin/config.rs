@@ -1,4 +1,4 @@
-//! `/config`: the configuration in force, with the time since when it is.
+//! `/config`: the configuration in force, with the time at which it was applied.
 
 use std::collections::BTreeMap;
 

@@ -224,7 +224,8 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        // For a body with a length, the end of the HTTP/2 stream may arrive after the last byte, and is then not polled.
+        // For a body with a length, the end of the HTTP/2 stream may arrive after the last byte, and is not polled. So success is reported
+        // here.
         let report = self.report.take().filter(|_| self.is_whole());
         report.into_iter().for_each(Report::succeeded);
         if let Some(body_state) = &self.body_state {

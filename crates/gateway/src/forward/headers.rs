@@ -131,8 +131,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Adds the peer to the list of hops. Keeps the header from which the gateway reads hops. Removes the other one, because trusted peers do
-/// not set it.
+/// Adds the peer to the list of hops. Keeps the header from which the gateway reads hops. Removes other headers with hops, because trusted
+/// peers do not set them.
 fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Origin { peer, clients, .. } = origin;
     let peer = peer.to_canonical();
@@ -173,7 +173,7 @@ fn node(address: IpAddr) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Whether a quote is still open. An added element would become part of the quoted text.
+/// Whether a quote in `Forwarded` is not closed, so that an appended element would become part of the quoted text.
 fn is_open(headers: &HeaderMap) -> bool {
     let bytes = headers.get_all(FORWARDED).iter();
     let quotes = bytes

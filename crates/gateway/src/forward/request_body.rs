@@ -41,7 +41,7 @@ pub(super) struct BodyBounds {
     pub(super) most: Option<u64>,
     /// The longest wait for the client's next part.
     pub(super) timeout: Duration,
-    /// The headers that the route's limits read, which trailers must not contain.
+    /// The headers that the gateway reads on this route, which trailers must not contain.
     pub(super) read: Arc<ReadHeaders>,
     /// The least rate at which the client must send the body.
     pub(super) slow: Option<LeastRate>,

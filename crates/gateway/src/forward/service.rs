@@ -43,7 +43,7 @@ pub(crate) struct Forwarding {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) retries: Option<Retries>,
     pub(crate) clients: Arc<Clients>,
-    /// The headers that the route's limits read.
+    /// The headers that the gateway reads on this route.
     pub(crate) read: Arc<ReadHeaders>,
     /// Counts costs in bodies of answers, if a limit reads such costs.
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
@@ -298,7 +298,7 @@ impl Forwarding {
         (Request::from_parts(head, body), Some(body_state))
     }
 
-    /// Returns the client's address if the upstream has a bound whose places are shared among addresses.
+    /// Returns the client's address, by which a bounded upstream shares out its places. Without a bound, returns 0.0.0.0.
     fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
         let is_bounded = self.upstream.is_bounded();
         let peer = is_bounded.then(|| info.connection.peer());

@@ -84,7 +84,7 @@ async fn watch(
         // Reading 100,000 entries takes long, so it must not block requests.
         let read = tokio::task::spawn_blocking(reread.clone()).await;
         let read = read.unwrap_or_else(|error| Err(error.to_string()));
-        // The first result is not new if the file can still be used, and is new if it cannot be used any more.
+        // The first check repeats the read at the start, so its result is new only if the file can no longer be used.
         let is_news = !is_first || read.is_err();
         report(read, is_news);
     }

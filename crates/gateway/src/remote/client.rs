@@ -31,7 +31,7 @@ pub(crate) struct Question {
     /// The reason, which the log and the status page show.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Changes an override only if this version of it is in force, as `overrides list --json` shows it, or only if there is none (`none`).
+    /// Changes the override only if it has this version, which `overrides list --json` shows. With `none`, only if there is no override.
     #[arg(long, value_name = "VERSION", value_parser = expected)]
     expect: Option<Expected>,
     /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.

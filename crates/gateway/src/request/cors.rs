@@ -64,7 +64,7 @@ impl Cors {
         }
     }
 
-    /// Sets the headers that allow a page of `origin` to read an answer, or do not. Removes the CORS headers that the upstream set.
+    /// Removes the CORS headers that the upstream set. Sets new ones if a page of `origin` may read the answer.
     pub(crate) fn tell(
         &self,
         origin: Option<HeaderValue>,

@@ -241,7 +241,7 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: &own.limit,
             key: own.key,
-            // The budget allows a request if it has the reserved units, or the cost of every request.
+            // The report calls a budget `allowed` if it has the reserved units, or the cost of every request.
             cost: own
                 .rule
                 .cost

@@ -1,4 +1,4 @@
-//! The secret for the keys of all gateways on one Redis. It is configured. Otherwise the first gateway makes one, and the others read it
+//! The secret for the keys of all gateways on one Redis. If no secret is configured, the first gateway makes one, and the others read it
 //! from Redis.
 //!
 //! Redis stores only the fingerprint of a configured secret, for comparison. While the secret in Redis is unknown or different, Redis makes

@@ -74,8 +74,8 @@ fn problem(head: UnparsedHead) -> Problem {
     }
 }
 
-/// Returns the longest time for which the limits that count this caller alone refuse. They count the address here, because no credentials
-/// were read.
+/// Returns the longest retry time of the limits that count this caller alone, if they refuse. They count the address here, because no
+/// credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
     let own = decided.verdicts().filter(|said| said.rule.bounds_callers());

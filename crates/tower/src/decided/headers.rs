@@ -22,8 +22,8 @@ pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-poli
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Returns the index of the rule that the headers describe. For a refused request it is the rule with the longest wait. For an admitted
-/// request it is the rule of the caller's own with the smallest share left; of equal shares, the rule with the longer reset. Limits that
-/// only observe are never described.
+/// request, only rules that count this caller alone are compared. The rule with the smallest share left is chosen, and of equal shares the
+/// one with the longer reset. Limits that only observe are never described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     said: impl Iterator<Item = LimitVerdict<'a>>,
