@@ -82,7 +82,7 @@ mod tests {
         let pause = |micros, calls| retries.pause(&verdict(micros), LEFT, calls, false, 0);
         assert_eq!(pause(60_000_000, 0), LEFT);
         assert_eq!(pause(300_000, 0), Duration::from_millis(300));
-        // A limit that others use up as fast as it refills is not asked all the time.
+        // If others use up a limit as fast as it refills, the pauses grow, so that the store is not called all the time.
         let pauses = [0, 1, 4].map(|calls| pause(1, calls));
         assert_eq!(pauses, [5, 10, 80].map(Duration::from_millis));
         assert_eq!(pause(1, u32::MAX), LEFT);

@@ -116,7 +116,7 @@ mod tests {
         IpAddr::from(u32::try_from(nth).unwrap().to_be_bytes())
     }
 
-    /// As many permits as an address can get.
+    /// Takes all permits that one address can get.
     fn all(shares: &Arc<Shares>, nth: usize) -> Vec<Permit> {
         std::iter::from_fn(|| shares.take(address(nth), 1)).collect()
     }

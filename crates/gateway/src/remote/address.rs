@@ -124,7 +124,7 @@ mod tests {
     fn each_address_of_a_name_is_tried() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let there = listener.local_addr().unwrap();
-        // Dropped last: else the listener may have the same port.
+        // Bound after the listener, so that the two ports differ.
         let closed = TcpListener::bind("127.0.0.1:0").unwrap();
         let away = closed.local_addr().unwrap();
         drop(closed);
@@ -159,7 +159,7 @@ mod tests {
                 error(url)
             );
         }
-        // No resolver is asked for a name with a NUL.
+        // A name with a NUL is refused before any DNS lookup.
         let error = error("http://no\0host:9901");
         assert!(error.contains("no\0host has no address: "), "{error:?}");
         let local = Address::of_url("http://127.0.0.1:9901/").unwrap();

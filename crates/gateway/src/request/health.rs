@@ -118,7 +118,7 @@ mod tests {
 
     const ROUTE: &str = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
 
-    /// Connections that are open when a stop begins may still carry checks.
+    /// Connections that are open at the beginning of a stop may still send checks.
     #[tokio::test]
     async fn a_gateway_that_drains_is_not_ready() {
         let (plan, _) = tidegate_config::parse("gateway.yaml", ROUTE, |_| None).unwrap();

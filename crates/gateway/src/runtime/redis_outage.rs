@@ -92,7 +92,7 @@ mod tests {
     const UP: Result<(), StoreError> = Ok(());
     const DOWN: Result<(), StoreError> = Err(StoreError::Disconnected);
 
-    /// Looks at these times, in seconds, and gives back what the log is told.
+    /// Checks the connection at these times, in seconds, and returns the events to log.
     fn told(looks: &[(u64, Result<(), StoreError>)]) -> Vec<(u64, Event)> {
         let start = Instant::now();
         let mut connection = Connection::New;

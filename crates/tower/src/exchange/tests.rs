@@ -18,14 +18,14 @@ use tidegate_identity::Clients;
 
 const HOUR: u64 = 3_600_000_000;
 
-/// A service behind two limits, under each of which a request holds units: one with `count`, and one of `concurrency`.
+/// A service behind two limits under which a request holds units: one limit has `count`, the other is `concurrency`.
 struct Bench {
     rules: [Rule; 2],
     store: Store,
     wait_queues: WaitQueues,
-    /// The answer's status, once it is to be given.
+    /// The status of the answer. The service waits until there is one.
     answer: watch::Sender<Option<StatusCode>>,
-    /// Whether the service says that it sends the request.
+    /// Whether the service records that it sends the request.
     sends: bool,
 }
 
@@ -58,7 +58,7 @@ impl Bench {
         }
     }
 
-    /// A request that has gone as far as it can.
+    /// Begins a request, and waits until it can make no more progress.
     async fn begin(
         &self,
     ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Infallible>> + Send>> {
@@ -85,7 +85,7 @@ impl Bench {
         request
     }
 
-    /// What is left of both limits.
+    /// Returns the remaining units of both limits.
     async fn left(&self) -> [u64; 2] {
         let request = Request::new(());
         let peer = Peer::connected((Ipv4Addr::UNSPECIFIED, 0).into());
@@ -168,7 +168,7 @@ async fn too_many_exchanges_end_with_their_clients_and_hold_what_they_hold() {
     assert_eq!(bench.left().await, [4, 4]);
 }
 
-/// A client that leaves very often hides no cost by that.
+/// A client cannot avoid costs by leaving very often.
 #[tokio::test]
 async fn an_exchange_that_goes_no_further_may_cost_all() {
     for (missing, left) in [(Missing::Reserve, 4), (Missing::All, 0)] {

@@ -23,7 +23,7 @@ fn user(id: &str) -> Client {
     Client::UserId(id.into())
 }
 
-/// Somebody at 192.0.2.1, who may be more than an address.
+/// A caller at 192.0.2.1, named as this client.
 fn caller(client: Client) -> Caller {
     Caller {
         api_key: Some(client.clone()).filter(|client| matches!(client, Client::ApiKey(_))),
@@ -46,7 +46,7 @@ fn get(host: &str) -> Request<()> {
     Request::get("/").header(HOST, host).body(()).unwrap()
 }
 
-/// Where one limit, counted per `per` on `route`, counts this request.
+/// Returns the key of this request under one limit, which is counted per `per` on `route`.
 fn key(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Key {
     let policy = Policy {
         route: route.into(),
@@ -66,11 +66,11 @@ fn a_name_is_another_client_in_another_kind() {
         of_client(ip("1.2.3.4")),
         of_client(user("1.2.3.4")),
         of_client(Client::ApiKey("1.2.3.4".into())),
-        // The bytes of an address as a name.
+        // The bytes of this address equal the name `ABCD`.
         of_client(ip("65.66.67.68")),
         of_client(user("ABCD")),
         of_client(Client::ApiKey("ABCD".into())),
-        // An IPv4 address is not the IPv6 one that begins with it.
+        // The IPv6 address begins with the bytes of the IPv4 address.
         of_client(ip("4142:4344::")),
     ];
     for (i, one) in same.iter().enumerate() {
@@ -86,7 +86,7 @@ fn parts_do_not_run_into_each_other() {
     let on =
         |route: &str, host: &str| key(&[Per::Route, Per::Host], route, user("42"), &get(host)).rest;
     assert_ne!(on("a", "bc"), on("ab", "c"));
-    // "route" "x" "host" "yhost" and "route" "xhosty" "host" "": the same bytes without their lengths.
+    // Without the lengths of the parts, both lists would hash the same bytes: "route" "x" "host" "yhost", and "route" "xhosty" "host" "".
     assert_ne!(on("x", "yhost"), on("xhosty", ""));
     assert_eq!(on("a", "bc"), on("a", "bc"));
 }

@@ -27,11 +27,11 @@ use tidegate_identity::{
 const HOME: Option<&str> = Some("192.0.2.1");
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// A service behind limits of these capacities, each counted per client, and how often it was called.
+/// A service behind limits of these capacities, each counted per client. Counts the calls of the service.
 struct Bench {
     layer: RateLimitLayer,
     called: Arc<AtomicUsize>,
-    /// The client that the last request that went on carried with it.
+    /// The client in the context of the last request that was forwarded.
     told: Arc<Mutex<Option<Client>>>,
 }
 
@@ -148,7 +148,7 @@ async fn what_is_refused_never_reaches_the_inner_service() {
     assert_eq!(decided.tightest, Some(1));
     let body: Value = serde_json::from_slice(response.body()).unwrap();
     assert_eq!(body["violated-policies"], json!(["limit-of-1"]));
-    // Another client is no worse off.
+    // Another client is not affected.
     assert_eq!(bench.ask(Some("192.0.2.2")).await.status(), StatusCode::OK);
 }
 
@@ -193,7 +193,7 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
     assert_eq!(bench.told(), None);
 }
 
-/// Two limits of 2, of which `gold` has 4 of the first, and as many as it likes of the second.
+/// Two limits of 2. For the plan `gold`, the first limit has 4, and the second is unlimited.
 fn planned() -> Bench {
     let plans = ClientPlans::new(["gold"]);
     let more = FixedWindow::new(4, MAX_WINDOW).unwrap();
@@ -246,7 +246,7 @@ async fn a_plans_numbers_replace_the_limits_own_and_what_is_unlimited_is_not_ask
     let response = bench.ask_with(HOME, &gold).await;
     let body: Value = serde_json::from_slice(response.body()).unwrap();
     assert_eq!(body["violated-policies"], json!(["first"]));
-    // Whoever has no plan has the limits' own numbers.
+    // A client without a plan has the limits' own numbers.
     for status in [200, 200, 429] {
         let response = bench.ask(HOME).await;
         assert_eq!(response.status(), status);
@@ -290,7 +290,8 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
     }
 }
 
-/// 20,000 wait already. Who would have to wait as well is refused, and charged to nothing; who need not wait goes on.
+/// 20,000 requests wait already. A further request that would have to wait is refused without a charge. A request that need not wait goes
+/// on.
 #[tokio::test]
 async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     let hour = 3_600_000_000;

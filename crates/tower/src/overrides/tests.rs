@@ -12,7 +12,7 @@ fn listed(name: &str) -> ListedClient {
         Some(("api_key", name)) => ListedClient::ApiKey(name.into()),
         Some(("user_id", id)) => ListedClient::UserId(id.into()),
         _ => {
-            // An address is a network of its own.
+            // An address counts as a network of one address.
             let network = name.parse::<ipnet::IpNet>();
             let address = || name.parse::<std::net::IpAddr>().unwrap().into();
             ListedClient::Network(network.unwrap_or_else(|_| address()))
@@ -27,7 +27,7 @@ fn table(overrides: &[(&str, OverrideAction)]) -> OverrideTable {
     table
 }
 
-/// A user that a trusted proxy names, at this address.
+/// Makes the caller of a user that a trusted proxy names, at this address.
 fn caller(address: &str, user: &str) -> Caller {
     let clients = Sources {
         sources: vec![ClientSource::UserId {
@@ -102,7 +102,7 @@ fn a_block_holds_whatever_else_is_granted() {
     assert_eq!(blocked("192.0.2.1"), None);
     let mut both = caller("192.0.2.1", "42");
     assert!(table.blocks_name(&both).is_some());
-    // Its key counts as the client, and the other name is blocked.
+    // The caller is named by its key, and its other name is blocked.
     let key = Client::ApiKey("acme".into());
     (both.client, both.api_key) = (key.clone(), Some(key));
     assert_eq!(&*table.blocks_name(&both).unwrap().text, "user_id:42");
@@ -120,7 +120,7 @@ fn a_key_that_is_not_listed_is_known_by_the_name_in_the_log() {
     assert_eq!(&*found.unwrap().text, name);
 }
 
-/// No request reads numbers again, also when other overrides have changed; another configuration reads them once.
+/// Each configuration reads the numbers once. Later requests and changes of other overrides do not read them again.
 #[test]
 fn numbers_are_read_once_by_each_configuration() {
     let reads = Arc::new(AtomicUsize::new(0));
@@ -176,7 +176,7 @@ fn numbers_are_read_once_by_each_configuration() {
                 let mut caller = caller("192.0.2.1", user);
                 caller.plan = plans.called(name);
                 let found = overrides.apply(&mut caller);
-                // An override of which nothing is left does not hold.
+                // An override whose limits are all gone does not apply.
                 assert_eq!(found.is_some(), ["42", "43"].contains(&user), "{user}");
                 let plan = caller.plan.as_ref();
                 let found = (capacity(&rule, plan), capacity(&other, plan));

@@ -22,7 +22,7 @@ fn clients(sources: Vec<ClientSource>) -> Clients {
     }
 }
 
-/// Listed keys, users and addresses.
+/// Makes clients that are named by listed keys, by users and by addresses.
 fn all() -> Clients {
     let acme = ListedKey {
         name: "acme".into(),
@@ -46,7 +46,7 @@ fn rule(per: &[Per]) -> Rule {
     Rule::new(Limit::new("limit", quota, OnFailure::Local), per)
 }
 
-/// Who sends these headers, from behind the trusted proxy.
+/// Returns the caller of a request with these headers, which a trusted proxy forwards.
 fn caller(headers: &[(HeaderName, &'static str)], address: &str) -> Caller {
     let mut map = HeaderMap::new();
     for (name, value) in headers {

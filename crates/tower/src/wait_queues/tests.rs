@@ -61,7 +61,7 @@ async fn first_come_first_served_and_whoever_leaves_makes_room() {
     drop(first);
     let third = waiting.await.unwrap();
     assert!(third.is_head());
-    // Who comes now stands behind the third.
+    // A request that comes now is behind the third.
     let fourth = queues.join(key("a", 1), HOME, 1, last_refusal()).unwrap();
     assert!(third.is_head() && !fourth.is_head());
     assert_eq!(fourth.ahead, 4, "only the third asks for anything");
@@ -69,7 +69,7 @@ async fn first_come_first_served_and_whoever_leaves_makes_room() {
     fourth.first().await;
 }
 
-/// Answers of the store may overtake each other on their way to those who asked.
+/// Answers of the store may arrive in another order than the calls were made.
 #[tokio::test]
 async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
     let queues = WaitQueues::default();
@@ -83,12 +83,12 @@ async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
             .unwrap()
     });
     assert!(first.is_head() && !second.is_head());
-    // The same limit's other line is another.
+    // The limit's wait queue for refused requests is separate.
     let other = queues.join(key("a", 1), HOME, 1, last_refusal()).unwrap();
     assert!(other.is_head());
     drop(first);
     second.first().await;
-    // No line is as long as a queue may be.
+    // A `queue` can have more waiting requests than other wait queues.
     let permits = (0..2 * MAX_IN_QUEUE).map_while(|_| queues.permit(HOME));
     let places = permits.map_while(|permit| queues.join_queue(queue(), permit, 30));
     assert_eq!(places.collect::<Vec<_>>().len(), 2 * MAX_IN_QUEUE);
@@ -112,7 +112,7 @@ async fn who_follows_one_that_was_late_keeps_half_the_distance() {
     first.go();
     let left = second.distance();
     assert!(left <= hour / 2 && left > hour / 3, "{left:?}");
-    // One that leaves is nobody to keep a distance from.
+    // A request that left without its turn does not count: the third keeps its distance to the first.
     drop(second);
     let left = third.distance();
     assert!(left <= hour && left > hour * 2 / 3, "{left:?}");
@@ -156,19 +156,19 @@ fn a_line_is_bounded_and_the_one_of_unsettled_reservations_more_so() {
                 .join(key("a", client), HOME, 1, last_refusal)
                 .is_none()
         );
-        // Nobody sits where nobody could stand.
+        // A refused request takes no permit.
         assert_eq!(queues.waiting(), before + most);
         drop(places);
     }
 }
 
-/// 21 addresses took all seats that there are.
+/// Without shares per address, a few hostile addresses would take all permits.
 #[test]
 fn honest_requests_find_seats_beside_hostile_ones_that_take_what_they_can_get() {
     let queues = WaitQueues::default();
     let mut places = Vec::new();
     for hostile in 2..102 {
-        // As many keys as it likes.
+        // An address may use any number of keys.
         for nth in 0..20 {
             let limit = format!("limit-{hostile}");
             let queue = || queues.join(key(&limit, nth), address(hostile), 1, last_refusal());
@@ -213,7 +213,7 @@ fn what_was_heard_is_told_with_what_is_left_of_it() {
     let last_refusal = queues.last_refusal(&key("a", 1)).unwrap();
     let left = last_refusal.left();
     assert!(left <= Duration::from_secs(1), "{left:?}");
-    // As long again for those who stand before.
+    // The requests before this one make the wait longer.
     let (verdict, now) = last_refusal.refusal(Duration::from_secs(3));
     assert_eq!(verdict.retry_after, 3_000_000);
     assert!(verdict.reset <= 4_000_000 && verdict.reset >= 3_000_000);

@@ -10,7 +10,7 @@ fn options() -> Options {
     }
 }
 
-/// What is asked, and what becomes of the answers.
+/// Asks the questions with these answers. Returns the resulting options, and the output.
 fn asked(answers: &str) -> (Result<Options, Failure>, String) {
     let mut output = Vec::new();
     let given = ask(&options(), &mut answers.as_bytes(), &mut output);

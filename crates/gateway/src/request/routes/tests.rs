@@ -8,7 +8,7 @@ use tidegate_net::pattern::PathPattern;
 
 use super::*;
 
-/// What [`Routes::find`] means: each route in turn, and the first that matches.
+/// The reference for [`Routes::find`]: compares each route in turn, and takes the first that matches.
 fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Result<usize, Problem> {
     let holds = |shape: &RouteShape| {
         let host = shape.host.as_ref();
@@ -50,7 +50,7 @@ fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Resul
     Err(Problem::method_not_allowed(allow))
 }
 
-/// Random numbers that can be had again from their seed (SplitMix64, Steele et al. 2014).
+/// Random numbers that a seed reproduces (SplitMix64, Steele et al. 2014).
 struct Random(u64);
 
 impl Random {
@@ -134,7 +134,7 @@ fn route(random: &mut Random) -> RouteShape {
     }
 }
 
-/// What the conditions of these tests mean: one parameter and one header, each with one value.
+/// The reference for the conditions of these tests: one parameter and one header, each with one value.
 fn says(target: &Target<'_>, conditions: &Conditions) -> Met {
     let query = target.query.unwrap_or_default();
     let values = |name: &str| {
@@ -199,7 +199,7 @@ fn request(random: &mut Random) -> Request<()> {
     request.body(()).unwrap()
 }
 
-/// Status, problem and `Allow`.
+/// Formats a problem as its status, its `error` and `Allow`.
 fn told(problem: Problem) -> String {
     let allow = problem
         .clone()
@@ -212,11 +212,11 @@ fn told(problem: Problem) -> String {
 
 #[test]
 fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
-    // RouteMatch, bad path, no route, other methods.
+    // The number of each result: a match, a bad path, no route, other methods.
     let mut seen = [0; 4];
     for seed in 0..1_000 {
         let mut random = Random(seed);
-        // A few, of which many match, or many.
+        // Either many routes, or a few of which several match.
         let count = if seed % 10 == 0 { 200 } else { 12 };
         let model: Vec<_> = (0..=random.below(count))
             .map(|_| route(&mut random))

@@ -38,7 +38,7 @@ fn refused(retry_after: Micros) -> Option<Verdict> {
     })
 }
 
-/// The rule that is told of, when each of `rules` said this.
+/// Returns the rule that the headers describe if `rules` returned these verdicts.
 fn told(outcome: Outcome, rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
     let said = rules.iter().zip(verdicts).enumerate();
     let said = said.map(|(index, (rule, verdict))| LimitVerdict {
@@ -108,7 +108,7 @@ fn without_a_verdict_there_is_nothing_to_tell() {
     assert_eq!(told(Outcome::Unavailable, &rules, &nowhere), None);
 }
 
-/// The three headers after writing `remaining` of 10 over what an upstream sent.
+/// Returns the three headers after writing `remaining` of 10 over the upstream's headers.
 fn written(theirs: [Option<&str>; 3], remaining: u64) -> [Option<String>; 3] {
     const NAMES: [HeaderName; 3] = [X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET];
     let mut headers = HeaderMap::new();

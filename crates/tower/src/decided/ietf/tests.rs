@@ -24,7 +24,7 @@ fn allowed(remaining: u64, reset: Micros) -> Verdict {
     }
 }
 
-/// The two fields after writing over what an upstream said.
+/// Returns the two fields after writing over the upstream's fields.
 fn written(theirs: [&[&str]; 2], limits: &[Limit], verdict: &Verdict) -> [String; 2] {
     let names = [RATELIMIT_POLICY, RATELIMIT];
     let mut headers = HeaderMap::new();
@@ -94,7 +94,7 @@ fn what_is_left_lasts_to_the_windows_end_or_at_the_buckets_pace() {
         let expected = format!("\"a\";r={remaining};t={seconds}");
         assert_eq!(left(bucket(), allowed(remaining, SECOND)), expected);
     }
-    // Refused, however much a cheaper request would find.
+    // After a refusal no units are left, even if a cheaper request would fit.
     for (retry_after, seconds) in [(1, 1), (SECOND, 1), (SECOND + 1, 2)] {
         let refused = Verdict {
             allowed: false,

@@ -91,7 +91,7 @@ fn any_other_problem_has_the_same_form() {
     );
 }
 
-/// A 401 as its challenge and its body.
+/// Returns the challenge and the body of a 401.
 fn unauthorized_by(credentials: Credentials) -> (String, Value) {
     let response = unauthorized(credentials).response;
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
@@ -172,7 +172,7 @@ fn a_refusal_may_look_otherwise_and_still_says_when_to_come_back() {
     assert_eq!(response.headers()[RETRY_AFTER], "4");
     assert_eq!(response.body(), "<p>busy");
 
-    // With a status of its own alone it stays a problem, and agrees with itself.
+    // If only the status is configured, the answer is still a problem, and its `status` and `title` agree with the status.
     for (status, title) in [(420, "Refused"), (503, "Service Unavailable")] {
         let own = Reject {
             status: StatusCode::from_u16(status).unwrap(),

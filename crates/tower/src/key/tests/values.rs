@@ -5,7 +5,7 @@ use super::*;
 
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 
-/// Where a limit counts `request` of somebody at `address`.
+/// Returns the key under which a limit counts `request` of a caller at `address`.
 fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
     let policy = Policy {
         route: "route".into(),
@@ -19,10 +19,10 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
     Hasher::new("secret").keys(&policy, &caller, request)[0]
 }
 
-/// One who is seen through four windows: a header, a cookie, a part of the path, and a part of the query of the same name.
+/// One kind of value that a client can choose: a header, a cookie, a part of the path or a part of the query.
 struct Window {
     per: Per,
-    /// A request with this value, or none.
+    /// Makes a request with this value, or without a value.
     request: fn(Option<&[u8]>) -> Request<()>,
 }
 
@@ -98,7 +98,7 @@ fn a_value_that_is_missing_is_the_callers_address() {
         let one = without("192.0.2.1");
         assert_eq!(one, without("192.0.2.1"), "{per}");
         assert_ne!(one, without("192.0.2.2"), "{per}");
-        // Nobody says who they are and is taken for somebody else's address.
+        // A value that equals an address does not count as that address.
         let says = at(
             "192.0.2.2",
             std::slice::from_ref(&per),
@@ -184,7 +184,7 @@ fn a_parameter_counts_under_its_one_value_however_it_is_spelled() {
         "Index=a",
         "index=a&index=b",
         "index=a&index=a",
-        // Some servers ignore case, split at `;`, or trim a name.
+        // Some servers ignore case, split at `;`, or trim names.
         "index=b&Index=a",
         "index=b;index=a",
         "index=b&%20index=a",
@@ -207,7 +207,7 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
         "session = x",
         "session=x; session=x",
         "flag; session=x",
-        // Python's `http.cookies` decodes quoted values, PHP and Express decode escapes.
+        // Python's `http.cookies` decodes quoted values. PHP and Express decode escapes.
         "session=\"x\"",
         "session=\"\\170\"",
         "session=\"\\x\"",
@@ -225,7 +225,7 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
         "session",
         "session=",
         "session=\"\"",
-        // Servers differ in which of two they take, in where one ends, and in case.
+        // Servers differ in three ways: which of two values they take, where a value ends, and whether case matters.
         "session=y; session=x",
         "session=x; session=y",
         "session=x; session=",
@@ -234,7 +234,7 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
         "session=y; a=1, session=x",
         "session=y; a=\"1\"session=x",
         "session=y; a=\"; session = x\"",
-        // Some servers end a value at these.
+        // Some servers end a value at these characters.
         "session=x 1",
         "session=x\t1",
         "session=x,1",
@@ -252,7 +252,7 @@ fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
             "{other}"
         );
     }
-    // A search that is quadratic in the blanks would not end.
+    // A search that takes time quadratic in the number of blanks would not end.
     let blanks = format!("a;{}; session=x", " ".repeat(2_000_000));
     assert_eq!(of(blanks.as_bytes()), plain);
     let mut two_lines = with_header(COOKIE, Some(b"a=1"));
@@ -287,7 +287,7 @@ fn values_do_not_run_into_each_other() {
         of("x", "y:z"),
     ];
     assert_eq!(distinct(&alike), alike.len());
-    // A value that ends like the beginning of the next part: the same bytes without their lengths.
+    // A value that ends like the beginning of the next part. Without the lengths, both lists would hash the same bytes.
     let between = "\0\0\0\0\0\0\0\u{4}path\0\0\0\0\0\0\0\u{1}b";
     let one = of("x", &format!("y{between}z"));
     assert_ne!(one, of(&format!("x{between}y"), "z"));
@@ -318,7 +318,7 @@ fn ids_with_a_hash_tag_of_their_own_spread_like_any_others() {
         .map(|i| of_client(user(&format!("{{a}}{i}"))).tag)
         .collect();
     assert!(tags.len() >= 900, "{}", tags.len());
-    // By any two bytes of theirs, as slots are.
+    // A hash slot is computed from the tag, so two bytes of the tags must be spread as well.
     let slots: HashSet<u16> = tags
         .iter()
         .map(|tag| u16::from_be_bytes([tag[0], tag[1]]) % 16384)
@@ -404,7 +404,7 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
     );
 }
 
-/// Where a limit per claim counts somebody whose token has these claims.
+/// Returns the key under which a limit per claim counts a caller whose token has these claims.
 fn by_claim(claims: &serde_json::Value, address: &str, per: &[Per]) -> Key {
     let policy = Policy {
         route: "route".into(),

@@ -1,16 +1,16 @@
-//! Keys that one client chooses without end, and the places of other clients in the memory store.
+//! One client chooses keys without end. Other clients must keep their places in the memory store.
 
 use http::header::{COOKIE, HOST};
 
 use super::*;
 
-/// In a store of this size an address gets places for about a quarter of all keys.
+/// In a store of this size, one address gets places for about a quarter of all keys.
 const KEYS: usize = 4 * 1_024;
 const REQUESTS: usize = 3_000;
 
 const SESSION: HeaderName = HeaderName::from_static("x-session");
 
-/// A request in which a stranger chooses this value.
+/// Makes a request with this value, which its sender chooses.
 fn request(per: &Per, value: &str) -> Request<()> {
     let mut request = Request::new(());
     let headers = request.headers_mut();
@@ -47,7 +47,7 @@ fn bench(per: &Per) -> Bench {
     Bench::with(policy, clients, MemoryStore::new(KEYS))
 }
 
-/// How many of these values are admitted from an address, once each.
+/// Returns the number of these values that are admitted from an address, each sent once.
 async fn admitted(bench: &Bench, per: &Per, from: &str, values: std::ops::Range<usize>) -> usize {
     let mut admitted = 0;
     let inner = tower::service_fn(async |_: Request<()>| {

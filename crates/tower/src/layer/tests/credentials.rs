@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Who sends a key or a token that is not known is refused; `always` is charged on every request, `route` then not.
+/// Makes a layer that refuses unknown keys and tokens. The limit `always` charges every request. The limit `route` does not charge refused
+/// ones.
 fn strict(always: u64, route: u64) -> Bench {
     let acme = ListedKey {
         name: "acme".into(),

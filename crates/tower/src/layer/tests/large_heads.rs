@@ -1,11 +1,11 @@
-//! Requests that wait, with heads of many bytes.
+//! Requests with large heads that wait.
 
 use std::task::Waker;
 use std::time::Duration;
 
 use super::*;
 
-/// How many of 1,000 requests with a header of this length may wait.
+/// Returns the number of requests, of 1,000 with a header of this length, that may wait.
 async fn waiting(length: usize) -> usize {
     let rule = Rule {
         action: Action::Delay {
@@ -64,7 +64,7 @@ async fn waiting(length: usize) -> usize {
 
 #[tokio::test]
 async fn heads_of_requests_that_wait_are_bounded_in_bytes() {
-    // A quarter of all permits, which is the most that one address gets.
+    // A quarter of all permits is the most that one address gets.
     assert_eq!(waiting(1_000).await, MAX_WAITING / 4);
     assert_eq!(waiting(11_000).await, MAX_WAITING / 4 / 6);
 }
