@@ -1,4 +1,4 @@
-//! Accepts the connections of one listener within the limits, and serves each from its first byte to its last.
+//! Accepts the connections of one listener within the bounds, and serves each from its first byte to its last.
 
 use std::io;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ use crate::refusal;
 use crate::service::Service;
 use crate::settings::ListenerName;
 
-/// The most handshakes that one address may have open: more than a browser has, or a company behind one address.
+/// The most handshakes that one address may have open. A browser or a company behind one address needs fewer.
 const MAX_HANDSHAKES: usize = 256;
 /// The pause before the next accept when the system has no file descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ impl<S: Service> Acceptor<S> {
             let (socket, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Errors of the connection that was to be accepted concern its client alone.
+                    // Errors of a new connection affect only its client. Other errors affect all clients, and are logged.
                     if !is_clients(&error) {
                         tracing::warn!(%error, "cannot accept connections");
                         tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
@@ -74,22 +74,22 @@ impl<S: Service> Acceptor<S> {
                     continue;
                 }
             };
-            // Answers are small and written whole: a wait to fill a packet would only delay them.
+            // Answers are small and written as a whole. A wait for a full packet would only delay them.
             let _ = socket.set_nodelay(true);
             let peer = Peer::connected(peer);
-            // Handshakes are made in the new task, too, so that none delays the next connection.
+            // The handshake runs in the new task, so that it does not delay the next connection.
             tokio::spawn(self.clone().serve(socket, peer, Arc::new(permit)));
         }
     }
 
-    /// Returns a permit for a connection from this address, if it may have one. A denied address gets none where TLS is spoken.
+    /// Returns a permit for a connection from this address, if the bounds allow it. With TLS, a denied address gets none.
     fn permit(&self, ip: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         if self.common.overload.pressure() != Pressure::None {
             return Err(ConnectionRefusal::Memory);
         }
         let service = self.common.service.load();
         let settings = service.settings();
-        // Without TLS the client gets the reason in the answer to its request.
+        // Without TLS, the answer to the request gives the reason.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
         {
             return Err(ConnectionRefusal::Denied);
@@ -97,7 +97,7 @@ impl<S: Service> Acceptor<S> {
         let fits = descriptors::shares().clients;
         let bounds = Bounds {
             total: settings.max_connections.min(fits),
-            // A proxy speaks for many clients.
+            // A proxy connects for many clients.
             of_ip: settings
                 .max_connections_per_ip
                 .filter(|_| !service.is_proxy(ip))
@@ -113,10 +113,10 @@ impl<S: Service> Acceptor<S> {
         })
     }
 
-    /// Returns a permit for one handshake. Each handshake costs a signature, or waits for its client.
+    /// Returns a permit for one handshake. Handshakes are bounded, because each costs a signature or waits for its client.
     fn begin_handshake(&self, service: &S, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
         let ip = peer.address.ip();
-        // The connection's own address was checked when the connection was accepted.
+        // Checks only a named client: the address of the connection was checked when it was accepted.
         if peer.is_named && is_denied(service, ip) {
             return Err(HandshakeError::Denied);
         }
@@ -128,22 +128,22 @@ impl<S: Service> Acceptor<S> {
         permit.map_err(|_| HandshakeError::Failed(HandshakeFailure::TooMany))
     }
 
-    /// Serves a connection until it ends, or, once the server drains, until its requests are done.
+    /// Serves a connection until it ends. Once the server drains, the connection ends after its requests.
     async fn serve(self: Arc<Self>, socket: TcpStream, peer: Peer, permit: Arc<ConnectionPermit>) {
-        // The requests of the connection end with it, or before.
+        // Keeps the permit until all requests of the connection have ended.
         let _permit = permit.clone();
-        // Timeouts and TLS stay as at the beginning of the connection; each request loads the current service.
+        // The timeouts and the TLS settings stay the same for the connection. Each request loads the current service.
         let common = &*self.common;
         let service = common.service.load_full();
         let settings = service.settings();
         let Some(tls) = settings.protection(self.listener) else {
-            // The listener was closed since: no TLS setting is left for this connection.
+            // The listener has been closed in the meantime. There are no settings for this connection.
             return;
         };
         let timeouts = settings.timeouts;
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), permit);
-        // The first bytes carry the peer and the protocol. They have a deadline.
+        // The first bytes carry the peer and the protocol. The header timeout applies to them.
         let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
         let begin = |peer| self.begin_handshake(&service, peer);
         let untrusted = &common.metrics.untrusted_proxies;
@@ -154,7 +154,7 @@ impl<S: Service> Acceptor<S> {
         let ended = tokio::select! {
             biased;
             ended = timeout(timeouts.header, handshake) => ended,
-            // A connection without a request yet is as good as idle.
+            // A connection without a request counts as idle.
             () = last_call(stop_asked(&mut drain)) => return,
             () = last_call(memory_short(&mut pressure)) => {
                 common.metrics.idle_closed.inc();
@@ -167,7 +167,7 @@ impl<S: Service> Acceptor<S> {
                 return;
             }
             Ok(Ok(handshake)) => {
-                // Parts of a configuration that is replaced would live on with this connection.
+                // Frees the old service after a reload: otherwise it would live until this connection ends.
                 drop((service, tls));
                 let connection = Connection {
                     facts: Arc::new(Facts {
@@ -201,7 +201,7 @@ impl<S: Service> Acceptor<S> {
     }
 }
 
-/// Whether a client that connects from `ip` is denied. A proxy connects for others.
+/// Whether a client at `ip` is denied. A proxy is not denied, because it connects for others.
 fn is_denied(service: &impl Service, ip: IpAddr) -> bool {
     service.denies(ip) && !service.is_proxy(ip)
 }

@@ -16,45 +16,46 @@ use crate::heads::Heads;
 
 pub(crate) use progress::Wait;
 
-/// After this time without a request an HTTP/1 connection keeps only its socket. Most clients send their next request sooner; a new start
-/// costs about one request.
+/// The time without a request after which an HTTP/1 connection keeps only its socket. Most clients send their next request sooner. The end
+/// of the rest costs about the work of one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
 ///
-/// Reads and requests only store numbers here. A connection has one timer, the watchdog's, which checks when the earliest deadline
-/// could have come. So a request costs no timer.
+/// Reads and requests only store numbers here. The watchdog is the only timer of a connection. It checks the numbers when the earliest
+/// deadline could have passed. So a request needs no timer.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// The heads of requests that came.
+    /// Counts the heads that came, and the requests among them.
     pub(crate) heads: Heads,
-    /// The control frames that its answers allow; of HTTP/2.
+    /// The control frames that the answers of an HTTP/2 connection allow.
     pub(crate) allowance: Allowance,
-    /// A write waits until the client takes bytes.
+    /// Set while a write waits for the client to take bytes.
     pub(crate) write_stalls: Flag,
-    /// The connection ends because the client takes its answers too slowly.
+    /// Set if the connection ends because the client takes its answers too slowly.
     pub(crate) is_cut: Flag,
-    /// The gateway has closed its side: bytes that still come are no request.
+    /// Set when the gateway has closed its side. Bytes that come later are not read as a request.
     pub(crate) is_closed: Flag,
-    /// The connection is a tunnel, in which each side may close at any time.
+    /// Set if the connection is a tunnel, in which each side may close at any time.
     pub(crate) is_tunnel: Flag,
-    /// The next answer is the last one.
+    /// Set when the next answer is the last of the connection.
     pub(crate) drains: Flag,
-    /// The client has had its time to learn that the connection ends. The server waits only for requests under way.
+    /// Set when the client has had time to notice that the connection ends. From then on the server waits only for requests under way.
     pub(crate) is_last_call_over: Flag,
-    // In HTTP/1 all bytes between requests are a head; in HTTP/2 other frames come as well.
+    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, other frames come as well.
     is_http2: Flag,
     opened: Instant,
-    // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
+    // Both in milliseconds since `opened`: the last time when the connection became idle, and the start of an incomplete head. 0 is no
+    // head.
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
-    // In HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
+    // In HTTP/1: the number of the last request, and the state of its body in the two lowest bits.
     in_body: AtomicU64,
-    // The least rate of the answer, or of all answers together, as bytes per second and milliseconds.
+    // The least rate of the answer (HTTP/1) or of all answers together (HTTP/2): bytes per second, and milliseconds.
     least_rate: AtomicU64,
     least_after: AtomicU64,
-    // Whether a look at the socket is due, and the bytes that the client had acknowledged at the last look.
+    // Whether the socket's state is to be read, and the bytes that the client had acknowledged when it was last read.
     asks: Flag,
     acknowledged: AtomicU64,
     header: Duration,
@@ -63,20 +64,20 @@ pub(crate) struct Activity {
 
 /// There is no request body, or all of it was read.
 const NO_BODY: u64 = 0;
-/// The body is being read, also after the request's answer. Its reader has deadlines of its own.
+/// The body is being read, perhaps even after the answer. The reader of the body has its own deadlines.
 const BODY_IS_READ: u64 = 1;
-/// The rest of the body is not read. Its end was not seen.
+/// The reader dropped the body before its end.
 const BODY_IS_LEFT: u64 = 2;
 const BODY_STATE: u64 = 3;
 
-/// There is no least rate, or no answer yet.
+/// There is no least rate ([`NO_RATE`]), or no answer yet ([`NO_ANSWER`]).
 const NO_RATE: u64 = 0;
 const NO_ANSWER: u64 = u64::MAX;
 
 /// The next step of the watchdog.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Look again at this time.
+    /// Check again at this time.
     Until(Instant),
     /// The connection may rest: it has had no work for [`REST`].
     Rest,
@@ -85,7 +86,7 @@ pub(crate) enum Watch {
 }
 
 impl Activity {
-    /// Returns the state of a new connection. Its first head has begun, with all bytes that come before the head.
+    /// Returns the state of a new connection. The deadline of its first head has begun, and includes the bytes before that head.
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             heads: Heads::default(),
@@ -111,13 +112,13 @@ impl Activity {
         })
     }
 
-    /// Notes that HTTP/2 is spoken.
+    /// Records that the connection speaks HTTP/2.
     pub(crate) fn multiplexes(&self) {
         self.is_http2.set();
         self.head_since.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that bytes came from the client.
+    /// Records that bytes came from the client.
     pub(crate) fn read(&self) {
         if !self.is_http2.is_set()
             && !self.is_busy()
@@ -127,10 +128,10 @@ impl Activity {
         }
     }
 
-    /// Notes that a request's head is complete. The request lasts until the guard is dropped, its body (if any) until [`InBody`] is
+    /// Records that a request's head is complete. The request lasts until the guard is dropped. Its body, if any, lasts until [`InBody`] is
     /// dropped.
     pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> RequestGuard {
-        // In HTTP/1, where it matters, the body before this one is over.
+        // Replaces the state of the previous body, which is over in HTTP/1. In HTTP/2 the state is not used.
         let body = if has_body { BODY_IS_READ } else { NO_BODY };
         let number = self.in_body.load(Ordering::Relaxed) / (BODY_STATE + 1) + 1;
         self.in_body
@@ -140,7 +141,7 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    /// Returns the time in which no request was under way.
+    /// Returns the time since the last request or body ended, or zero while there is one.
     pub(crate) fn quiet_for(&self) -> Duration {
         if self.is_busy() {
             return Duration::ZERO;
@@ -159,12 +160,13 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the next byte from an HTTP/1 client belongs to a head: no request is under way, and no rest of a body.
+    /// Whether the next byte from an HTTP/1 client belongs to a head: there is no tunnel, no request under way, and no unread rest of a
+    /// body.
     pub(crate) fn awaits_head(&self) -> bool {
         self.body_state() == NO_BODY && !self.has_requests() && !self.is_tunnel.is_set()
     }
 
-    /// Whether a deadline has passed, and if not, when one could.
+    /// Checks the deadlines. Returns the next step of the watchdog.
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
         let may_rest = !self.is_http2.is_set();
@@ -186,12 +188,12 @@ impl Activity {
         match may_rest && is_idle && self.is_done() {
             true if rests_at <= now => Watch::Rest,
             true => Watch::Until(self.opened + until.min(rests_at)),
-            // A head may begin at any time, and its deadline is usually the shorter one.
+            // Checks soon, because a head may begin at any time, and its deadline is usually the shorter one.
             false => Watch::Until(self.opened + until.min(soon)),
         }
     }
 
-    /// Returns when the connection will have been idle for too long, if no byte comes before.
+    /// Returns the end of the idle timeout, if no byte comes before.
     pub(crate) fn idle_until(&self) -> Instant {
         let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
         self.opened + since + self.idle
@@ -207,8 +209,8 @@ impl Activity {
         self.in_body.load(Ordering::Relaxed) & BODY_STATE
     }
 
-    /// Sets the least rate at which the client must take the next answer. In HTTP/2 it holds for the connection: the lowest rate of all its
-    /// answers counts. Each answer also has its own rate.
+    /// Sets the least rate at which the client must take the next answer. In HTTP/2 the connection has the lowest rate of all its answers.
+    /// Each answer also has its own rate.
     pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
@@ -222,7 +224,7 @@ impl Activity {
         }
     }
 
-    /// Returns the least rate of the answer; a tunnel has none.
+    /// Returns the least rate of the answer. A tunnel has no least rate.
     pub(crate) fn least_rate(&self) -> Option<LeastRate> {
         let rate = self.least_rate.load(Ordering::Relaxed);
         let rate = NonZeroU64::new(rate).filter(|rate| rate.get() != NO_ANSWER)?;
@@ -230,14 +232,14 @@ impl Activity {
         (!self.is_tunnel.is_set()).then_some(LeastRate { rate, after })
     }
 
-    /// Notes that no request or body is under way from now on.
+    /// Records that from now on no request or body is under way.
     fn note_idle(&self) {
         let now = self.elapsed();
         self.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the next byte is the first of a head, all answers are sent, and more may come. If this were true in the middle of a message,
-    /// the rest of it would be read as a request.
+    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Only then may the connection rest: in the
+    /// middle of a message, the rest of the message would be read as a request.
     fn is_done(&self) -> bool {
         let not = [
             &self.is_closed,
@@ -254,16 +256,16 @@ impl Activity {
     }
 }
 
-/// A request on a connection. The connection is idle again when the last one is dropped.
+/// A request on a connection. The connection is idle again when the last guard is dropped.
 #[derive(Debug)]
 pub struct RequestGuard(Arc<Activity>);
 
-/// The body of a request while it is read. If this is dropped before the end of the body, the connection does not rest before
-/// the next request.
+/// The body of a request while it is read. If it is dropped before the end of the body, the connection does not rest before the next
+/// request.
 #[derive(Debug)]
 pub(crate) struct InBody {
     activity: Arc<Activity>,
-    // If the connection still has this value, this is its last body.
+    // The value of `in_body` for this body. Another value in the connection belongs to a later request, or to the end of this body.
     state: u64,
 }
 
@@ -273,7 +275,7 @@ impl InBody {
         self.becomes(NO_BODY);
     }
 
-    /// Changes the state, unless it was changed before or another request has come since.
+    /// Changes the state of the body, if it has not ended before and no later request has come.
     fn becomes(&self, after: u64) {
         let after = self.state & !BODY_STATE | after;
         let in_body = &self.activity.in_body;
@@ -292,7 +294,7 @@ impl Drop for InBody {
 }
 
 impl RequestGuard {
-    /// Returns the state of the request's body, for the reader of the body. Call it before the next request comes.
+    /// Returns the state of the request's body, for the reader of the body. Call it before the next request begins.
     pub(crate) fn body(&self) -> InBody {
         InBody {
             activity: self.0.clone(),
@@ -305,7 +307,7 @@ impl RequestGuard {
         self.0.is_cut.is_set()
     }
 
-    /// Makes the connection a tunnel.
+    /// Records that the connection is a tunnel from now on.
     pub fn tunnels(&self) {
         self.0.is_tunnel.set();
     }

@@ -1,8 +1,10 @@
-//! The connections of the admin port: few and short-lived. None of them keeps the next one waiting.
+//! The connections of the admin port. They are few and short, and no open connection keeps a new one waiting.
 //!
 //! At the bound of an address or of all addresses, a new connection closes the connection that has been idle for longest. So a probe gets a
-//! connection even where other clients hold many idle ones. A stream counts in the total, but not for its address: pages behind one address
-//! would close each other's streams for ever. The opener of streams bounds their number. A stream is closed if no connection is idle.
+//! connection even if other clients hold many idle ones. If no connection is idle, the oldest stream is closed.
+//!
+//! A stream counts towards the bound of all addresses, but not towards the bound of its address. Otherwise status pages at one address would
+//! close each other's streams again and again. The caller of [`AdminConnection::stream`] bounds the number of streams.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,20 +15,20 @@ use tokio::task::AbortHandle;
 
 use tidegate_net::descriptors;
 
-/// Connections at once, in all and of one address: probes and scrapers are few.
+/// The bounds of open connections: of all addresses, and of one. Probes and scrapers are few.
 const MOST: usize = 64;
 const MOST_OF_IP: usize = 16;
 
-/// Value in place of a time: an answer is being made.
+/// The value in place of a time while an answer is prepared.
 const BUSY: u64 = u64::MAX;
-/// Added to the time at which a stream began: so a stream is later than any time at which a connection became idle.
+/// Added to the time at which a stream began. So streams sort after all idle connections.
 const STREAM: u64 = 1 << 63;
 
 /// All connections that are open.
 #[derive(Debug, Default)]
 pub struct AdminConnections {
     open: Mutex<Vec<Open>>,
-    // Counts events, to order them.
+    // Counts events: the time in this file.
     clock: AtomicU64,
 }
 
@@ -34,7 +36,7 @@ pub struct AdminConnections {
 struct Open {
     id: u64,
     ip: IpAddr,
-    // The time since when it is idle, `STREAM` plus the time since when it has a stream, or `BUSY`.
+    // The time since which the connection is idle, `STREAM` plus the start of its stream, or `BUSY`.
     idle_since: Arc<AtomicU64>,
     task: AbortHandle,
 }
@@ -46,16 +48,16 @@ impl Open {
     }
 }
 
-/// Marks the answer of a connection as a stream until it is dropped. Then the connection is idle.
+/// Marks the answer of a connection as a stream. When it is dropped, the connection is idle.
 #[derive(Debug)]
 pub struct AdminStream {
     connections: Arc<AdminConnections>,
     idle_since: Arc<AtomicU64>,
-    // The value that it put into `idle_since`. No other stream has this value.
+    // The value that was stored in `idle_since`. It is unique to this stream.
     since: u64,
 }
 
-/// The handle that the server of a connection holds; the connection is open until it is dropped.
+/// A handle for the server of a connection. The connection counts as open until the handle is dropped.
 #[derive(Debug)]
 pub struct AdminConnection {
     connections: Arc<AdminConnections>,
@@ -64,11 +66,12 @@ pub struct AdminConnection {
 }
 
 impl AdminConnections {
-    /// Opens a connection from an address, which `serve` begins to serve. It is closed at once if no other can give way.
+    /// Opens a connection from an address. At a bound, closes another connection first. Then calls `serve`. If no other connection may be
+    /// closed, drops the new one without a call.
     pub fn open(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(AdminConnection) -> AbortHandle) {
         let ip = ip.to_canonical();
         let id = self.tick();
-        // Held until the new connection is in the list: it may end before that, and then waits here.
+        // Held until the new connection is in the list. If the connection ends at once, the removal waits for this lock.
         let mut open = self.open.lock();
         let is_of_ip = |one: &Open| one.ip == ip && !one.has_stream();
         let of_ip = open.iter().filter(|one| is_of_ip(one)).count();
@@ -107,7 +110,7 @@ impl AdminConnection {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// Notes that the answer is made. From now on the connection may be closed, even if the client has not taken the answer. A connection
+    /// Records that the answer is ready. From now on the connection may be closed, even if the client has not read the answer. A connection
     /// with a stream does not change.
     pub fn idle(&self) {
         let now = self.connections.tick();
@@ -131,7 +134,7 @@ impl AdminConnection {
 impl Drop for AdminStream {
     fn drop(&mut self) {
         let now = self.connections.tick();
-        // Unless another request or a later stream has come meanwhile.
+        // Keeps a newer value: of another request, or of a later stream.
         let (order, state) = (Ordering::Relaxed, &self.idle_since);
         let _ = state.compare_exchange(self.since, now, order, order);
     }

@@ -1,7 +1,7 @@
-//! Work that waits until a connection has sent all bytes that are ready.
+//! Delays work until a connection has sent all bytes that are ready.
 //!
 //! hyper drops the body of an answer before it sends the last part, and sends that part before its poll returns. A task that is spawned at
-//! the drop may wake another thread at once, and take a core from the client. So the task is spawned after the poll.
+//! the drop could start at once on another thread, and take a core from the client. So the task is spawned after the poll.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -11,12 +11,11 @@ use tokio::runtime::Handle;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
-    /// The work that waits for the poll that runs on this thread; `None` outside of a poll.
+    /// The work that waits for the end of the poll on this thread; `None` outside of a poll.
     static WAITING: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` in a task of its own: after the poll of the connection in which this is called, or at once outside of one. Without a runtime
-/// the work is dropped.
+/// Runs `work` in a new task: after the current poll of a connection, or at once outside of a poll. Without a runtime the work is dropped.
 pub fn spawn_after_poll(work: impl Future<Output = ()> + Send + 'static) {
     let now = WAITING.with_borrow_mut(|waiting| match waiting {
         Some(waiting) => {
@@ -30,7 +29,7 @@ pub fn spawn_after_poll(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Polls a connection, and then spawns the work that was added meanwhile.
+/// Polls a connection. Then spawns the work that was added during the poll.
 pub(crate) fn polled<T>(poll: impl FnOnce() -> T) -> T {
     let _poll = Poll {
         outer: WAITING.replace(Some(Vec::new())),
@@ -44,7 +43,7 @@ struct Poll {
 }
 
 impl Drop for Poll {
-    /// Also after a panic.
+    /// Spawns the waiting work, even after a panic.
     fn drop(&mut self) {
         let waiting = WAITING.replace(self.outer.take()).unwrap_or_default();
         for work in waiting {

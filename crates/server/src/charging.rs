@@ -1,4 +1,4 @@
-//! An HTTP/2 connection that charges the heads which its protocol refuses.
+//! An HTTP/2 connection that charges for the heads that its protocol refuses.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use crate::activity::Activity;
 
-/// Charges a number of heads. Ready with true if the connection is to end.
+/// Charges for a number of heads. Ready with true if the connection is to end.
 pub(crate) type Charge = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 pin_project! {
@@ -17,14 +17,14 @@ pin_project! {
         #[pin]
         pub(crate) connection: C,
         pub(crate) activity: Arc<Activity>,
-        // Charges the heads that `connection` refuses.
+        // Charges for the heads that `connection` refuses.
         pub(crate) charge: F,
         pub(crate) charging: Option<Charge>,
     }
 }
 
 impl<C, F> Charging<C, F> {
-    /// Returns the connection for its shutdown. From now on no head is charged.
+    /// Returns the connection for its shutdown. From now on heads are not charged for.
     pub(crate) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
         let this = self.project();
         this.activity.heads.leaves.set();
@@ -53,7 +53,7 @@ where
                     Poll::Ready(false) => *this.charging = None,
                 }
             }
-            // While a write waits, hyper may not have processed all bytes that were read.
+            // Waits: during a waiting write, hyper may not have processed all bytes that were read.
             if this.activity.write_stalls.is_set() {
                 return Poll::Pending;
             }

@@ -1,4 +1,4 @@
-//! The body of a client's request as hyper streams it. It notes its end, and leaves an unread rest to its stream.
+//! The body of a client's request as hyper streams it. It reports its end, and passes an unread rest to its stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use tokio::time::timeout;
 
 use crate::activity::InBody;
 
-/// The most bytes of an unread body that are read after the answer, and the longest time for which the stream stays open.
+/// The most bytes of an unread body that are read after the answer, and the longest time for these reads.
 const MOST_UNREAD: usize = 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A request's body.
 #[derive(Debug)]
 pub struct ClientBody {
-    // `None` when the body was dropped.
+    // `None` after the drop of the body.
     pub(crate) incoming: Option<Incoming>,
-    // Notes the end of the body; `None` once the end was seen.
+    // Is to be notified of the end of the body; `None` afterwards.
     pub(crate) in_body: Option<InBody>,
-    // Takes an unread rest.
+    // Receives an unread rest.
     pub(crate) unread: Option<Arc<Unread>>,
 }
 
@@ -74,26 +74,26 @@ impl Drop for ClientBody {
     }
 }
 
-/// The rest of a body over HTTP/2 that is still coming when its answer is sent.
+/// The unread rest of a request's body over HTTP/2.
 ///
-/// A stream that is dropped before its body has ended is reset right after the answer. Some clients then report an error
-/// in place of the answer. So the rest is read first, within bounds.
+/// hyper resets a stream if its body has not ended when the answer is sent. Some clients then report an error in place of the answer. So
+/// the rest is read first, within bounds.
 #[derive(Debug, Default)]
 pub(crate) struct Unread(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The body is being read, and the answer is not sent.
+    /// The body is still read, and the answer is not sent.
     #[default]
     Open,
-    /// The body is read no more.
+    /// The reader has dropped the body.
     Left(Incoming),
     /// The answer is sent.
     Answered,
 }
 
 impl Unread {
-    /// Keeps an unread rest until the answer is sent. After the answer, reads and drops it.
+    /// Keeps an unread rest until the answer is sent. After the answer, reads and drops the rest.
     fn leave(&self, rest: Incoming) {
         let mut state = self.0.lock();
         match &*state {
@@ -106,7 +106,7 @@ impl Unread {
         }
     }
 
-    /// Notes that the answer is sent. Returns the rest of the body if it is not read.
+    /// Records that the answer is sent. Returns the unread rest of the body, if its reader has dropped the body.
     pub(crate) fn answered(&self) -> Option<Incoming> {
         match std::mem::replace(&mut *self.0.lock(), State::Answered) {
             State::Left(rest) => Some(rest),
@@ -123,11 +123,11 @@ pub(crate) async fn discard(mut body: Incoming) {
             let length = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(length) {
                 Some(less) => left = less,
-                // The client has more to send than the bound. It gets the time to see the answer.
+                // The client sends more than the bound. Waits without further reads, so that the client can read the answer.
                 None => std::future::pending::<()>().await,
             }
         }
     };
-    // The bound is reached: the stream is reset.
+    // After the bound of time, the drop of the body resets the stream.
     let _ = timeout(LINGER, reading).await;
 }

@@ -1,8 +1,8 @@
 //! A client's connection after its handshake, with TLS or without.
 //!
-//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`]. Targets are escaped
-//! before hyper reads them: see [`RequestLines`]. A connection that ends from the server's side does not wait for its client: see
-//! [`ClientIo::end_reading`].
+//! - [`ClientIo::watch_http1`] withholds the answer that hyper itself writes to an unreadable head.
+//! - [`RequestLines`] escapes targets before hyper reads them.
+//! - [`ClientIo::end_reading`] ends a connection from the server's side without a wait for its client.
 
 mod transport;
 
@@ -27,11 +27,11 @@ pub(crate) use transport::Transport;
 pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
-    // Read before all other bytes.
+    // Bytes to read before all others.
     first: Bytes,
 }
 
-/// The watch on the bytes that pass.
+/// The protocol whose bytes are watched.
 #[derive(Debug)]
 enum Watch {
     Nothing,
@@ -57,7 +57,8 @@ impl Http1Watch {
         self.withholds
     }
 
-    /// Returns other bytes if a head begins in these and its target must be escaped. Bytes of bodies and tunnels are not changed.
+    /// Returns the bytes with an escaped target, if a head begins in them and its target has to be escaped. Bytes of bodies and tunnels
+    /// stay the same.
     fn escaped(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self.activity.awaits_head() {
             true => self.lines.read(bytes, self.activity.heads.begun()),
@@ -65,7 +66,7 @@ impl Http1Watch {
         }
     }
 
-    /// Notes that all written bytes are sent.
+    /// Records that all written bytes are sent.
     fn flushed(&mut self) {
         if !self.activity.has_requests() {
             self.answered = self.activity.heads.begun();
@@ -78,7 +79,7 @@ impl Http1Watch {
 struct Http2Watch {
     frames: FrameReader,
     activity: Arc<Activity>,
-    // A write has come after the last flush. Otherwise the last frame is whole.
+    // Whether bytes were written after the last flush. If not, the last frame is complete.
     unflushed: bool,
 }
 
@@ -91,8 +92,8 @@ impl ClientIo {
         }
     }
 
-    /// Notes that HTTP/1 is spoken. hyper answers an unreadable head with a bare status and closes. This answer follows no request, so it
-    /// is recognised and withheld, and the connection stays open: its owner sends a better answer.
+    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. Such an answer belongs to
+    /// no request: it is withheld, and the connection stays open. So the caller can send a better answer.
     pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
@@ -102,7 +103,7 @@ impl ClientIo {
         });
     }
 
-    /// Notes that HTTP/2 is spoken: the heads that come are counted, and control frames bounded.
+    /// Watches a connection that speaks HTTP/2: counts the heads, and bounds the control frames.
     pub(crate) fn watch_http2(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http2(Http2Watch {
             frames: FrameReader::default(),
@@ -124,8 +125,8 @@ impl ClientIo {
         }
     }
 
-    /// Reports success for a write to an HTTP/2 client that has left. After a failed write hyper would end at once and lose the heads that
-    /// it has read. Now hyper ends when it reads the end.
+    /// Reports success for a failed write to an HTTP/2 client that has left. After a failed write, hyper would end at once and lose the
+    /// heads that it has read. With this success, hyper ends when it reads the end of the connection.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
             (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {
@@ -136,7 +137,7 @@ impl ClientIo {
         }
     }
 
-    /// Notes whether all written bytes are sent.
+    /// Records whether all written bytes are sent.
     fn flushed(&mut self, all: bool) {
         match &mut self.watch {
             Watch::Nothing => {}
@@ -146,11 +147,11 @@ impl ClientIo {
         }
     }
 
-    /// Ends the reading of a silent client, once its last call is over.
+    /// Ends the reads from a silent client when its last call is over.
     ///
-    /// Over HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement. So
-    /// the library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, the client has
-    /// reached its end if it waits for no answer.
+    /// In HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement. Then
+    /// the library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, no acknowledgement
+    /// can be inserted. Then the reads end if no answer is outstanding.
     fn end_reading(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let activity = match &self.watch {
             Watch::Nothing => return Poll::Pending,
@@ -170,14 +171,14 @@ impl ClientIo {
                 read_first(&mut self.first, buffer);
                 Poll::Ready(Ok(()))
             }
-            // The last answer may still be on its way to the transport.
+            // Waits, because the last answer may still be on its way to the transport.
             _ if is_quiet && quiet_for >= LAST_CALL => Poll::Ready(Ok(())),
             _ => Poll::Pending,
         }
     }
 
-    /// Ends an HTTP/2 connection for its control frames. hyper cannot send a GOAWAY frame with this code. So it is written here, if the
-    /// frame before it is whole, and if there is room for it.
+    /// Ends an HTTP/2 connection that sent too many control frames. hyper cannot send a GOAWAY frame with this code, so it is written here.
+    /// It is only written if the previous frame is complete and the socket has room.
     fn end_flood(&mut self, context: &mut Context<'_>) -> io::Error {
         if let Watch::Http2(http2) = &self.watch {
             http2.activity.heads.is_flooded.set();
@@ -203,18 +204,18 @@ impl ClientIo {
         self.transport.socket()
     }
 
-    /// Whether bytes that were put back wait to be read.
+    /// Whether bytes that were put back are still unread.
     pub(crate) fn has_more(&self) -> bool {
         let is_unread = matches!(&self.transport, Transport::Plain(stream) if stream.has_more());
         is_unread || !self.first.is_empty()
     }
 
-    /// Prepares the connection for its rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: drops the parts that only writes need.
     pub(crate) fn rest(&mut self) {
         self.transport.rest();
     }
 
-    /// Puts back the bytes that were read last. They are read again.
+    /// Puts back the bytes that were read last. The next read returns them again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
         put_before(&mut self.first, read);
     }
@@ -262,11 +263,11 @@ impl AsyncRead for ClientIo {
             let is_end = match &read {
                 Poll::Ready(Ok(())) => bytes.is_empty() && buffer.remaining() > 0,
                 Poll::Ready(Err(_)) => true,
-                // A write has failed before.
+                // The end was seen before, by an earlier read or write.
                 Poll::Pending => heads.is_gone.is_set(),
             };
             if is_end && heads.holds_end() {
-                // The same end is read again when the connection is polled again.
+                // The next poll reads the same end again.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }

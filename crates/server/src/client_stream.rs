@@ -1,8 +1,9 @@
-//! The client's socket as hyper sees it. First come the bytes that the detection of the protocol has read. A client that is still sending
-//! after its answer gets the time to read the answer.
+//! The client's socket for hyper. The first reads return the bytes that the detection of the protocol has consumed. A client that still
+//! sends after its answer gets time to read the answer.
 //!
-//! A client that takes its answer too slowly is cut off. The system reports room in a socket in large steps, of up to a third of a
-//! grown buffer. So bytes that the client has acknowledged count as taken. They are read from the system only while a write waits.
+//! A client that takes its answer too slowly is cut off. The system reports room in a socket only in large steps, of up to a third of a
+//! grown buffer. So the bytes that the client has acknowledged count as taken. Their number is read from the system only while a write
+//! waits.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -23,9 +24,9 @@ use crate::connection_limit::ConnectionPermit;
 use crate::drain::LAST_CALL;
 
 /// The time in which a client may still send after its last answer. It begins again while the client takes the answer. While the server
-/// drains, a silent client has [`LAST_CALL`].
+/// drains, a client that sends no bytes has only [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
-/// The most bytes that are read and dropped meanwhile. After that the upload of the client stalls.
+/// The most bytes that are read and dropped in this time. After these, the upload of the client stalls.
 const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 /// A client's connection.
@@ -40,16 +41,16 @@ pub(crate) struct ClientStream {
     stalled: Option<Wait>,
     timer: Timer,
     pace: Pace,
-    // The gateway has closed its side.
+    // Whether the gateway has closed its side.
     closed: bool,
     lingering: Option<Lingering>,
 }
 
-/// A client may still be sending after its last answer.
+/// The state of a connection whose client may still send after its last answer.
 #[derive(Debug)]
 struct Lingering {
     ends: Instant,
-    // When bytes came last.
+    // The time of the last bytes.
     heard: Instant,
     // The bytes that may still be dropped.
     left: usize,
@@ -65,7 +66,7 @@ impl Lingering {
         }
     }
 
-    /// Gives the client [`LINGER`] again.
+    /// Begins the time [`LINGER`] again.
     fn prolong(&mut self) {
         self.heard = Instant::now();
         self.ends = self.heard + LINGER;
@@ -73,7 +74,7 @@ impl Lingering {
 }
 
 impl ClientStream {
-    /// Returns a stream over `socket` that fails when the client takes too little of an answer.
+    /// Returns a stream over `socket` that fails when the client takes an answer below the least rate.
     pub(crate) fn new(
         socket: TcpStream,
         activity: Arc<Activity>,
@@ -92,17 +93,17 @@ impl ClientStream {
         }
     }
 
-    /// Prepares the connection for its rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: drops the parts that only writes need.
     pub(crate) fn rest(&mut self) {
         self.timer = Timer::default();
     }
 
-    /// Puts back the bytes that were read last. They are read again.
+    /// Puts back the bytes that were read last. The next read returns them again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
         put_before(&mut self.first, read);
     }
 
-    /// Whether bytes that were put back wait to be read.
+    /// Whether bytes that were put back are still unread.
     pub(crate) fn has_more(&self) -> bool {
         self.first.has_remaining()
     }
@@ -131,7 +132,7 @@ impl ClientStream {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Ready when the client is as far behind the least rate as it may be.
+    /// Ready when the client is further behind the least rate than it may be.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let wait = *self.stalled.get_or_insert_with(|| self.activity.wait());
@@ -151,14 +152,14 @@ impl ClientStream {
         }
     }
 
-    /// Reads the state of the socket, and notes the number of bytes that the client has acknowledged.
+    /// Reads the state of the socket, and records the number of bytes that the client has acknowledged.
     fn look(&self) -> Option<Sent> {
         let sent = tcp::sent(&self.socket)?;
         self.activity.sent(sent);
         Some(sent)
     }
 
-    /// Whether more bytes wait for the client, and it has kept to the usual least rate since the last look.
+    /// Whether sent bytes still wait for the client, and it has kept to the default least rate since the last check.
     fn is_taking(&self) -> bool {
         let before = self.activity.wait().acknowledged;
         let least = LINGER.as_secs() * LeastRate::default().rate.get();
@@ -166,8 +167,8 @@ impl ClientStream {
             .is_some_and(|sent| sent.is_waiting && sent.acknowledged >= before + least)
     }
 
-    /// Reads and drops further bytes, until the client closes too or [`LINGER`] is over. A close with bytes unread resets the connection,
-    /// and the reset may overtake the answer. The client of a refused upload would not learn the reason.
+    /// Reads and drops further bytes, until the client closes too or [`LINGER`] is over. If unread bytes were left, the close would reset
+    /// the connection, and the reset may overtake the answer. Then the client of a refused upload would not see the reason.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {
@@ -179,7 +180,7 @@ impl ClientStream {
             };
             if read.is_ready() {
                 if buffer.filled().is_empty() {
-                    // The client has closed, or is gone.
+                    // The client has closed, or the read has failed.
                     return Poll::Ready(());
                 }
                 lingering.heard = Instant::now();
@@ -203,7 +204,7 @@ impl ClientStream {
     }
 }
 
-/// Puts bytes before others that wait to be read.
+/// Puts bytes in front of the bytes in `first`.
 pub(crate) fn put_before(first: &mut Bytes, read: Bytes) {
     *first = match first.is_empty() {
         true => read,
@@ -211,7 +212,7 @@ pub(crate) fn put_before(first: &mut Bytes, read: Bytes) {
     };
 }
 
-/// Reads bytes that wait, if there are any.
+/// Moves bytes from `first` to the buffer. Returns false if there are none.
 pub(crate) fn read_first(first: &mut Bytes, buffer: &mut ReadBuf<'_>) -> bool {
     let waits = first.has_remaining();
     if waits {
@@ -276,7 +277,7 @@ impl AsyncWrite for ClientStream {
             self.closed = true;
         }
         if self.activity.is_tunnel.is_set() {
-            // Further bytes are for the other side.
+            // Does not drop further bytes: in a tunnel they belong to the other side.
             return Poll::Ready(Ok(()));
         }
         self.poll_linger(context).map(Ok)

@@ -14,11 +14,11 @@ pub(crate) struct Common<S> {
     pub(crate) service: Arc<ArcSwap<S>>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) overload: Arc<Overload>,
-    /// The bytes for a connection without TLS that is not accepted.
+    /// The bytes of the answer to a refused connection without TLS.
     pub(crate) refusal: Vec<u8>,
     /// Becomes true when requests in flight are the last.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Addresses whose connections are not read for a moment.
+    /// Addresses whose connections are not read for a short time.
     pub(crate) offenders: Offenders,
     pub(crate) connections: Arc<ConnectionLimit>,
     pub(crate) handshakes: Arc<ConnectionLimit>,

@@ -1,4 +1,4 @@
-//! A connection whose protocol is detected. It serves requests, and rests in between.
+//! A connection whose protocol is detected. It serves requests, and rests in the time between them.
 //!
 //! - `http1`, `http2`: the two protocols
 //! - `unparsed`: heads that hyper refused
@@ -33,14 +33,14 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends. The end of the connection concerns its client alone; the access log records the ends of
-    /// requests.
+    /// Serves requests until the connection ends. A failed connection is not reported: it affects only its own client, and the access log
+    /// has its requests.
     pub(crate) async fn serve(self: Arc<Self>, mut io: ClientIo, is_http2: bool) {
         if is_http2 {
             return Box::pin(self.http2(io)).await;
         }
         io.watch_http1(self.activity.clone());
-        // Boxed, so that a connection that rests keeps none of it.
+        // Boxed, so that a resting connection keeps no memory for HTTP.
         while let Some(resting) = Box::pin(self.clone().http1(io)).await {
             io = resting;
             if !self.rests(&io).await {
@@ -49,7 +49,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Waits for the client's next bytes. Returns whether there are any.
+    /// Waits for the client's next bytes. Returns false if the connection is to end first.
     async fn rests(&self, io: &ClientIo) -> bool {
         if io.has_more() {
             return true;
@@ -69,7 +69,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Whether the connection is to end because it has no request, and memory is short.
+    /// Whether the connection is to end because memory is short and it serves no request.
     fn sheds(&self) -> bool {
         let is_short = self.common.overload.pressure() != Pressure::None;
         let sheds = is_short && self.activity.quiet_for() >= LAST_CALL;
@@ -86,8 +86,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Begins a request: at once, before other bytes pass on the connection, and also if its client has left. The request leaves an unread
-    /// rest of its body to `unread`.
+    /// Begins a request at once, before other bytes pass on the connection, and even if its client has left. Puts the unread rest of the
+    /// request's body into `unread`.
     fn call(
         &self,
         request: Request<Incoming>,
@@ -106,11 +106,12 @@ impl<S: Service> Connection<S> {
         service.call(request, connection, guard)
     }
 
-    /// Returns the facts about the connection for a request to this service. A reload may change which peers are trusted.
+    /// Returns the facts about the connection for a request to this service. They are made for each request, because a reload may change
+    /// the trusted peers.
     fn info(&self, service: &S) -> ConnectionInfo {
         let peer = self.facts.peer;
-        // Where proxies send a PROXY protocol header, only the address in it counts. If the header names no client, the connection may
-        // carry bytes of any sender: the proxy's own address is no reason to trust them.
+        // If proxies send a PROXY protocol header, only the address in the header counts. A header without a client may belong to bytes of
+        // any sender. So the proxy's own address is no reason to trust them.
         let speaks_for_itself = !service.settings().proxy_protocol || peer.is_named;
         ConnectionInfo {
             connection: self.facts.clone(),

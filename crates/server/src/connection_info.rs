@@ -1,4 +1,4 @@
-//! The facts about a request's connection that a service receives.
+//! The facts about a request's connection that the service gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub(crate) struct Facts {
 }
 
 impl ConnectionInfo {
-    /// Returns the peer of the connection, or the peer that a trusted proxy named for it.
+    /// Returns the peer: the other end of the connection, or the address that a PROXY protocol header of a trusted proxy names.
     pub fn peer(&self) -> Peer {
         self.connection.peer
     }
@@ -40,12 +40,12 @@ impl ConnectionInfo {
         &self.connection.hop
     }
 
-    /// Whether the peer's headers are trusted, by the configuration of the request.
+    /// Whether the peer's headers are trusted, by the configuration in force when the request began.
     pub const fn is_trusted(&self) -> bool {
         self.is_trusted
     }
 
-    /// Marks a mistake of proxies as reported. Returns whether this is the first time on the connection.
+    /// Records that a mistake of a proxy is reported. Returns true only for the first call on the connection.
     pub fn report_proxy(&self) -> bool {
         let is_reported = &self.connection.is_reported;
         !is_reported.load(Ordering::Relaxed) && !is_reported.swap(true, Ordering::Relaxed)
@@ -61,7 +61,7 @@ impl ConnectionInfo {
         self.connection.certificate.as_ref()
     }
 
-    /// Whether the client presented a certificate that has expired since.
+    /// Whether the client's certificate has expired since the handshake.
     pub fn certificate_ended(&self) -> bool {
         let end = self.certificate().and_then(|certificate| certificate.ends);
         end.is_some_and(|end| SystemTime::now() > end)

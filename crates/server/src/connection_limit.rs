@@ -13,12 +13,12 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
-    // Only bounded addresses. An address without a permit has no entry.
+    // Has only addresses with a bound and at least one permit.
     by_ip: Mutex<HashMap<IpAddr, usize>>,
     all_closed: Notify,
 }
 
-/// Counts one connection until it is dropped.
+/// Counts one connection. It is counted until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
@@ -30,7 +30,7 @@ pub(crate) struct ConnectionPermit {
 pub(crate) struct Bounds {
     /// In total.
     pub(crate) total: usize,
-    /// The bound of this address; `None`: no bound.
+    /// The address and its bound; `None` if the address has no bound.
     pub(crate) of_ip: Option<(IpAddr, usize)>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum LimitReached {
 }
 
 impl ConnectionLimit {
-    /// Returns a permit, if no bound is reached.
+    /// Returns a permit, or the bound that is reached.
     pub(crate) fn take(self: &Arc<Self>, bounds: Bounds) -> Result<ConnectionPermit, LimitReached> {
         let more = |open: usize| (open < bounds.total).then_some(open + 1);
         let open = self
@@ -60,7 +60,7 @@ impl ConnectionLimit {
             let mut by_ip = self.by_ip.lock();
             let open = by_ip.entry(ip).or_default();
             if *open >= most {
-                // The bound is at least 1, so the entry is not empty.
+                // An address at its bound has permits, so no empty entry stays.
                 drop(by_ip);
                 return Err(LimitReached::Address);
             }
@@ -75,11 +75,11 @@ impl ConnectionLimit {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Waits until none is open.
+    /// Waits until no connection is open.
     pub(crate) async fn all_closed(&self) {
         loop {
             let mut notified = std::pin::pin!(self.all_closed.notified());
-            // Before the count is read, so that the last close is not missed.
+            // Waits before it reads the count, so that the last close is not missed.
             notified.as_mut().enable();
             if self.open() == 0 {
                 return;
@@ -105,7 +105,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Returns the unit that counts as one address: in IPv6 a client has a whole /64.
+/// Returns the network that counts as one address. In IPv6 it is a /64, because one client has a whole /64.
 pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),

@@ -7,11 +7,11 @@ use tokio::time::sleep;
 
 use crate::overload::Pressure;
 
-/// The time for which an HTTP/1 connection must have been quiet before a stop closes it. Its client learns of the stop only from an answer,
-/// and a request that is on its way when the connection closes is lost.
+/// The quiet time of an HTTP/1 connection before a stop closes it. An HTTP/1 client is informed of the stop only by an answer. If the
+/// connection closes while a request is on its way, the request is lost.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// Waits until a stop is requested. The drop of the sender requests a stop as well.
+/// Waits until a stop is requested. A drop of the sender is a request to stop, too.
 pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
     let _ = drain.wait_for(|stop| *stop).await;
 }
@@ -24,7 +24,7 @@ pub(crate) async fn last_call(end: impl Future<Output = ()>) {
 
 /// Waits until the process is short of memory.
 pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
-    // The sender exists until the server ends.
+    // The sender exists until the server ends, so the wait has no error.
     let short = |pressure: &Pressure| *pressure != Pressure::None;
     let _ = pressure.wait_for(short).await;
 }

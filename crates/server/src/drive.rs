@@ -1,4 +1,4 @@
-//! Polls a connection beside the server's reasons to end it: its watchdog, and a stop.
+//! Polls a connection, and ends it for reasons of the server: the watchdog, a stop, or a shortage of memory.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -13,23 +13,23 @@ use crate::activity::{Activity, Watch};
 use crate::after_poll::polled;
 use crate::drain::{LAST_CALL, stop_asked};
 
-/// The end of a connection from the server's side. The shutdown begins at a stop, once the connection has been quiet for `quiet_for`.
-/// After another [`LAST_CALL`] the connection does not wait for its client.
+/// The end of a connection from the server's side. After a stop, the shutdown begins as soon as the connection has been quiet for
+/// `quiet_for`. One [`LAST_CALL`] later, the server does not wait for the client any more.
 pub(crate) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
     pub(crate) drain: watch::Receiver<bool>,
     pub(crate) quiet_for: Duration,
-    /// Whether the connection is to end without a stop, because others need its resources; checked now and then.
+    /// Whether the connection is to end without a stop, because memory is short. It is checked with the watchdog.
     pub(crate) sheds: S,
     pub(crate) shut_down: F,
 }
 
-/// Why a connection is polled no more.
+/// The reason why a connection is no longer polled.
 #[derive(Debug)]
 pub(crate) enum Driven {
-    /// It has ended, or has to: by an error, if hyper gave one.
+    /// The connection has ended, or has to end. hyper may have returned an error.
     Over(hyper::Result<()>),
-    /// It may rest.
+    /// The connection may rest.
     Rest,
 }
 
@@ -48,20 +48,20 @@ where
     let mut stopping = end.drain;
     let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
-    // Runs from the stop until the shutdown, then until the client's last call is over.
+    // Runs from the stop until the shutdown. Then runs until the end of the client's last call.
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut told: Option<Waker> = None;
-    // The watchdog first looks at a new connection: no byte has been sent.
+    // For a new connection the watchdog does not read the socket's state first: no byte has been sent.
     let mut asked = true;
     poll_fn(|context| {
         'polls: loop {
             if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
                 return Poll::Ready(Driven::Over(ended));
             }
-            // A request polls its connection several times, while the watchdog and the stop are hardly ever ready. They are polled only if
-            // they are ready, or lack the task's waker. They are polled outside of the task's budget, because a poll without budget would
-            // not register the waker.
+            // A request polls its connection several times, but the watchdog and the stop are rarely ready. So they are polled only if they
+            // are ready, or if they lack the task's waker. These polls ignore the task's budget: if the budget is used up, a poll does not
+            // register the waker.
             let is_new = !told
                 .as_ref()
                 .is_some_and(|told| told.will_wake(context.waker()));
@@ -80,7 +80,7 @@ where
                     .poll(context)
                     .is_ready()
                 {
-                    // The socket answers while the connection is polled.
+                    // First polls the connection again, which reads the socket's state. Then checks the deadlines.
                     asked = !asked;
                     if asked {
                         activity.ask();
@@ -91,7 +91,7 @@ where
                             watchdog.as_mut().reset(next);
                             if ending.is_none() && (end.sheds)() {
                                 activity.drains.set();
-                                // It has been quiet for long enough.
+                                // The connection has already been quiet for long enough.
                                 ending = Some(Box::pin(sleep(Duration::ZERO)));
                             }
                         }

@@ -1,8 +1,8 @@
-//! A fact that the tasks of a connection share.
+//! A boolean that the tasks of a connection share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A fact that is read without a lock. It orders no other memory.
+/// A boolean that is read without a lock. It orders no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -19,7 +19,7 @@ impl Flag {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Clears it. Returns whether it was set.
+    /// Clears the flag. Returns whether it was set.
     pub(crate) fn take(&self) -> bool {
         self.is_set() && self.0.swap(false, Ordering::Relaxed)
     }

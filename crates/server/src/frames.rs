@@ -1,6 +1,6 @@
-//! Frames that an HTTP/2 client sends. Counts the heads of requests, and bounds control frames.
+//! Reads the frames that an HTTP/2 client sends: counts the heads of requests, and bounds control frames.
 //!
-//! The HTTP/2 library bounds heads, their continuations, and small DATA frames. It answers control frames without a bound.
+//! The HTTP/2 library bounds heads, their continuations, and small DATA frames, but no control frames.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,18 +22,19 @@ const SHUTDOWN_ACK: [u8; 17] = [
     0, 0, 8, PING, ACK, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
 ];
 
-/// The most bytes of control frames beyond the allowances below: 3,855 pings.
+/// The most bytes of control frames that exceed the allowances below: 3,855 pings.
 const MOST_CONTROL: u64 = 64 * 1024;
-/// The allowance for each request, in bytes of control frames: priorities, a reset, and the window of a short answer.
+/// The allowance for each request, in bytes of control frames. It covers priorities, a reset, and window updates for a short answer.
 const PER_REQUEST: u64 = 1024;
-/// The allowance for each part of an answer after the first, and for its bytes. Some clients open two windows and send a ping for each part
-/// that they read; a client with small windows sends more.
+/// The allowance for each part of an answer that the client took, in bytes of control frames. The second bound is the number of bytes of
+/// the part that allow one byte more. Some clients send two window updates and a ping for each part. A client with small windows sends
+/// more.
 const PER_PART: u64 = 64;
 const BYTES_OF_PART: u64 = 8;
 /// The allowance for time, in bytes per second: 60 pings.
 const PER_SECOND: u64 = 1024;
 
-/// Parts of answers on one connection, as bytes of control frames that they allow.
+/// The bytes of control frames that the parts of answers on one connection allow.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(AtomicU64);
 
@@ -51,16 +52,16 @@ pub(crate) struct FrameReader {
     skip: usize,
     head: [u8; FRAME_HEAD],
     length: usize,
-    // The latest stream that the client began; trailers belong to an earlier one.
+    // The latest stream that the client began. A HEADERS frame of an earlier stream holds trailers.
     last: u32,
     in_head: bool,
     ends_head: bool,
-    // A PING acknowledgement has come, and its payload comes next.
+    // Whether the head of a PING acknowledgement was read, and its payload comes next.
     in_ack: bool,
     has_shutdown_ack: bool,
-    // A HEADERS frame has come, but not all of its CONTINUATION frames.
+    // Whether a HEADERS frame has come without its last CONTINUATION frame.
     in_block: bool,
-    // Bytes of control frames that no allowance has paid for, and when time last paid.
+    // The bytes of control frames that no allowance has covered yet, and the last time for which an allowance was given.
     control: u64,
     paid: Instant,
 }
@@ -114,17 +115,17 @@ impl FrameReader {
         heads
     }
 
-    /// Whether another frame may come next: no frame and no head is incomplete.
+    /// Whether another frame may come next: neither a frame nor a head is incomplete.
     pub(crate) const fn is_between_frames(&self) -> bool {
         self.skip == 0 && self.length == 0 && !self.in_block
     }
 
-    /// Drops an acknowledgement that came before the PING of a shutdown was sent.
+    /// Ignores an acknowledgement that came before the shutdown's PING was sent.
     pub(crate) const fn forget_shutdown_ack(&mut self) {
         self.has_shutdown_ack = false;
     }
 
-    /// Returns the acknowledgement of the PING of a shutdown, once, unless the client has sent it.
+    /// Returns the acknowledgement of the shutdown's PING. Returns `None` if the client has sent it, or on a second call.
     pub(crate) const fn shutdown_ack(&mut self) -> Option<&'static [u8]> {
         match std::mem::replace(&mut self.has_shutdown_ack, true) {
             true => None,
@@ -132,7 +133,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether the client has sent far more control frames than its requests, the answers and the time account for.
+    /// Whether the client has sent more control frames than [`MOST_CONTROL`] and the allowances for requests, answers and time.
     pub(crate) fn is_flooded(&mut self, answers: &Allowance) -> bool {
         if self.control <= MOST_CONTROL {
             return false;
@@ -147,7 +148,7 @@ impl FrameReader {
         self.control > MOST_CONTROL
     }
 
-    /// Returns a GOAWAY frame that ends the connection for its control frames.
+    /// Returns a GOAWAY frame that reports too many control frames.
     pub(crate) fn goaway(&self) -> Vec<u8> {
         const GOAWAY: u8 = 7;
         const REASON: &[u8] = b"too_many_control_frames";

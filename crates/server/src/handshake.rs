@@ -1,6 +1,6 @@
 //! The beginning of a connection: a PROXY protocol header, the TLS handshake, and the first bytes, which show HTTP/2 or HTTP/1.
 //!
-//! All of it is part of the first request's head, and must come before that head's deadline.
+//! The header timeout of the first request covers all of it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,15 +16,15 @@ use crate::client_stream::ClientStream;
 use crate::connection_limit::ConnectionPermit;
 use crate::untrusted::{ProxyHeader, UntrustedProxies};
 
-/// The first bytes of an HTTP/2 client with prior knowledge that the server speaks HTTP/2 (RFC 9113, 3.4).
+/// The first bytes of an HTTP/2 client that uses HTTP/2 without negotiation (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection on which the first request may come.
+/// A connection on which the first request may begin.
 pub(crate) struct Handshake {
     pub(crate) peer: Peer,
     pub(crate) stream: ClientIo,
     pub(crate) is_http2: bool,
-    /// The client's certificate; `None`: it presented none.
+    /// The client's certificate; `None` if it presented none.
     pub(crate) certificate: Option<ClientCertificate>,
 }
 
@@ -46,7 +46,7 @@ impl From<io::Error> for HandshakeError {
 
 impl Handshake {
     /// Reads only the bytes that are needed. If `expects_header`, a PROXY protocol header from this peer is trusted. Otherwise a peer that
-    /// sends one is added to `untrusted`. The TLS handshake needs a permit of `begin`.
+    /// sends a header is added to `untrusted`. The function `begin` returns the permit for the TLS handshake.
     pub(crate) async fn read(
         mut stream: ClientStream,
         mut peer: Peer,
@@ -76,7 +76,7 @@ impl Handshake {
             Some(tls) => {
                 let _permit = begin(peer)?;
                 if !expects_header {
-                    // The error of TLS does not hold the bytes that came in its place.
+                    // Peeks, because the error of TLS does not contain the bytes that were sent in place of a handshake.
                     let mut first = [0; 16];
                     if let Ok(length) = stream.socket.peek(&mut first).await {
                         look(&first[..length]);
@@ -100,12 +100,12 @@ impl Handshake {
     }
 }
 
-/// Reads a PROXY protocol header, if there is one. Returns the bytes that were read beyond it.
+/// Reads a PROXY protocol header, if there is one. Returns the bytes that were read after it.
 async fn source(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Option<SocketAddr>, Bytes)> {
     let mut first = BytesMut::new();
     loop {
         match proxy_protocol::parse(&first) {
-            // The parser bounds it: an incomplete header is short.
+            // The parser accepts only short headers, so this loop is bounded.
             Start::Incomplete => more(socket, &mut first, usize::MAX).await?,
             Start::Absent => return Ok((None, first.freeze())),
             Start::Header { source, length } => {

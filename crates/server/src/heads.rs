@@ -1,5 +1,5 @@
-//! Counts the heads of requests on one connection, and the heads that became requests. The others were refused by hyper, which answers or
-//! resets them itself.
+//! Counts the heads of requests on one connection, and the heads that became requests. hyper refused the others: it answers or resets them
+//! itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,11 +8,11 @@ use crate::flag::Flag;
 /// The heads of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// The connection shuts down: later heads get no answer, and are not charged.
+    /// Set when the connection shuts down. Later heads get no answer, and are not charged for.
     pub(crate) leaves: Flag,
-    /// The client has left, so it waits for no answer (HTTP/2).
+    /// Set when the client of an HTTP/2 connection has left, and waits for no answer.
     pub(crate) is_gone: Flag,
-    /// The connection ends because the client has sent too many control frames (HTTP/2).
+    /// Set when an HTTP/2 connection ends because of too many control frames.
     pub(crate) is_flooded: Flag,
     read: AtomicUsize,
     begun: AtomicUsize,
@@ -21,12 +21,12 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Counts heads that are complete.
+    /// Adds complete heads.
     pub(crate) fn came(&self, count: usize) {
         self.read.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts a head that became a request.
+    /// Adds a head that became a request.
     pub(crate) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
@@ -36,32 +36,32 @@ impl Heads {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Notes that the end of an HTTP/2 connection was read. Returns whether the end must wait for the next poll: at the end, the protocol
-    /// drops heads that it has read and not handed over.
+    /// Records that the end of an HTTP/2 connection was read. Returns whether the end must wait for the next poll. At the end, the HTTP/2
+    /// library drops the heads that it has read but not passed on.
     pub(crate) fn holds_end(&self) -> bool {
         self.is_gone.set();
         !self.end_is_due.is_set() && self.unknown() > 0
     }
 
-    /// Notes a poll of the connection. An end that was read before has waited long enough.
+    /// Records a poll of the connection. If the end was read before this poll, it need not wait any longer.
     pub(crate) fn poll(&self) {
         if self.is_gone.is_set() {
             self.end_is_due.set();
         }
     }
 
-    /// Returns the number of heads that neither became requests nor were taken as refused.
+    /// Returns the number of heads that neither became requests nor were charged for.
     fn unknown(&self) -> usize {
         let known = self.begun() + self.charged.load(Ordering::Relaxed);
         self.read.load(Ordering::Relaxed).saturating_sub(known)
     }
 
-    /// Whether no head was taken as refused.
+    /// Whether no head was charged for yet.
     pub(crate) fn none_refused(&self) -> bool {
         self.charged.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes the heads that became no request, and returns their number. Each head is taken once.
+    /// Returns the number of heads that became no request. Each head is counted in one call only.
     pub(crate) fn take_refused(&self) -> usize {
         if self.leaves.is_set() {
             return 0;

@@ -1,4 +1,4 @@
-//! Serves client connections: accepts and bounds them, reads their beginning, serves HTTP/1 and HTTP/2, and drains them.
+//! Serves client connections: accepts and bounds them, reads their first bytes, serves HTTP/1 and HTTP/2, and drains them.
 //!
 //! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests). [`Service`]
 //! answers requests; [`Settings`] apply to all connections. This crate has no limits, no upstreams and no configuration file.

@@ -1,4 +1,4 @@
-//! The counters of a server. Its owner registers them under names.
+//! The counters of a server. The caller registers them under names.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub enum ConnectionRefusal {
     Address,
     /// The process is short of memory.
     Memory,
-    /// The process has no more file descriptors for clients.
+    /// The process has no free file descriptor for clients.
     Descriptors,
-    /// The address has used up a limit with heads that are not HTTP.
+    /// The address has used up a limit by heads that are not HTTP.
     UsedUp,
     /// The configuration denies the address.
     Denied,
@@ -36,7 +36,7 @@ impl ConnectionRefusal {
         Self::Denied,
     ];
 
-    /// Returns the word for metrics: the configuration key behind the reason, if there is one.
+    /// Returns the word for metrics. If a configuration key is the reason, the word is this key.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Total => "max_connections",
@@ -49,7 +49,7 @@ impl ConnectionRefusal {
     }
 }
 
-/// The handles of a server's metrics.
+/// The counters and gauges of a server.
 #[derive(Debug)]
 pub struct ServerMetrics {
     /// Connections that were not accepted, in the order of [`ConnectionRefusal::ALL`].
@@ -58,9 +58,9 @@ pub struct ServerMetrics {
     pub failed_handshakes: [Counter; HandshakeFailure::ALL.len()],
     /// Connections without a request that were closed because memory was short.
     pub idle_closed: Counter,
-    /// Connections that rest.
+    /// Connections that rest now.
     pub resting: Gauge,
-    /// Answers that were cut off.
+    /// Answers that were cut off because the client took them too slowly.
     pub slow_answers: Counter,
     /// Networks from which untrusted proxies seem to connect.
     pub untrusted_proxies: Arc<UntrustedProxies>,
@@ -71,7 +71,7 @@ impl ServerMetrics {
         self.refused[reason as usize].inc();
     }
 
-    /// Counts a connection as resting until the return value is dropped.
+    /// Counts a connection as resting until the returned value is dropped.
     pub(crate) fn rest(&self) -> Resting<'_> {
         self.resting.inc();
         Resting(&self.resting)

@@ -1,6 +1,6 @@
-//! Addresses that have used up a limit with heads that are not HTTP: their connections are not read for a moment.
+//! Addresses that have used up a limit by heads that are not HTTP. Their connections are not read for up to a second.
 //!
-//! Usually the list is empty. Then a check costs one load.
+//! If the list is empty, which is the usual case, a check costs one load.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 
 use crate::connection_limit::network;
 
-/// The most addresses that are kept. Heads of others are read and charged.
+/// The most addresses that are kept. Heads from other addresses are read and charged for.
 const MOST: usize = 10_000;
-/// The longest time for which an address is kept. So a reset of its limit, or another configuration, takes effect within this time.
+/// The longest time for which an address is kept. So a reset of its limit, or a new configuration, takes effect within this time.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The least time between two reports of a connection that was closed for its control frames.
+/// The least time between two log lines about connections that were closed because of control frames.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Addresses, each with the time until which its connections are not read.
@@ -40,7 +40,7 @@ impl Offenders {
         self.count.store(until.len(), Ordering::Relaxed);
     }
 
-    /// Whether the log is to report an offence. The first is reported, and another one each minute.
+    /// Whether the log is to report an offence: at the first offence, and then at most once a minute.
     pub(crate) fn is_report_due(&self) -> bool {
         let mut reported = self.reported.lock();
         let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY);
@@ -50,13 +50,13 @@ impl Offenders {
         is_due
     }
 
-    /// Whether to close connections of an address before any byte is read from them.
+    /// Whether to close connections of an address before any byte of them is read.
     pub(crate) fn contain(&self, ip: IpAddr) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let mut until = self.until.lock();
-        // Not by an entry, which makes room for an address that is missing.
+        // Uses `get`, because `entry` would make room for a missing address.
         let address = network(ip);
         let Some(end) = until.get(&address) else {
             return false;

@@ -1,7 +1,7 @@
-//! Overload: how short of memory the process is, and which load it sheds. The cheapest load goes first.
+//! Measures how short of memory the process is, and decides which load is shed. The cheapest load goes first.
 //!
-//! Near the bound, new connections are refused and idle ones closed. At the bound, requests are refused before any work is done for them;
-//! requests under way go on. Each state is left somewhat below the bound where it is entered, so that it does not change at every check.
+//! Near the bound, new connections are refused and idle connections closed. At the bound, requests are refused before any work is done for
+//! them. Requests under way are completed. Each state ends 5 % of the bound below its start, so that it does not change at every check.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::MissedTickBehavior;
 /// The pause between two checks of memory.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Shares of the bound, in percent, at which a state is entered, and the distance below at which it is left.
+/// The percentages of the bound at which a state begins, and the difference at which it ends again.
 const NEAR: u64 = 90;
 const FULL: u64 = 100;
 const LEFT_BELOW: u64 = 5;
 
-/// The size of a block, in bytes, that an allocator takes from the system or its reserve, and not from its free small blocks.
+/// The size of a large block, in bytes. An allocator takes such a block from the system, not from its free small blocks.
 const LARGE: usize = 8 << 20;
 
 /// The shortage of memory of the process.
@@ -36,7 +36,7 @@ pub enum Pressure {
 /// The memory of the process as it was last checked.
 #[derive(Debug, Default)]
 pub struct Overload {
-    // The value of `sender`, for requests, which only read it.
+    // The value of `sender`. Requests read it here, because this read is cheaper.
     pressure: AtomicU8,
     resident: AtomicU64,
     sender: watch::Sender<Pressure>,
@@ -52,17 +52,17 @@ impl Overload {
         }
     }
 
-    /// Returns the pressure, for tasks that wait for a change.
+    /// Returns a receiver of the pressure, for tasks that wait for a change.
     pub fn watch(&self) -> watch::Receiver<Pressure> {
         self.sender.subscribe()
     }
 
-    /// Returns the bytes that the process had at the last check; 0 if the system does not provide the number.
+    /// Returns the resident bytes of the process at the last check. 0 if the system does not provide the number.
     pub fn resident(&self) -> u64 {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Notes that the process takes `resident` of `max` bytes.
+    /// Records that the process uses `resident` of `max` bytes.
     fn checked(&self, resident: u64, max: Option<u64>) {
         self.resident.store(resident, Ordering::Relaxed);
         let before = self.pressure();
@@ -151,7 +151,7 @@ fn resident() -> Option<u64> {
 }
 
 /// Makes the allocator, mimalloc, return memory that has been free for a while. mimalloc does so only when a large block is freed.
-/// Otherwise a gateway that has become quiet would keep all memory that it ever needed.
+/// Otherwise an idle gateway would keep all memory that it ever needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }

@@ -1,4 +1,4 @@
-//! Answers that are written without hyper: to connections that are not accepted, and to heads that cannot be read.
+//! Answers that are written without hyper, for refused connections and for heads that cannot be read.
 
 use std::io::{Read as _, Write as _};
 
@@ -24,13 +24,14 @@ pub(crate) fn encode(head: &Parts, body: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Writes an answer and closes, without waiting: a refused connection must not take resources that others lack.
+/// Writes an answer and closes, without a wait: a refused connection must not use resources that others need.
 pub(crate) fn send(socket: TcpStream, answer: &[u8]) {
     let Ok(mut socket) = socket.into_std() else {
         return;
     };
     // It is the first write, so the socket has room for all of it.
     let _ = socket.write(answer);
-    // Usually the request has come. If it were left unread, the close would be a reset, which may overtake the answer.
+    // Reads the request, which has usually come. If it were left unread, the close would reset the connection, and the reset may overtake
+    // the answer.
     let _ = socket.read(&mut [0; 4096]);
 }

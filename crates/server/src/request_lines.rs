@@ -1,14 +1,14 @@
-//! Targets of HTTP/1 requests with characters that no URI may hold, and that clients send all the same, such as `"`.
+//! Escapes characters in the targets of HTTP/1 requests that no URI may hold, but that some clients send, such as `"`.
 //!
-//! The HTTP parser refuses such a request as a whole. So the characters are escaped before the parser reads them: `"` becomes `%22`.
-//! The parser would drop a `#` with all that follows, so `#` is replaced by a character that the parser refuses.
+//! The HTTP parser refuses such a request as a whole. So the characters are escaped before the parser reads them: `"` becomes `%22`. A `#`
+//! becomes a character that the parser refuses, because the parser would drop the `#` and the rest of the target.
 //!
-//! Only request lines are read, so no framing has to be followed. A line that comes while the request before it is under way
-//! (pipelining) passes unchanged, and the parser refuses it as before.
+//! Only a request line that comes while no request is under way is escaped, so message framing need not be tracked. A pipelined request
+//! line passes unchanged, and the parser refuses it.
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// Finds the request line of each head.
+/// Finds the request line of each head, and escapes its target.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLines {
     part: Part,
@@ -19,7 +19,7 @@ pub(crate) struct RequestLines {
 /// The part of a request line that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
-    /// Its first character, behind empty lines.
+    /// The first character of the line, after empty lines.
     #[default]
     Start,
     Method,
@@ -27,12 +27,13 @@ enum Part {
     Target,
     Path,
     Query,
-    /// A part without escapes: the version, or a line of another form.
+    /// A part that is not escaped: the version, or a line of another form.
     Rest,
 }
 
 impl RequestLines {
-    /// Reads bytes that came while no request was under way, after this number of heads. Returns the bytes to read instead, if they differ.
+    /// Reads bytes that came while no request was under way. `heads` is the number of requests before. Returns the bytes with escapes, if
+    /// they differ.
     pub(crate) fn read(&mut self, bytes: &[u8], heads: usize) -> Option<Vec<u8>> {
         if self.ended == Some(heads) {
             return None;
@@ -63,14 +64,15 @@ impl RequestLines {
         escaped
     }
 
-    /// Follows the line by one byte.
+    /// Advances by one byte of the line.
     fn pass(&mut self, byte: u8) {
         self.part = match (self.part, byte) {
-            // Methods with other characters are not in use, or are refused. The rest of a header line nearly always has such characters.
+            // Methods with other characters are not in use, or are refused. A later header line nearly always has such characters, so it is
+            // not taken for a request line.
             (Part::Start | Part::Method, b'A'..=b'Z') => Part::Method,
             (Part::Method, b'-') => Part::Method,
             (Part::Method, b' ') => Part::Target,
-            // A path, or a whole URL with its scheme.
+            // The first character of a path, or of a URL with a scheme.
             (Part::Target, b'/' | b'h' | b'H') => Part::Path,
             (Part::Path, b'?') => Part::Query,
             (Part::Path | Part::Query, byte) if byte != b' ' => self.part,
@@ -78,7 +80,7 @@ impl RequestLines {
         };
     }
 
-    /// Follows the line by one byte, and adds the byte or its escape.
+    /// Advances by one byte of the line, and adds the byte or its escape to `line`.
     fn escape(&mut self, byte: u8, line: &mut Vec<u8>) {
         self.pass(byte);
         let is_path = self.part == Part::Path;

@@ -1,7 +1,7 @@
-//! The server: its listeners, and the end of all connections.
+//! The server: its listeners and their connections, until all are closed.
 //!
-//! The caller binds sockets, so that a port in use is found before the start, and requests the stop. Listeners may be added and closed at
-//! any time.
+//! The caller binds the sockets, so that a port in use is found before the start. The caller also requests the stop. Listeners may be added
+//! and closed at any time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct ServerParts<S> {
     pub metrics: Arc<ServerMetrics>,
     /// The memory shortage of the process.
     pub overload: Arc<Overload>,
-    /// The answer to a connection without TLS that is not accepted.
+    /// The answer to a connection that is refused, on a listener without TLS.
     pub refusal: Response<Bytes>,
     /// Becomes true when the server is to stop.
     pub stop: watch::Receiver<bool>,
@@ -76,7 +76,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Accepts connections from now on.
+    /// Accepts connections on this listener from now on.
     pub fn listen(&self, listener: Listener) {
         let Listener { name, socket } = listener;
         tcp::set_options(&socket);
@@ -93,7 +93,7 @@ impl<S: Service> Server<S> {
         self.common.connections.open()
     }
 
-    /// Closes all listeners but these. Connections that were accepted stay open.
+    /// Closes all listeners except those with these names. Accepted connections stay open.
     pub fn keep_only(&self, names: &[ListenerName]) {
         self.accepting.lock().retain(|(name, accepting)| {
             let stays = names.contains(name);
@@ -104,7 +104,7 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Waits for a stop, and then until all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
+    /// Waits for a stop. Then waits until all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
     pub async fn ended(&self) {
         stop_asked(&mut self.common.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());

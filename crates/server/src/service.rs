@@ -1,4 +1,4 @@
-//! The service of a server: answers requests, and heads that the protocol refused.
+//! The service of a server: it answers requests, and heads that the protocol refused.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Answers requests. A server loads the current service for each request.
+/// Answers requests. The server loads the current service again for each request.
 pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// The body of answers.
     type Body: ResponseBody;
@@ -27,23 +27,23 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// Returns the settings that apply to connections.
     fn settings(&self) -> &Settings;
 
-    /// Whether `ip` is a trusted proxy: it speaks for many clients, and its headers are trusted.
+    /// Whether `ip` is a trusted proxy: it connects for many clients, and its headers are trusted.
     fn is_proxy(&self, ip: IpAddr) -> bool;
 
-    /// Whether clients at `ip` are denied, whatever they send. A connection with TLS is then closed before its handshake. Requests without
-    /// TLS are left to [`call`](Self::call).
+    /// Whether all requests of clients at `ip` are denied. A connection with TLS is then closed before its handshake. Without TLS,
+    /// [`call`](Self::call) has to refuse the requests.
     fn denies(&self, _ip: IpAddr) -> bool {
         false
     }
 
     /// Answers a request.
     ///
-    /// The call itself must count the request: hyper drops a future unpolled if the end of the connection directly follows the
-    /// head. The request is over when `guard` is dropped.
+    /// The call itself must count the request: if the connection ends right after the head, hyper drops the future without a poll. The
+    /// request is over when `guard` is dropped.
     ///
     /// # Errors
     ///
-    /// The request gets no answer, and its connection or stream ends.
+    /// After an error, the request gets no answer, and its connection or stream ends.
     fn call(
         self: Arc<Self>,
         request: Request<ClientBody>,
@@ -62,7 +62,8 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
 /// The body of an answer.
 pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-    /// Returns the least rate at which the client must take the body; `None`: any. `own` is the rate for answers of the gateway itself.
+    /// Returns the least rate at which the client must take the body, or `None` if there is none. `own` is the rate for answers of the
+    /// gateway itself.
     fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate>;
 
     /// Cuts the body off, because the client takes it too slowly.
@@ -70,7 +71,7 @@ pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 's
 }
 
 /// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer, and resets an HTTP/2
-/// stream with the code of the source. No client takes that code as a reason to retry.
+/// stream with the error code of the source. Clients do not retry after this code.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was dropped")]
 pub struct Dropped(#[source] h2::Error);
@@ -81,7 +82,7 @@ impl Default for Dropped {
     }
 }
 
-/// Why a head never became a request: the protocol refused it.
+/// The reason why a head became no request: the protocol refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedHead {
     /// Its line or a header is not HTTP/1.
@@ -90,9 +91,9 @@ pub enum UnparsedHead {
     HeadTooLarge,
     /// Its target is too long.
     TargetTooLong,
-    /// It is no request of HTTP/2, or the server does not serve it over HTTP/2.
+    /// It is not a valid HTTP/2 request, or the server does not serve it over HTTP/2.
     Http2,
-    /// It is a flood of HTTP/2 control frames in place of requests.
+    /// In place of requests, the client sent too many HTTP/2 control frames.
     ControlFrames,
 }
 
@@ -118,11 +119,11 @@ impl UnparsedHead {
     }
 }
 
-/// The answer to a head that was refused, and the pause for its address.
+/// The answer to a head that was refused, and the time for which its address is not read.
 #[derive(Debug)]
 pub struct RefusedHead<B> {
-    /// The answer, with a short body; none: the connection ends without one.
+    /// The answer, with a short body; `None` if the connection ends without an answer.
     pub response: Option<Response<B>>,
-    /// The time for which this address is not read; `None`: it may go on.
+    /// The time for which this address is not read; `None` if it has not used up a limit.
     pub used_up: Option<Duration>,
 }

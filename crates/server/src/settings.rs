@@ -1,4 +1,4 @@
-//! The settings of client connections. They are made from a configuration; a reload swaps them together with the service.
+//! The settings of client connections. They are made from a configuration. A reload replaces them together with the service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ pub struct Settings {
     pub listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
     /// The most connections that may be open at once.
     pub max_connections: usize,
-    /// The most of these for one IPv4 address or one /64 of IPv6, unless it is a trusted proxy; `None`: no bound.
+    /// The most open connections of one IPv4 address or one /64 of IPv6. Trusted proxies have no such bound. `None`: there is no bound.
     pub max_connections_per_ip: Option<usize>,
     /// Whether trusted proxies begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The time limits for clients.
     pub timeouts: Timeouts,
-    /// The longest drain: the time for requests in flight to end at a stop; none: no bound.
+    /// The longest drain: at a stop, requests in flight have this time to end. `None`: there is no bound.
     pub drain: Option<Duration>,
 }
 
 /// The time limits for a client. A connection keeps the timeouts that it began with.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For the head of a request, and for the bytes before the first one.
+    /// For the head of a request. For the first request it includes the bytes before the head.
     pub header: Duration,
     /// Between two requests.
     pub idle: Duration,
-    /// The least rate at which it must take an answer of the gateway's own; none: any.
+    /// The least rate at which the client must take an answer of the gateway itself. `None`: any rate.
     pub slow: Option<LeastRate>,
 }
 
-/// Identifies a listener in all configurations: its address as written, and its number among those with the same address. Several listeners
-/// may request any free port.
+/// Identifies a listener in all configurations by its address as written, and its number among equal addresses. Addresses may be equal:
+/// several listeners may request any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
     /// The address as written.

@@ -1,10 +1,10 @@
-//! The requests of an HTTP/2 connection, each a task of its own.
+//! The requests of an HTTP/2 connection. Each request is a task of its own.
 //!
-//! An HTTP/2 client can stop one answer and go on with the others, so the connection's writes do not show which answer waits. An answer
-//! waits if hyper does not poll for its next part after one was offered.
+//! An HTTP/2 client can stop one answer and read the others, so the connection's writes do not show which answer waits. An answer waits if
+//! hyper does not poll for its next part after a part was offered.
 //!
-//! On a slow line an answer also waits for its turn, behind bytes that were queued before. While the client acknowledges them, each request
-//! has an equal share in its progress. If an answer has not moved when its turn has come, its client has stopped it.
+//! On a slow line an answer also waits for bytes that were queued before it. While the client acknowledges these bytes, each request has an
+//! equal share in the progress. If all of them are acknowledged and the answer has not moved, the client has stopped it.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -22,8 +22,8 @@ use crate::activity::{Activity, Wait};
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
-/// The largest part of an answer that is offered at once, in bytes: one frame holds it. When the client takes a byte of a part, hyper takes
-/// the whole part, so progress is seen in steps of one part.
+/// The largest part of an answer that is offered at once, in bytes: it fits in one frame. hyper takes a whole part when the client has room
+/// for one byte of it. So progress is seen in steps of one part.
 const PART: usize = 16 * 1024;
 /// The smallest part that a slow client is offered, in bytes, and the number of small parts before larger ones.
 const LEAST_PART: u64 = 256;
@@ -45,27 +45,27 @@ struct Sending {
     offered: Cell<bool>,
     // The wait for the part, if the client did not take it at once.
     wait: Cell<Option<Wait>>,
-    // The acknowledged bytes of the connection at which the part's turn has come.
+    // The number of acknowledged bytes of the connection from which only the client can delay the part: all bytes queued before are gone.
     turn: Cell<u64>,
-    // The least rate of the answer, and how far the client is behind.
+    // The least rate of the answer, and the time by which the client is behind it.
     least: Cell<Option<LeastRate>>,
     pace: Cell<Pace>,
-    // Whether the server waited for the client until its progress was judged.
+    // Whether the wait lasted until a check of the client's progress.
     is_slow: Cell<bool>,
     cut: Cell<bool>,
     unread: Cell<Option<Arc<Unread>>>,
 }
 
-/// Leaves the rest of the request's body in `unread`; for a task of [`Streams`].
+/// Stores the place for an unread rest of the request's body. Call it in a task of [`Streams`].
 pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
 
-/// Runs requests, and gives up those whose client takes less of the answer than it must.
+/// Runs requests. Cuts off an answer whose client takes it below the least rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub(crate) activity: Arc<Activity>,
-    /// Counts answers that are given up.
+    /// Counts answers that are cut off.
     pub(crate) cuts: Counter,
 }
 
@@ -93,7 +93,7 @@ pin_project! {
         activity: Arc<Activity>,
         cuts: Counter,
         timer: Timer,
-        // Reads the rest of the request's body, if there is any.
+        // Reads the rest of the request's body, if it was not read.
         discarding: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     }
 }
@@ -101,8 +101,8 @@ pin_project! {
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready when the answer is sent and the rest of the body is read, or when the client's time is over. If a stream is dropped
-    /// before the answer is sent, it is reset.
+    /// Ready when the answer is sent and the rest of the body is read, or when the client is too far behind the least rate. If a stream is
+    /// dropped before the answer is sent, it is reset.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {
@@ -115,7 +115,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
             let unread = SENDING.with(|sending| sending.unread.take());
             let rest = unread.and_then(|unread| unread.answered());
             *this.discarding = rest.map(|rest| Box::pin(discard(rest)) as _);
-            // The request is over now.
+            // Drops the request: it is over now.
             this.stream.set(None);
         }
         match this.discarding {
@@ -125,7 +125,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
     }
 }
 
-/// Ready when the client is as far behind the least rate as it may be.
+/// Ready when the client is further behind the least rate than it may be.
 fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) -> Poll<()> {
     SENDING.with(|sending| {
         let Some(least) = sending.least.get().filter(|_| sending.offered.get()) else {
@@ -157,7 +157,7 @@ fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) 
     })
 }
 
-/// An answer that notes which bytes are offered and taken.
+/// An answer that records which bytes are offered and taken.
 #[derive(Debug)]
 pub(crate) struct Offered<B: ResponseBody> {
     answer: B,
@@ -166,12 +166,12 @@ pub(crate) struct Offered<B: ResponseBody> {
     rest: Bytes,
     offered: usize,
     least: Option<LeastRate>,
-    // The number of parts that are to be small.
+    // The number of further parts that are to be small.
     small: u32,
 }
 
 impl<B: ResponseBody> Offered<B> {
-    /// Wraps an answer that a task of [`Streams`] sends, and that the client must take at this rate.
+    /// Wraps an answer that a task of [`Streams`] sends. The client must take it at the rate `least`.
     pub(crate) const fn new(answer: B, least: Option<LeastRate>, activity: Arc<Activity>) -> Self {
         Self {
             answer,
@@ -179,12 +179,12 @@ impl<B: ResponseBody> Offered<B> {
             activity,
             rest: Bytes::new(),
             offered: 0,
-            // A window that is small from the start is seen at the first part.
+            // Begins with a small part, so that a window that is small from the start is noticed at once.
             small: 1,
         }
     }
 
-    /// Notes that the client has taken the offered part, if there was one.
+    /// Records that the client has taken the offered part, if there was one.
     fn taken(&mut self, sending: &Sending) {
         if sending.offered.replace(false) {
             self.activity.allowance.add_part(self.offered);
@@ -202,7 +202,8 @@ impl<B: ResponseBody> Offered<B> {
         sending.pace.set(pace);
     }
 
-    /// Returns the bytes to offer at once: at the least rate, the client takes them in half of the allowed time.
+    /// Returns the size of the next part, in bytes. A small part is sized so that, at the least rate, the client takes it in half of the
+    /// allowed time.
     fn part(&mut self) -> usize {
         let Some(least) = self.least.filter(|_| self.small > 0) else {
             return PART;

@@ -1,8 +1,8 @@
-//! Peers that send the headers of proxies and are no trusted proxies, and trusted proxies that send none. They are kept by network, for an
-//! operator who forgot to configure one.
+//! Finds proxies that the configuration misses, for the operator: untrusted peers that send headers of proxies, and trusted proxies that
+//! send none. They are grouped by network.
 //!
-//! Clients may send such headers, too. So the memory is bounded, and networks of clients do not take the places of private networks, in
-//! which most proxies are.
+//! Clients may send such headers, too, so the number of networks is bounded. Public networks, where most clients are, take no places of
+//! private networks, where most proxies are.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 const MOST_PRIVATE: usize = 32;
 /// The most other networks that are kept.
 const MOST_PUBLIC: usize = 16;
-/// The time without such a connection after which a network makes room for another one.
+/// The time without such a connection after which another network may replace a network.
 const QUIET: Duration = Duration::from_secs(3_600);
 
 /// A header by which proxies name the clients behind them.
@@ -26,7 +26,7 @@ pub enum ProxyHeader {
     Forwarded,
     /// The PROXY protocol, before the first request.
     ProxyProtocol,
-    /// None of them: a trusted proxy named no client, and a limit refused the request.
+    /// No header: a trusted proxy named no client, and a limit refused the request.
     Missing,
 }
 
@@ -39,7 +39,7 @@ impl ProxyHeader {
         Self::Missing,
     ];
 
-    /// Returns the word for metrics, and for `from` in the configuration.
+    /// Returns the header's name in metrics, and in `from` of the configuration.
     pub const fn label(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x_forwarded_for",
@@ -59,7 +59,7 @@ pub struct UntrustedProxy {
     pub address: IpAddr,
     /// The header on the last connection.
     pub header: ProxyHeader,
-    /// Connections with such a header.
+    /// The number of connections with such a header.
     pub connections: u64,
     last: Instant,
     is_new: bool,
@@ -89,7 +89,7 @@ pub struct UntrustedProxies {
 }
 
 impl UntrustedProxies {
-    /// Counts connections in these counters, which are in the order of [`ProxyHeader::ALL`].
+    /// Returns an empty list. `connections` holds the counters in the order of [`ProxyHeader::ALL`].
     pub fn new(connections: [Counter; ProxyHeader::ALL.len()]) -> Self {
         Self {
             connections,
@@ -160,7 +160,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is outside the internet. The shared addresses of carriers (RFC 6598) are used inside of clouds.
+/// Whether an address is outside the public internet. Shared addresses (RFC 6598) count as private, because clouds use them internally.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

@@ -7,26 +7,26 @@ use tokio::time::Instant;
 
 use super::Activity;
 
-/// A wait for the client.
+/// A wait for the client to take bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) since: Instant,
-    /// The bytes that the client had acknowledged at the previous look at the socket.
+    /// The bytes that the client had acknowledged when the socket's state was last read.
     pub(crate) acknowledged: u64,
 }
 
 impl Activity {
-    /// Requests a look at the socket when the connection is next polled.
+    /// Requests that the socket's state is read when the connection is next polled.
     pub(crate) fn ask(&self) {
         self.asks.set();
     }
 
-    /// Whether a look at the socket is due. A second call returns false.
+    /// Whether the socket's state is to be read. Clears the request.
     pub(crate) fn is_asked(&self) -> bool {
         self.asks.take()
     }
 
-    /// Notes the state of the socket. While the client still takes bytes that were sent, the connection is not idle.
+    /// Records the state of the socket. While the client still takes bytes that were sent, the connection is not idle.
     pub(crate) fn sent(&self, sent: Sent) {
         let before = self
             .acknowledged
@@ -36,7 +36,7 @@ impl Activity {
         }
     }
 
-    /// Begins to wait for the client.
+    /// Begins a wait for the client to take bytes.
     pub(crate) fn wait(&self) -> Wait {
         Wait {
             since: Instant::now(),
@@ -44,7 +44,7 @@ impl Activity {
         }
     }
 
-    /// Returns the number of requests under way. The caller is a request, so it is at least 1.
+    /// Returns the number of requests under way, at least 1: a request calls this.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed).max(1) as u64
     }

@@ -18,7 +18,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Returns the socket below.
+    /// Returns the socket of the connection.
     pub(super) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => &stream.socket,
@@ -26,7 +26,7 @@ impl Transport {
         }
     }
 
-    /// Prepares the connection for its rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: drops the parts that only writes need.
     pub(super) fn rest(&mut self) {
         match self {
             Self::Plain(stream) => stream.rest(),

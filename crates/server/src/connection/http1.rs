@@ -1,4 +1,4 @@
-//! HTTP/1: one request at a time. A connection that has had no request for a while is given back to rest.
+//! HTTP/1: one request at a time. An idle connection is returned to rest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::drain::LAST_CALL;
 use crate::drive::{Driven, End, drive};
 use crate::service::{Dropped, ResponseBody as _, Service};
 
-/// The most bytes of a head that are buffered: the longest head that the gateway takes, with its method, separators and some white space.
+/// The most bytes of a head that are buffered: the longest head that the gateway accepts, with its method, separators and some white space.
 const MAX_BUFFER: usize = 48 * 1024;
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends, or has been idle for a while: then returns it. Most connections are idle at most times,
-    /// and hyper keeps 16 KiB of buffers for each.
+    /// Serves requests until the connection ends or has been idle for a while. Returns an idle connection, so that the 16 KiB of hyper's
+    /// buffers are freed: most connections are idle at most times.
     pub(super) async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -40,7 +40,7 @@ impl<S: Service> Connection<S> {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 if version == Version::HTTP_10 && is_last(&response) {
-                    // hyper takes an answer of this version for the last one, and adds no `keep-alive`.
+                    // hyper closes after an answer of this version, and adds no `keep-alive`.
                     *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)
@@ -49,7 +49,7 @@ impl<S: Service> Connection<S> {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
-            // The watchdog's deadlines are finer: this one would also end idle connections.
+            // Disabled, because it would also end idle connections. The watchdog has separate deadlines for both.
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(io), service);
@@ -76,7 +76,7 @@ impl<S: Service> Connection<S> {
                 let mut io = parts.io.into_inner();
                 io.rest();
                 if !parts.read_buf.is_empty() {
-                    // The next head has begun, behind a request that is over.
+                    // Bytes of the next head came with the previous request.
                     self.activity.read();
                     io.put_back(parts.read_buf);
                 }
@@ -86,7 +86,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether the connection of an HTTP/1.0 client ends with this answer: by its header, or because only the close marks the end of its body.
+/// Whether the connection of an HTTP/1.0 client ends with this answer: a header requests it, or the end of the body has no other mark.
 fn is_last<B: Body>(response: &Response<B>) -> bool {
     let body = response.body();
     let has_end = body.is_end_stream() || body.size_hint().exact().is_some();

@@ -1,4 +1,4 @@
-//! HTTP/2: many requests at a time, each a task of its own.
+//! HTTP/2: many requests at a time. Each request is a task of its own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::stream::{self, MAX_UNSENT, Offered, Streams};
 
 /// The most requests that one connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// The most header bytes of one request, uncompressed, with 32 more per header. It is half of the HTTP/1 bound, because a connection has up
-/// to a hundred requests.
+/// The most header bytes of one request, uncompressed, with 32 more for each header. It is half of the HTTP/1 bound, because a connection
+/// has up to 100 requests at a time.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
-/// The connection ends after this number of requests that the client resets before they are processed, or makes the gateway reset. A client
-/// that does more of either attacks.
+/// The connection ends after this number of requests that the client resets before they are processed, or that the gateway has to reset. A
+/// client above either bound attacks.
 const MAX_TAKEN_BACK: usize = 20;
 const MAX_MADE_RESETS: usize = 1_024;
 /// The most bytes of one request's body, and of all bodies of a connection, that may wait for their upstreams.
@@ -46,7 +46,7 @@ impl<S: Service> Connection<S> {
             let answer = this.call(request, unread.clone());
             async move {
                 if this.activity.heads.is_gone.is_set() {
-                    // Over HTTP/1 hyper drops such a request itself.
+                    // hyper drops such a request itself over HTTP/1, but not over HTTP/2.
                     return Err(Dropped::default());
                 }
                 unread.into_iter().for_each(stream::leave_to);
@@ -70,7 +70,7 @@ impl<S: Service> Connection<S> {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(MAX_UNSENT);
         let connection = builder.serve_connection(TokioIo::new(io), service);
-        // The client learns which of its requests are served, so no later request is lost.
+        // Needs no quiet time before the shutdown: the client is informed which requests are served, so it can repeat the others.
         let end = End {
             drain: self.facts.drain.clone(),
             quiet_for: Duration::ZERO,
@@ -94,7 +94,7 @@ impl<S: Service> Connection<S> {
             && self.activity.heads.none_refused()
             && is_clients_fault(&error)
         {
-            // The cause was not a head, but is charged as one.
+            // No head caused the error, but the client is charged as for a head.
             refused = 1;
         }
         self.count_cut();

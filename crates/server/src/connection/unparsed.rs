@@ -1,5 +1,5 @@
-//! Heads that hyper refuses. hyper would answer with a bare status and count no request. Here such a head is charged to the peer's address,
-//! counted, logged, and answered with a problem.
+//! Heads that hyper refuses. hyper would answer with a bare status, and such a head would count as no request. So this module charges the
+//! peer's address for the head, counts it, logs it, and answers with a problem document.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::client_io::ClientIo;
 use crate::refusal;
 use crate::service::{RefusedHead, Service, UnparsedHead};
 
-/// The longest request line that is refused for another reason than its length.
+/// The longest request line, in bytes. If a head is too large and its line is longer, the target is the reason.
 const LONGEST_LINE: usize = 8 * 1024;
 
 impl<S: Service> Connection<S> {
@@ -39,11 +39,11 @@ impl<S: Service> Connection<S> {
             }
             io.shutdown().await
         };
-        // A lost answer concerns its client alone.
+        // A failed write is ignored: it affects only its client.
         drop(timeout(self.timeouts.idle, ending).await);
     }
 
-    /// Charges heads of HTTP/2 that became no requests. Returns whether the connection is to end.
+    /// Charges for HTTP/2 heads that became no requests. Returns whether the connection is to end.
     pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
         for _ in 0..count {
             self.charge(UnparsedHead::Http2).await;
@@ -54,7 +54,7 @@ impl<S: Service> Connection<S> {
         false
     }
 
-    /// Charges a connection of HTTP/2 that ended for its control frames.
+    /// Charges for an HTTP/2 connection that ended because of its control frames.
     pub(super) async fn charge_flood(&self) {
         let peer = self.facts.peer.address;
         if self.common.offenders.is_report_due() {
@@ -67,7 +67,7 @@ impl<S: Service> Connection<S> {
         self.charge(UnparsedHead::ControlFrames).await;
     }
 
-    /// Charges one head.
+    /// Charges the peer for one head.
     async fn charge(&self, head: UnparsedHead) -> RefusedHead<S::Body> {
         let guard = self.activity.request(false);
         let service = self.common.service.load_full();
@@ -81,7 +81,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether a request line is longer than a target may be.
+/// Whether the request line is longer than the longest target.
 fn has_long_line(read: &[u8]) -> bool {
     let end = read.iter().position(|byte| *byte == b'\n');
     end.unwrap_or(read.len()) > LONGEST_LINE
