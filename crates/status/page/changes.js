@@ -1,11 +1,11 @@
-// Overrides on the status page: the list, and the form that sets and clears them. A change sends the version that it replaces, so no
-// change is lost. A new override is refused if one is in force. An override that was not yet shown is shown before a change replaces it.
+// Overrides on the status page: the list, and the form that sets and clears them. Each change names the version that it replaces. So the
+// gateway refuses a change if the user has not seen the override in force. Then the page shows that override first.
 "use strict";
 
 const form = document.getElementById("change");
 const rights = document.body.dataset.rights;
 const mayWrite = rights === "write";
-let replaced = null; // the override that a change replaces, if it was shown: { name, version }
+let replaced = null; // the shown override that the next change replaces: { name, version }
 let offered = ""; // the plans in the menu, as JSON
 
 /** Shows a text beside the form. */
@@ -28,7 +28,7 @@ function replaces(one) {
   byId("change-stop").hidden = !replaced;
 }
 
-/** Adapts the form to the action: a clear needs no time. */
+/** Adapts the form to the action: a clear has no duration. */
 function fit() {
   const clears = byId("change-action").value === "clear";
   byId("change-for").disabled = clears;
@@ -45,7 +45,7 @@ function empty() {
   fit();
 }
 
-/** Fills the form for a client or network. A field drops line breaks: the changed name would be another client, so it is refused. */
+/** Fills the form for a client or network. A name with line breaks is refused: the field would drop them, and so name another client. */
 function begin(name, one, clears) {
   empty();
   const field = byId("change-name");
@@ -66,7 +66,7 @@ function begin(name, one, clears) {
   byId(clears ? "change-reason" : "change-action").focus();
 }
 
-/** Calls the admin port. Returns the answer, and its document. */
+/** Calls the admin port. Returns the answer, and its JSON document. */
 async function ask(name, method, headers, body) {
   const answer = await fetch(`/overrides/${encodeURIComponent(name)}`, {
     method,
@@ -77,13 +77,13 @@ async function ask(name, method, headers, body) {
   return [answer, await answer.json().catch(() => ({}))];
 }
 
-/** Shows the override in force for a name, so that the next change replaces it; or the text `nothing`. */
+/** Shows the override in force for a name, so that the next change replaces it. Without an override, shows the text `nothing`. */
 async function see(name, before, after, nothing) {
   const [answer, one] = await ask(name, "GET", {});
   replaces(answer.ok ? one : null);
   if (answer.status === 404) return say(nothing, "hot");
   if (!answer.ok) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
-  // The gateway's form of the name: for `ip:10.0.0.1` it is `10.0.0.1`.
+  // The name as the gateway writes it: `ip:10.0.0.1` becomes `10.0.0.1`.
   byId("change-name").value = one.name;
   return say(`${before}In force: ${told(one)}. ${after}`, "hot");
 }
@@ -94,7 +94,7 @@ async function change() {
   const reason = byId("change-reason").value.trim();
   const clears = action === "clear";
   if (!reason) return say("Say why.", "bad");
-  // The override of another name was not shown yet.
+  // The shown override has another name, so it is not replaced.
   if (replaced && replaced.name !== name) replaces(null);
   if (clears && !replaced) return see(name, "", "Press again to clear it.", `No override of the name ${name} is in force.`);
   const condition = replaced ? { "if-match": `"${replaced.version}"` } : { "if-none-match": "*" };
@@ -138,7 +138,7 @@ function offer(plans) {
   select.value = options.some(([value]) => value === chosen) ? chosen : "";
 }
 
-/** Makes a button for an override of the list. */
+/** Makes a button that fills the form with an override of the list. */
 function act(text, one, clears) {
   const made = element("button", { type: "button", class: "link", click: () => begin(one.name, one, clears) }, text);
   made.setAttribute("aria-label", `${text} the override of ${clean(one.name)}`);

@@ -2,7 +2,7 @@
 "use strict";
 
 let open = null; // the subject of the dialog: { kind, name }
-let asked = 0; // the number of the last call, so that late answers are dropped
+let asked = 0; // the number of the last call: an answer to an earlier call is dropped
 
 function openDialog(kind, name) {
   open = { kind, name };
@@ -13,7 +13,7 @@ function openDialog(kind, name) {
 /** Formats a rate, per minute if it is below one a second. */
 const units = (rate) => (rate < 1 ? `${Number((rate * 60).toPrecision(2))} units/min` : `${compact.format(rate)} units/s`);
 
-/** Lists clients near a limit. The document has only the nearest keys. Their number was counted up to ten seconds before. */
+/** Lists the nearest clients of a limit, with the number of further clients near it. This number is up to ten seconds old. */
 function nearList(rows, keys) {
   const columns = [["Client", ""], ["", "graph"], ["Left", "number amount"]];
   const more = keys - rows.length;
@@ -74,7 +74,7 @@ async function showClient(name, method, path) {
     report = await answer.json();
     if (!answer.ok) throw new Error(report.detail || `status ${answer.status}`);
   } catch (error) {
-    // The user may have opened another dialog by now.
+    // Drops the error if the user has opened another dialog.
     if (isShown(name, own)) show("detail-body", element("p", { class: "empty" }, clean(error.message)));
     return;
   }

@@ -89,10 +89,10 @@ function renderLimits() {
   show("limits", table(columns, rows, "No route has a limit."));
 }
 
-/** Returns the first clients, or all clients of the document. */
+/** Returns the first `FEW` clients, or all clients if the user chose so. */
 const listed = (clients) => (shown.all ? clients : clients.slice(0, FEW));
 
-/** Makes a button that shows all clients, or fewer of them, if there are more than `FEW`. */
+/** Makes a button that switches between all clients and `FEW` clients. Makes none if there are no more than `FEW`. */
 function more(clients) {
   if (clients.length <= FEW) return [];
   const text = shown.all ? "Show fewer" : `Show all ${clients.length}`;

@@ -1,26 +1,27 @@
-// The documents of the status page: whole ones from /status.json, and one each second, without series, from /events.
+// The documents that the status page shows. /status.json returns whole documents. The stream /events sends a document without series each
+// second, and this script adds its values to the series of the last document.
 "use strict";
 
-const VERSION = 1; // of the document
-const SECONDS = 300; // in a series
-const MINUTE = 60; // seconds after which the whole document is read again, because the stream has no minutes
+const VERSION = 1; // of the documents that this page can read
+const SECONDS = 300; // bound of a series
+const MINUTE = 60; // seconds between whole documents, which have the values of minutes
 const PATIENCE = 10_000; // longest wait for a whole document, in ms
-const POLL = 2000; // pause between whole documents without a stream, in ms
+const POLL = 2000; // pause between whole documents if there is no stream, in ms
 const RETRY = 15; // polls after which the stream is tried again
 
 let status = null; // the last document, with its series
-let lastSeen = 0; // time of its arrival, in ms
+let lastSeen = 0; // the time when the last document came, in ms
 let lastWhole = 0; // the tick of the last whole document
 let source = null; // the stream
-let polling = null; // the timer that reads documents without a stream
+let polling = null; // the timer that reads whole documents if there is no stream
 let polls = 0;
-let loading = null; // the whole document in transfer
-let later = []; // documents of the stream that came during the transfer, at most MINUTE
-let trouble = null; // the reason why no document is shown: { word, text, act }
+let loading = null; // the promise of the whole document in transfer
+let later = []; // documents of the stream that came during this transfer, at most MINUTE
+let trouble = null; // the reason why the page shows no new document: { word, text, act }
 
 const noSeries = () => ({ seconds: { admitted: [], refused: [], would_refuse: [] }, minutes: { admitted: [], refused: [], would_refuse: [] } });
 
-/** Whether a document is from the second after another one, and from the same process. */
+/** Whether `next` is from the second after `before`, and from the same process. */
 const follows = (next, before) => next.tick === before.tick + 1 && next.gateway.uptime_seconds >= before.gateway.uptime_seconds;
 
 /** Appends the values of one second to a series. */
@@ -32,7 +33,7 @@ function extend(series, second) {
   }
 }
 
-/** Gives a document of the stream the series of the document before it. A new limit begins a new series. */
+/** Moves the series of the previous document to a document of the stream, and extends them. A new limit begins with an empty series. */
 function join(next, before) {
   next.requests.series = before.requests.series;
   extend(next.requests.series, next.requests.second);
@@ -44,7 +45,7 @@ function join(next, before) {
   return next;
 }
 
-/** Shows a document. If that fails, shows the reason. */
+/** Shows a document. If the page cannot show it, shows the error. */
 function accept(next) {
   status = next;
   lastSeen = Date.now();
@@ -57,7 +58,7 @@ function accept(next) {
   }
 }
 
-/** Shows the reason why no document is shown. */
+/** Shows the reason why there is no new document. */
 function complain(of) {
   trouble = of;
   renderTrouble();
@@ -70,7 +71,7 @@ function stop() {
   polling = null;
 }
 
-/** Returns the time of this page's last reload of itself. Without session storage, it never reloads. */
+/** Returns the time when this page last reloaded itself. Without session storage, returns infinity, so that the page never reloads. */
 function lastReload() {
   try {
     return Number(sessionStorage.getItem("tidegate-reload")) || 0;
@@ -79,7 +80,7 @@ function lastReload() {
   }
 }
 
-/** Whether this page can read a document. Otherwise it loads the gateway's page of the other version, unless a form is being filled. */
+/** Whether this page can read a document. If not, loads the page of the gateway's version, unless the form has text. */
 function readable(next) {
   if (next.version === VERSION) return true;
   stop();
@@ -98,7 +99,7 @@ function refused(code) {
   complain({ word: code === 401 ? "Token needed" : "Refused", text: why, act: code === 401 ? "Give the token" : "Load the page again" });
 }
 
-/** Takes a document of the stream. */
+/** Shows a document of the stream. Reads a whole document if a second is missing, and once a minute. */
 function take(next) {
   if (!readable(next)) return;
   if (status && next.tick === status.tick && next.gateway.uptime_seconds >= status.gateway.uptime_seconds) return;
@@ -115,11 +116,11 @@ async function read() {
   const next = await answer.json();
   if (!readable(next)) return;
   lastWhole = next.tick;
-  // Documents that the stream sent during the transfer follow it.
+  // Adds the documents that the stream sent during the transfer.
   accept(later.reduce((before, one) => (follows(one, before) ? join(one, before) : before), next));
 }
 
-/** Reads the whole document, once at a time. After a failure, the next second or poll tries again. */
+/** Reads the whole document, unless a transfer is under way. After a failure, the next document of the stream, or poll, tries again. */
 function load() {
   if (loading) return loading;
   later = [];
@@ -137,12 +138,12 @@ function follow() {
   };
   opened.onmessage = (event) => take(JSON.parse(event.data));
   opened.onerror = () => {
-    // Closed for good: too many pages are open, or the token is needed. Otherwise the browser connects again.
+    // The browser reconnects after most errors. It closes the stream if too many pages are open or the token is needed.
     if (opened === source && opened.readyState === EventSource.CLOSED) poll();
   };
 }
 
-/** Reads whole documents until there is a stream. */
+/** Reads whole documents from now on, until a stream opens. */
 function poll() {
   if (polling) return;
   load();

@@ -6,7 +6,7 @@ const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Makes an element with these properties and children. Text stays text. */
+/** Makes an element with these properties and children. A text child is not parsed as markup. */
 function element(tag, properties, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties || {})) {
@@ -24,7 +24,7 @@ function drawn(tag, properties) {
   return made;
 }
 
-/** Replaces the children of an element, and keeps the focus where it was. */
+/** Replaces the children of an element. Keeps the focus on the child with the same key. */
 function show(id, ...children) {
   const place = byId(id);
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -34,7 +34,7 @@ function show(id, ...children) {
   if (again) again.focus({ preventScroll: true });
 }
 
-/** Replaces characters that are invisible, look like a space, or turn the direction of writing: two names could look alike. */
+/** Replaces characters that are invisible, look like a space, or change the direction of writing. Otherwise two names could look alike. */
 const clean = (text) => String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}\u2800]|(?! )\p{Zs}/gu, "\ufffd");
 const count = (number) => (number < 100000 ? whole.format(number) : compact.format(number));
 const share = (part, all) => (all ? (100 * part) / all : 0);

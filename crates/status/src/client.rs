@@ -1,11 +1,11 @@
-//! One client's budgets: the document of `/clients/{name}`, which a gateway writes and `tidegate client` reads.
+//! The budgets of one client: the document of `/clients/{name}`, which a gateway writes and `tidegate client` reads.
 
 use serde::{Deserialize, Serialize};
 
-/// A client's budgets: the answer of the admin port.
+/// The budgets of a client: the answer of the admin port.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Report {
-    /// The client's name in limits.
+    /// The client's name, as in limits.
     pub client: String,
     /// The client's plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -13,10 +13,10 @@ pub struct Report {
     /// The override in force for the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
-    /// Whether tokens name the client's plan. Then the figures are for users without a plan.
+    /// Whether the plan depends on the client's tokens. Then the figures are for a user without a plan.
     #[serde(default)]
     pub plan_by_token: bool,
-    /// The reason why the store did not answer. Then the figures are this gateway's own.
+    /// The reason why the store did not answer. Then the figures are from this gateway alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_store: Option<String>,
     /// The client's own budgets.
@@ -24,14 +24,14 @@ pub struct Report {
     /// Limits from which the client's plan exempts it.
     #[serde(default)]
     pub unlimited: Vec<String>,
-    /// Limits that may have several budgets for the client: one for each value in its requests.
+    /// Limits that may have several budgets for the client: one budget for each value in its requests.
     pub unlisted: Vec<Unlisted>,
     /// Limits that the client shares with others.
     pub shared: Vec<String>,
     /// Limits that count clients of several plans under one key, with a budget for each plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_plan: Vec<String>,
-    /// The client's listed API keys, the one used last first.
+    /// The listed API keys of the client. The key that was used last comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeyUse>,
 }
@@ -39,11 +39,11 @@ pub struct Report {
 /// An API key of a client, and its last use on this gateway.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KeyUse {
-    /// The start of its hash, as in its entry: `sha256:` and 8 digits.
+    /// The beginning of the key's hash, as in its entry: `sha256:` and 8 digits.
     pub hash: String,
-    /// Its end, in epoch seconds; none: it does not expire.
+    /// The time at which the key expires, in epoch seconds. `None` if it does not expire.
     pub expires: Option<u64>,
-    /// Its last use, in epoch seconds; none: no use since this gateway started.
+    /// The time of its last use, in epoch seconds. `None` if it was not used since this gateway started.
     pub last_used: Option<u64>,
 }
 
@@ -72,30 +72,30 @@ pub struct Standing {
     pub limit: u64,
     /// Units left.
     pub remaining: u64,
-    /// Time at which all units are back, in epoch seconds, rounded up. With holds: the time at which the last one lapses, unless it is
-    /// renewed.
+    /// The time at which all units are available again, in epoch seconds, rounded up. With holds: the time at which the last hold lapses,
+    /// if it is not renewed.
     pub reset: u64,
-    /// Whether a request would be allowed, with a cost of 1 if costs differ between requests.
+    /// Whether a request would be allowed. If costs differ between requests, its cost is taken as 1.
     pub allowed: bool,
-    /// Whether the limit only observes, without refusals.
+    /// Whether the limit only observes, and refuses no request.
     #[serde(default)]
     pub observed: bool,
-    /// Whether only this gateway's own requests are counted here (`mode: local`, `store: memory`).
+    /// Whether the limit counts only this gateway's requests (`mode: local`, `store: memory`).
     #[serde(default)]
     pub this_gateway_only: bool,
-    /// Seconds until a request would be allowed, rounded up; 0: now.
+    /// Seconds until a request would be allowed, rounded up. 0: it is allowed now.
     pub retry_after: u64,
     /// This gateway's own data, if the store did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_here: Option<KnownHere>,
 }
 
-/// A gateway's own data on a budget, without an answer of the store.
+/// This gateway's own data on a budget, if the store did not answer.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KnownHere {
-    /// The decider.
+    /// The decider of requests now.
     pub decides: Decides,
-    /// Units left of a slice that this gateway has borrowed (`mode: leased`); they are spent first.
+    /// The units that are left of a slice which this gateway has borrowed (`mode: leased`). They are spent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased: Option<u64>,
     /// The store's last answer, if the gateway has kept it.
@@ -103,15 +103,15 @@ pub struct KnownHere {
     pub last: Option<LastSaid>,
 }
 
-/// The decider of a limit while the store does not answer.
+/// The decider of a limit's requests while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decides {
-    /// This gateway, which counts the limit alone in any case (`mode: local`).
+    /// This gateway. It always counts this limit alone (`mode: local`).
     Gateway,
-    /// This gateway by its share of the quota (`on_failure: local`).
+    /// This gateway, with its share of the quota (`on_failure: local`).
     Share,
-    /// No decider: requests go on (`on_failure: open`).
+    /// No decider: requests are admitted (`on_failure: open`).
     Open,
     /// No decider: requests get 503 (`on_failure: closed`).
     Closed,
@@ -124,11 +124,11 @@ pub struct LastSaid {
     pub seconds_ago: u64,
     /// Units left at that time.
     pub remaining: u64,
-    /// Seconds until the refusal ends, rounded up; 0: it has ended, or there was none.
+    /// Seconds until the refusal of this answer ends, rounded up. 0: it has ended, or the answer was no refusal.
     pub refused_for: u64,
 }
 
-/// A limit that cannot be listed.
+/// A limit whose budgets of the client cannot be listed.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Unlisted {
     /// Its name.

@@ -1,6 +1,6 @@
 //! The document of `/status.json`.
 //!
-//! A field may be added at any time, and readers ignore unknown fields. [`VERSION`] grows if a field changes its meaning or is removed.
+//! A field may be added at any time, so readers ignore unknown fields. [`VERSION`] grows if a field changes its meaning or is removed.
 
 mod overrides;
 mod refused;
@@ -21,17 +21,17 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// [`VERSION`].
+    /// The version of the document: [`VERSION`].
     pub version: u32,
     /// Time of writing, in ms since the epoch.
     pub at: u64,
-    /// Number of sampled seconds, which is the number of the last value of each series.
+    /// The number of samples since the start, one a second. The last value of each series belongs to the last sample.
     pub tick: u64,
     /// The process.
     pub gateway: Gateway,
     /// The state, and the reasons for it.
     pub health: Health,
-    /// Networks that seem to contain proxies and are not trusted.
+    /// Networks with proxies that the configuration seems to miss.
     pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
@@ -61,7 +61,7 @@ pub struct Gateway {
     pub version: String,
     /// The version of the configuration in force.
     pub configuration: String,
-    /// Time at which it took effect, in ms since the epoch.
+    /// The time at which the configuration took effect, in ms since the epoch.
     pub configured_at: u64,
     /// Uptime in seconds.
     pub uptime_seconds: u64,
@@ -69,13 +69,13 @@ pub struct Gateway {
     pub connections: u64,
     /// Requests that wait for a limit.
     pub waiting: u64,
-    /// Memory of the process; 0: the system has no figure.
+    /// The memory of the process; 0 if the system does not provide it.
     pub memory_bytes: u64,
     /// `max_memory`.
     pub memory_max_bytes: Option<u64>,
 }
 
-/// A network that sends a header of proxies and is not trusted, or that is trusted and sends none.
+/// A network that is not trusted and sends a header of proxies, or that is trusted and sends none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UntrustedProxy {
@@ -83,11 +83,11 @@ pub struct UntrustedProxy {
     pub network: String,
     /// The address of the last connection.
     pub address: String,
-    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`; `missing`: none.
+    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`. `missing` if there is none.
     pub header: String,
-    /// Connections with such a header, or without one and with a refusal by a limit.
+    /// Connections with such a header. For `missing`: connections without a header on which a limit refused a request.
     pub connections: u64,
-    /// The effect, and the lines to add to the configuration, in sentences.
+    /// The effect, and the lines to add to the configuration, in full sentences.
     pub text: String,
 }
 
@@ -116,7 +116,7 @@ pub enum State {
     /// No problem.
     #[default]
     Ok,
-    /// Requests are served, but an operator should look.
+    /// Requests are served, but an operator should check the reason.
     Warning,
     /// Requests fail.
     Failing,
@@ -128,13 +128,13 @@ pub enum State {
 pub struct Requests {
     /// Since the start.
     pub total: u64,
-    /// The same by outcome.
+    /// Since the start, by outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// In the last second.
     pub second: RequestCounts,
     /// In the last minute.
     pub minute: RequestCounts,
-    /// Over time; not in the stream.
+    /// Over time. Documents of the event stream have no series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Columns<RequestSeries>>,
 }
@@ -187,7 +187,7 @@ pub struct Limit {
     pub per: Vec<String>,
     /// The capacity, queue or limit.
     pub of: u64,
-    /// The long-term rate, in units a second; none for `concurrency`.
+    /// The long-term rate, in units a second. `None` for `concurrency`.
     pub rate: Option<f64>,
     /// The mode in which gateways share it.
     pub mode: String,
@@ -197,17 +197,17 @@ pub struct Limit {
     pub routes: Vec<String>,
     /// Verdicts since the start.
     pub total: Verdicts,
-    /// The same by decider: `store`, `gateway`, `remembered`, `on_failure`.
+    /// Verdicts since the start, by decider: `store`, `gateway`, `remembered`, `on_failure`.
     pub decided_by: BTreeMap<String, u64>,
     /// Verdicts in the last second.
     pub second: Verdicts,
     /// Verdicts in the last minute.
     pub minute: Verdicts,
-    /// Keys seen in the last minute with a fifth or less left. Keys that the gateway has dropped from its table are missing.
+    /// Keys that had a fifth or less left in the last minute. Keys that the gateway has dropped from its table are not counted.
     pub near_keys: u64,
-    /// Used share, from 0 to 1, of a limit that all clients share.
+    /// The used share of the budget, from 0 to 1. Only for a limit with one budget for all clients.
     pub used: Option<f64>,
-    /// Over time; not in the stream.
+    /// Over time. Documents of the event stream have no series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Columns<LimitSeries>>,
 }
@@ -216,13 +216,13 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verdicts {
-    /// Requests that it allowed.
+    /// Requests that the limit allowed.
     pub admitted: u64,
-    /// Requests that it refused.
+    /// Requests that the limit refused.
     pub refused: u64,
-    /// Requests that it would have refused if it were enforced.
+    /// Requests that the limit would have refused if it were enforced.
     pub would_refuse: u64,
-    /// Requests without a verdict.
+    /// Requests for which the limit had no verdict.
     pub undecided: u64,
 }
 
@@ -241,7 +241,7 @@ pub struct LimitSeries {
     pub admitted: Vec<u32>,
     /// Refused.
     pub refused: Vec<u32>,
-    /// Observed, and would have been refused.
+    /// Would have been refused if the limit were enforced.
     pub would_refuse: Vec<u32>,
 }
 
@@ -253,7 +253,7 @@ pub struct Clients {
     pub minute: Hits,
     /// Since the start.
     pub start: Hits,
-    /// Near a limit in the last minute, the nearest first.
+    /// Clients near a limit in the last minute, the nearest first.
     pub near: Vec<Near>,
 }
 
@@ -267,25 +267,25 @@ pub struct Hits {
     pub refused: Table,
 }
 
-/// The first clients, each with its error.
+/// The first clients by one measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
     /// The exact sum over all clients.
     pub total: u64,
-    /// The upper bound for each client that is not listed.
+    /// An upper bound for the figure of each client that is not listed.
     pub others_at_most: u64,
     /// The first 100 clients, the greatest first.
     pub top: Vec<Client>,
 }
 
-/// A client's figure: between `at_least` and `at_most`.
+/// A client and its figure, which is between `at_least` and `at_most`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {
     /// The client's name.
     pub name: String,
-    /// Whether the name is too long, and cut off here.
+    /// Whether the name was too long and is cut off.
     pub is_cut: bool,
     /// The lower bound.
     pub at_least: u64,
@@ -315,11 +315,11 @@ pub struct Near {
 pub struct Route {
     /// Its name.
     pub name: String,
-    /// Its path in the configuration; none for requests that matched no route.
+    /// Its path in the configuration. `None` for the requests that matched no route.
     pub path: Option<String>,
     /// Requests since the start.
     pub total: u64,
-    /// The same by outcome.
+    /// Requests since the start, by outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// In the last second.
     pub second: RequestCounts,
@@ -331,9 +331,9 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refusals {
-    /// At most 20 a second, the latest first.
+    /// The kept refusals, at most 20 from each second, the latest first.
     pub recent: Vec<Refusal>,
-    /// Refusals since the start that are not listed, because there were too many in one second.
+    /// Refusals since the start that were not kept, because there were too many in one second.
     pub left_out: u64,
 }
 
@@ -363,21 +363,21 @@ pub struct Event {
     pub at: u64,
     /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
     pub kind: String,
-    /// Whether the news is good or bad.
+    /// Whether the event is good or bad.
     pub state: State,
     /// The event, in a sentence.
     pub text: String,
 }
 
 impl Status {
-    /// Returns the document without series, as the stream has it.
+    /// Returns the document without series, for the event stream.
     pub fn without_series(&self) -> Self {
         let mut status = self.clone();
         status.drop_series();
         status
     }
 
-    /// Removes the series, which the stream does not have.
+    /// Removes the series, which documents of the event stream do not have.
     pub fn drop_series(&mut self) {
         self.requests.series = None;
         for limit in &mut self.limits {

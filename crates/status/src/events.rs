@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use crate::document::{Event, State};
 use crate::ring::push;
 
-/// Bounds the events that are kept.
+/// The most events that are kept.
 const MOST: usize = 100;
 
-/// The last events; a new one replaces the oldest.
+/// The last events. At the bound, a new event replaces the oldest.
 #[derive(Debug, Default)]
 pub struct EventLog(VecDeque<Event>);
 

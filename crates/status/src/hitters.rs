@@ -1,4 +1,5 @@
-//! Heavy users, heavily refused clients, and clients near a limit. Each thread counts for itself, and a reader merges the counts.
+//! Finds clients with high use, clients with many refusals, and clients near a limit. Each thread has its own counts, and a reader merges
+//! the counts.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -13,14 +14,14 @@ use crate::ring::push;
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
-/// Complete slices that are kept. With the running one they are a minute.
+/// The complete slices of time that are kept. Together with the running slice they cover a minute.
 const SLICES: usize = 5;
-/// Keys that keep their names in a complete slice; the others are never shown.
+/// The number of keys that keep their names in a complete slice. Other keys are never shown.
 const NAMED: usize = 112;
-/// Turns for which a key stays listed as near a limit.
+/// The number of turns for which a key stays listed as near a limit. A turn is the end of a slice.
 const NEAR_TURNS: u32 = 6;
 
-/// The measure by which clients are counted.
+/// The measure by which clients are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Units that limits admitted.
@@ -30,23 +31,23 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Both, in the order of their numbers.
+    /// All measures, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Admitted, Self::Refused];
 }
 
-/// Heavy hitters of all threads. `N` is the name of a client.
+/// The clients with the highest counts over all threads. `N` is the name of a client.
 #[derive(Debug)]
 pub struct Hitters<N> {
     shards: Box<[Mutex<Shard<N>>]>,
     past: Mutex<Past<N>>,
-    // Number of complete slices plus `NEAR_TURNS`.
+    // The number of complete slices, plus `NEAR_TURNS`.
     turns: AtomicU32,
 }
 
 /// The counts of one thread.
 #[derive(Debug)]
 struct Shard<N> {
-    // Counts of the running slice.
+    // The counts of the running slice, by [`Measure`].
     tables: [SpaceSaving<N>; 2],
     near: NearTable<N>,
 }
@@ -58,7 +59,7 @@ struct Past<N> {
     start: [Summary<Arc<N>>; 2],
 }
 
-/// The heaviest clients.
+/// The clients with the highest counts.
 #[derive(Clone, Debug)]
 pub struct Top<N> {
     /// In the last minute, by [`Measure`].
@@ -67,7 +68,7 @@ pub struct Top<N> {
     pub start: [Summary<Arc<N>>; 2],
 }
 
-/// Returns the thread's number. Threads are numbered in the order of their first count.
+/// Returns the thread's number. Threads are numbered in the order of their first requests.
 #[inline]
 fn thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -103,8 +104,8 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Counts a request of `key` on this thread: the units it adds, if any, and the limits that it is near to, which must differ. Calls
-    /// `name` at most once for each counter or place that the key gets.
+    /// Counts a request of `key` on this thread: the added units, if any, and the limits that the request is near to. The limits must
+    /// differ. Calls `name` at most once for each counter or place that the key gets.
     #[inline]
     pub fn count(
         &self,
@@ -114,7 +115,7 @@ impl<N: Clone> Hitters<N> {
         mut name: impl FnMut() -> N,
     ) {
         let (thread, shards) = (thread(), self.shards.len());
-        // There is mostly a shard for each thread, and a division is slow.
+        // Usually there is a shard for each thread, so the slow division is not needed.
         let shard = match thread < shards {
             true => thread,
             false => thread % shards,
@@ -136,7 +137,7 @@ impl<N: Clone> Hitters<N> {
         slice.iter_mut().for_each(|slice| slice.prune(COUNTERS));
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
-            // Merge before names are dropped: a client may be large since the start, but small in each slice.
+            // Merge before names are dropped. A client with a small count in each slice may have a large count since the start.
             start.merge(slice.clone());
             start.prune(COUNTERS);
             start.drop_names(NAMED);
@@ -145,7 +146,7 @@ impl<N: Clone> Hitters<N> {
         push(&mut past.minute, slice, SLICES);
     }
 
-    /// Returns the heaviest clients.
+    /// Returns the clients with the highest counts.
     pub fn top(&self) -> Top<N> {
         let running = self.slice(|table| table.clone());
         let past = self.past.lock();
@@ -169,7 +170,7 @@ impl<N: Clone> Hitters<N> {
         Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
             for shard in &self.shards {
-                // Hold the lock only while the table is taken: requests wait for it.
+                // Hold the lock only while the table is taken, because requests wait for it.
                 let table = taken(&mut shard.lock().tables[measure as usize]);
                 slice.merge(table.summary());
             }
@@ -177,7 +178,8 @@ impl<N: Clone> Hitters<N> {
         })
     }
 
-    /// Returns the keys that were near a limit within the last minute, each once per limit. The keys with the least left come first.
+    /// Returns the keys that were near a limit within the last minute, once for each limit. The keys with the smallest share left come
+    /// first.
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
         let mut found: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
@@ -186,7 +188,7 @@ impl<N: Clone> Hitters<N> {
             left / u128::from(it.nearness.of.max(1))
         };
         for shard in &self.shards {
-            // Hold the lock only while the table is copied: requests wait for it.
+            // Hold the lock only while the table is copied, because requests wait for it.
             let seen: Vec<_> = shard.lock().near.seen(since).collect();
             for (tick, seen) in seen {
                 match found.entry((seen.key, seen.nearness.limit)) {
@@ -194,7 +196,7 @@ impl<N: Clone> Hitters<N> {
                         place.insert((tick, seen));
                     }
                     Occupied(mut known) => {
-                        // Within one turn the order of requests is lost: keep the least share.
+                        // The latest turn counts. Within one turn the order of requests is unknown, so the smallest share counts.
                         let (before, known_share) = (known.get().0, share(&known.get().1));
                         if before < tick || before == tick && share(&seen) < known_share {
                             known.insert((tick, seen));

@@ -1,23 +1,23 @@
-//! Maps keys to their places in a list, so that a search reads few other keys.
+//! Maps keys to their places in a list. A search compares few keys.
 
-/// A slot without a place.
+/// The value of a slot without a place.
 const EMPTY: u16 = u16::MAX;
-/// The golden ratio spreads keys that differ in few bits.
+/// A multiplier that spreads keys which differ in few bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// An item with a key, which is a hash.
+/// An item of a list. Its key is a hash.
 pub(crate) trait Keyed {
     fn key(&self) -> u64;
 }
 
 /// A map from the keys of a list to their places. A search goes from slot to slot (linear probing). It is short while less than half of the
-/// slots are taken. `SLOTS` is a power of two.
+/// slots are in use. `SLOTS` is a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Index<const SLOTS: usize> {
     slots: Box<[u16; SLOTS]>,
 }
 
-/// The slot for a key that the list does not have.
+/// The slot for a key that is not in the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot(usize);
 
@@ -34,7 +34,7 @@ impl<const SLOTS: usize> Index<SLOTS> {
     #[cfg(test)]
     pub(crate) const BYTES: usize = size_of::<[u16; SLOTS]>();
 
-    /// Returns the place of a key in the list of this index, or the slot where it belongs.
+    /// Returns the place of a key in the list. If the list does not have the key, returns the slot for it.
     #[inline]
     pub(crate) fn find(&self, list: &[impl Keyed], key: u64) -> Result<usize, Slot> {
         let mut slot = Self::home(key);
@@ -48,13 +48,13 @@ impl<const SLOTS: usize> Index<SLOTS> {
         }
     }
 
-    /// Sets the place, below 65,535, of the key that `find` did not find.
+    /// Stores the place of a key that `find` did not find. The place must be below 65,535.
     #[inline]
     pub(crate) fn set(&mut self, slot: Slot, place: usize) {
         self.slots[slot.0] = place as u16;
     }
 
-    /// Sets the places of all keys anew.
+    /// Stores the places of all keys again, after the list has changed.
     pub(crate) fn rebuild(&mut self, list: &[impl Keyed]) {
         self.slots.fill(EMPTY);
         for (place, keyed) in list.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Counts the heaviest and the most refused clients, samples counters over time, and defines the documents of both.
+//! Counts the clients with the highest use and the most refusals, samples counters over time, and defines the documents about both.
 //!
-//! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
+//! - [`SpaceSaving`], [`Summary`], [`Hitters`]: the most frequent keys in bounded memory, each count with its error
 //! - [`Tracks`]: counters over time; [`Recent`]: the last refusals; [`EventLog`]: the last events
 //! - [`StoreHealth`], [`ServerStates`]: problems of Redis and of servers
 //! - [`document`]: the document of `/status.json`, which a gateway writes and `tidegate top` reads
-//! - [`client`]: the document of `/clients/{name}`, in the same way
+//! - [`client`]: the document of `/clients/{name}`, which a gateway writes and `tidegate client` reads
 //! - [`page`]: the status page
 //!
-//! This crate uses neither HTTP nor the gateway. Time is passed in.
+//! This crate uses neither HTTP nor the gateway. The caller passes the time.
 
 pub mod client;
 pub mod document;

@@ -1,30 +1,30 @@
-//! Keys that have used up most of a limit, in a table of fixed size.
+//! A table of fixed size with the keys that have used up most of a limit.
 
 #[cfg(test)]
 mod tests;
 
 use crate::index::{Index, Keyed};
 
-/// Keys that a removal leaves in the table.
+/// The number of keys that stay after a removal.
 const KEYS: usize = 512;
-/// Further keys. When all places are taken, this number of keys is removed.
+/// The number of keys beyond `KEYS` at which a removal begins. It removes all of them.
 const SPARE: usize = 64;
 /// Slots of the index.
 const SLOTS: usize = 4 * KEYS;
-/// Bounds the limits per key.
+/// The most limits for each key.
 const LIMITS: usize = 4;
 
-/// Sentinel for a place without a limit.
+/// The value of a place without a limit.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// A key that has little left of a limit.
+/// A key that has few units left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearKey<N> {
     /// The hash of its client.
     pub key: u64,
     /// The client's name.
     pub name: N,
-    /// Its nearness at its last request.
+    /// The units left at its last request.
     pub nearness: Nearness,
 }
 
@@ -43,20 +43,20 @@ impl Nearness {
     /// Whether a fifth or less is left.
     #[inline]
     pub const fn is_near(left: u64, of: u64) -> bool {
-        // Quotas are below 2^53, so the product fits.
+        // Quotas are below 2^53, so the product does not overflow.
         left.wrapping_mul(5) <= of
     }
 }
 
-/// The limits that a request is near to, up to the bound per key.
-// One array for each number, so that a processor compares and copies several at once.
+/// The limits that a request is near to, at most [`LIMITS`].
+// There is one array for each number, so that a processor compares and copies several limits at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NearLimits {
     limits: [u32; LIMITS],
     left: [u64; LIMITS],
     of: [u64; LIMITS],
     len: usize,
-    // The fewest units left of any of the limits.
+    // The fewest units that are left of any of these limits.
     fewest: u64,
 }
 
@@ -74,7 +74,7 @@ impl Default for NearLimits {
 }
 
 impl NearLimits {
-    /// Whether there is no room for more. Then count these limits before adding others.
+    /// Whether there is no room for another limit. Then count these limits before you add others.
     #[inline]
     pub const fn is_full(&self) -> bool {
         self.len >= LIMITS
@@ -95,7 +95,7 @@ impl NearLimits {
         }
     }
 
-    /// Whether there are no limits.
+    /// Whether there is no limit.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -103,7 +103,7 @@ impl NearLimits {
 }
 
 impl FromIterator<Nearness> for NearLimits {
-    /// Takes the first limits, until there is no more room.
+    /// Takes the first limits, at most `LIMITS`.
     fn from_iter<I: IntoIterator<Item = Nearness>>(limits: I) -> Self {
         let mut near = Self::default();
         limits.into_iter().for_each(|nearness| near.add(nearness));
@@ -111,16 +111,16 @@ impl FromIterator<Nearness> for NearLimits {
     }
 }
 
-/// The keys of the highest [`rank`].
+/// The keys with the highest [`rank`].
 #[derive(Debug)]
 pub(crate) struct NearTable<N> {
     keys: Vec<Seen<N>>,
     index: Index<SLOTS>,
-    // No removed key had a higher rank.
+    // The highest rank of a removed key.
     floor: u64,
 }
 
-/// A key, and the limits that it is near to, in arrays like those in [`NearLimits`].
+/// A key and the limits that it is near to, with one array for each number as in [`NearLimits`].
 #[derive(Debug)]
 struct Seen<N> {
     key: u64,
@@ -132,7 +132,7 @@ struct Seen<N> {
     of: [u64; LIMITS],
 }
 
-/// Returns a rank: higher if a key was seen later, and within one tick if fewer units are left.
+/// Returns a rank. It is higher for a later tick, and within one tick for fewer units left.
 #[inline]
 fn rank(tick: u32, left: u64) -> u64 {
     let left = u32::try_from(left).unwrap_or(u32::MAX);
@@ -150,15 +150,16 @@ impl<N> Default for NearTable<N> {
 }
 
 impl<N> NearTable<N> {
-    /// Most bytes of a table, without memory that names point to.
+    /// The most bytes of a table, without the memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
         Self::MOST_NAMES * size_of::<Seen<N>>() + Index::<SLOTS>::BYTES;
-    /// Most names in a table.
+    /// The most names in a table.
     #[cfg(test)]
     pub(crate) const MOST_NAMES: usize = KEYS + SPARE;
 
-    /// Stores how near a key is to these limits, which must differ. `tick` must be above 0. Calls `name` only if the key gets a place.
+    /// Stores how near a key is to these limits, which must differ. `tick` must be above 0. Calls `name` only if the key is new and gets a
+    /// place.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -171,7 +172,7 @@ impl<N> NearTable<N> {
             Ok(place) => return self.keys[place].renew(near, tick),
             Err(slot) => slot,
         };
-        // In a table that is too small, clients replace each other: avoid making a name for each.
+        // If the table is too small, clients replace each other. A key that would be removed at once gets no name.
         if self.floor < rank(tick, near.fewest) {
             self.index.set(slot, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
@@ -197,7 +198,7 @@ impl<N> NearTable<N> {
         }
     }
 
-    /// Returns the keys and limits that were stored at `since` or later, each with its tick.
+    /// Returns the keys and limits that were stored at the tick `since` or later, each with its tick.
     pub(crate) fn seen(&self, since: u32) -> impl Iterator<Item = (u32, NearKey<N>)>
     where
         N: Clone,
@@ -239,7 +240,7 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Returns the places that have a limit.
+    /// Returns the places with a limit.
     fn noted(&self) -> impl Iterator<Item = usize> {
         (0..LIMITS).filter(|at| self.limits[*at] != NO_LIMIT)
     }
@@ -260,7 +261,7 @@ impl<N> Seen<N> {
 
     #[inline]
     fn renew(&mut self, near: &NearLimits, tick: u32) {
-        // A client is mostly near the same limits again, in the same order.
+        // Usually a client is near the same limits again, in the same order.
         if self.limits == near.limits {
             self.ticks = [tick; LIMITS];
             self.left = near.left;
@@ -270,18 +271,18 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Stores limit `index` of a request, and moves it to that place.
+    /// Stores the limit at `index` of a request. The limit moves to the same index here.
     #[cold]
     #[inline(never)]
     fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {
         let (limit, left, of) = (near.limits[index], near.left[index], near.of[index]);
         let known = self.limits.iter().position(|known| *known == limit);
-        // Lower places have limits of this request already.
+        // Places before `index` already have limits of this request.
         let lowest = || (index..LIMITS).min_by_key(|at| self.rank_of(*at));
         let Some(at) = known.or_else(lowest) else {
             return;
         };
-        // A key near more limits than there are places keeps the limits with the fewest units left.
+        // If a key is near more than [`LIMITS`] limits, the limits with the fewest units left stay.
         if known.is_none() && self.rank_of(at) >= rank(tick, left) {
             return;
         }

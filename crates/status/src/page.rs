@@ -1,4 +1,4 @@
-//! The status page: one document, its scripts, one stylesheet, one icon. There is no build step, and all parts come from the gateway.
+//! The status page: one document, its scripts, a stylesheet and an icon. There is no build step. The gateway serves all parts.
 
 mod plain;
 
@@ -6,7 +6,7 @@ use crate::document::Status;
 
 /// The document.
 const DOCUMENT: &str = include_str!("../page/index.html");
-/// The scripts, in the order in which the document names them.
+/// The scripts, in the order in which the document loads them.
 const SCRIPTS: [(&str, &str); 5] = [
     ("/view.js", include_str!("../page/view.js")),
     ("/changes.js", include_str!("../page/changes.js")),
@@ -19,7 +19,8 @@ const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
 const ICON: &str = include_str!("../page/icon.svg");
 
-/// The headers of every part. They forbid foreign and inline content, frames around the page, and text as markup.
+/// The headers of every part. They forbid content from elsewhere, inline scripts and styles, and frames around the page. Scripts cannot
+/// insert text as markup.
 pub const HEADERS: [(&str, &str); 6] = [
     ("cache-control", "no-store"),
     (
@@ -36,20 +37,20 @@ pub const HEADERS: [(&str, &str); 6] = [
 /// A part of the page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Part {
-    /// The page itself, made by [`with_tables`].
+    /// The document, as returned by [`with_tables`].
     Document,
     /// A content type, and a text that never changes.
     Fixed(&'static str, &'static str),
     /// The status, as JSON.
     Json,
-    /// The same without series, as each event has it.
+    /// The status without series, as JSON. Each event of the stream has the same form.
     Live,
     /// The status after each sample, as server-sent events.
     Events,
 }
 
 impl Part {
-    /// Returns the part at a path with this query.
+    /// Returns the part at this path and query.
     pub fn of(path: &str, query: Option<&str>) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
@@ -65,7 +66,7 @@ impl Part {
         })
     }
 
-    /// Its content type.
+    /// Returns its content type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Document => "text/html; charset=utf-8",
@@ -83,12 +84,12 @@ pub enum Rights {
     Write,
     /// No changes.
     Read,
-    /// Changes that need no name: there is no token, and each user of this machine has this right.
+    /// Changes that need no name. There is no token, so each user of this machine has this right.
     Local,
 }
 
 impl Rights {
-    /// Returns the word that the script reads.
+    /// Returns the word for the rights that the script reads.
     const fn word(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -98,16 +99,16 @@ impl Rights {
     }
 }
 
-/// Placeholder in the document for the rights of the user.
+/// The placeholder for the user's rights in the document.
 const RIGHTS: &str = "data-rights=\"\"";
-/// Placeholder in the document for the tables for browsers without script.
+/// The placeholder in the document for the tables that browsers without script show.
 const PLAIN: &str = "<!-- plain -->";
 
-/// Returns the document for a user with these rights, with tables for browsers without script.
+/// Returns the document for a user with these rights. It contains tables for browsers without script.
 pub fn with_tables(status: &Status, rights: Rights) -> String {
     let tables = plain::tables(status);
     let rights = format!("data-rights=\"{}\"", rights.word());
-    // Insert the tables last, so that a name in them which looks like a placeholder is not replaced.
+    // The tables are inserted last, so that no placeholder in a client's name is replaced.
     DOCUMENT
         .replacen(RIGHTS, &rights, 1)
         .replacen(PLAIN, &tables, 1)

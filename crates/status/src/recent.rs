@@ -1,4 +1,4 @@
-//! The last items of a stream, with a bound per second.
+//! The last items of a stream. The number of new items in a second is bounded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 
 use crate::ring::push;
 
-/// The last items of a stream. Items above the rate are counted, not kept.
+/// The last items of a stream. Items above the bound of a second are only counted.
 #[derive(Debug)]
 pub struct Recent<T> {
     items: Mutex<VecDeque<T>>,
     most: usize,
     per_second: u32,
-    // Items that this second has room for.
+    // The number of further items that this second allows.
     left: AtomicU32,
     left_out: AtomicU64,
 }
 
 impl<T: Clone> Recent<T> {
-    /// Keeps the last `most`, and takes at most `per_second` of them between two calls of [`refill`](Self::refill).
+    /// Keeps the last `most` items. Between two calls of [`refill`](Self::refill), takes at most `per_second` items.
     pub const fn new(most: usize, per_second: u32) -> Self {
         Self {
             items: Mutex::new(VecDeque::new()),
@@ -30,10 +30,10 @@ impl<T: Clone> Recent<T> {
         }
     }
 
-    /// Adds an item. Calls `item` only if this second has room for it.
+    /// Adds an item. Calls `item` only if this second allows another item.
     #[inline]
     pub fn add(&self, item: impl FnOnce() -> T) {
-        // At high rates most items are above the bound.
+        // Checks without a write first: at high rates most items are above the bound.
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -56,7 +56,7 @@ impl<T: Clone> Recent<T> {
         push(&mut self.items.lock(), item, self.most);
     }
 
-    /// Begins another second.
+    /// Begins the next second.
     pub fn refill(&self) {
         self.left.store(self.per_second, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl<T: Clone> Recent<T> {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// Returns the latest item for which `is_it` is true.
+    /// Returns the latest item for which `is_it` returns true.
     pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<T> {
         let items = self.items.lock();
         items.iter().rev().find(|item| is_it(item)).cloned()

@@ -1,13 +1,13 @@
-//! Counters over time: the increase in each of the last seconds and minutes.
+//! Counters over time: their increase in each of the last seconds and minutes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ring::push;
 
-/// Bounds the seconds in a series.
+/// The most seconds in a series.
 const SECONDS: usize = 300;
-/// Bounds the minutes in a series.
+/// The most minutes in a series.
 const MINUTES: usize = 240;
 
 /// The increases of `K` counters over time.
@@ -22,7 +22,7 @@ pub struct Series<const K: usize> {
 }
 
 impl<const K: usize> Series<K> {
-    /// Begins with these counts, which are no part of the series.
+    /// Returns an empty series. Increases are counted from `counts` on.
     pub const fn new(counts: [u64; K]) -> Self {
         Self {
             last: counts,
@@ -33,11 +33,11 @@ impl<const K: usize> Series<K> {
         }
     }
 
-    /// Takes the counts at the end of a second.
+    /// Adds the counts at the end of a second.
     pub fn sample(&mut self, counts: [u64; K]) {
         let mut added = [0; K];
         for (at, count) in counts.iter().enumerate() {
-            // A counter that went back adds 0, not its new value.
+            // If a counter went back, adds 0.
             let more = count.saturating_sub(self.last[at]);
             added[at] = u32::try_from(more).unwrap_or(u32::MAX);
             self.minute[at] = self.minute[at].saturating_add(added[at]);
@@ -62,7 +62,7 @@ impl<const K: usize> Series<K> {
         self.minutes.iter().map(|added| added[counter]).collect()
     }
 
-    /// Returns the increase of one counter in the last seconds.
+    /// Returns the increase of one counter in the last `seconds` seconds.
     pub fn lately(&self, counter: usize, seconds: usize) -> u64 {
         let last = self.seconds.iter().rev().take(seconds);
         last.map(|added| u64::from(added[counter])).sum()
@@ -74,7 +74,7 @@ impl<const K: usize> Series<K> {
 pub struct Tracks<const K: usize>(HashMap<Arc<str>, Series<K>>);
 
 impl<const K: usize> Tracks<K> {
-    /// Takes the counts of all names at the end of a second, and drops all other names.
+    /// Adds the counts of all names at the end of a second. Drops names that are not in `counts`.
     pub fn sample(&mut self, counts: impl IntoIterator<Item = (Arc<str>, [u64; K])>) {
         let mut before = std::mem::take(&mut self.0);
         for (name, counts) in counts {

@@ -1,4 +1,4 @@
-//! The states of upstreams' servers: changes, and upstreams that are short of servers.
+//! The states of upstreams' servers, their changes, and the upstreams with too few servers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::document::{Health, State};
 
 /// The state of a server that takes requests.
 const HEALTHY: &str = "healthy";
-/// The state of a server that gets requests and fails them in a row.
+/// The state of a server that gets requests, but fails all of them.
 const FAILING: &str = "failing";
 
 /// The states of all servers, by upstream and address.
@@ -14,7 +14,7 @@ const FAILING: &str = "failing";
 pub struct ServerStates(BTreeMap<(String, String), &'static str>);
 
 impl ServerStates {
-    /// Takes the states of all servers now, by upstream and address. Returns the changes, in sentences.
+    /// Replaces the states of all servers, by upstream and address. Returns the changes, in sentences.
     pub fn look(
         &mut self,
         now: impl IntoIterator<Item = ((String, String), &'static str)>,
@@ -40,7 +40,7 @@ impl ServerStates {
         changed
     }
 
-    /// Adds the upstreams some of whose servers take no requests or fail all requests.
+    /// Adds a reason for each upstream that has servers without requests, or servers that fail all requests.
     pub fn add_to(&self, health: &mut Health) {
         let mut upstreams: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for ((name, _), state) in &self.0 {

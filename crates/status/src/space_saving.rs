@@ -1,33 +1,34 @@
 //! Counts the keys that occur most in a stream, in memory of a fixed size.
 //!
 //! The algorithm is Space-Saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-//! Streams", ICDT 2005. A new counter begins with the largest count that a key without a counter may have. A removal takes many of the
-//! smallest counters at once, as D. Anderson and others do in "A High-Performance Algorithm for Identifying Frequent Items in Data
-//! Streams", IMC 2017. To find the smallest counter for each new key costs several times more.
+//! Streams", ICDT 2005. A new counter begins with the largest count that a key without a counter may have.
 //!
-//! In a stream of many keys, most are removed before they come again. There, a key gets its name at a count of three.
+//! A removal takes many of the smallest counters at once, as in D. Anderson and others, "A High-Performance Algorithm for Identifying
+//! Frequent Items in Data Streams", IMC 2017. A search for the smallest counter at each new key would cost several times more.
+//!
+//! In a stream with many keys, most keys are removed before they occur again. So a key gets its name only at a count of three there.
 
 use std::sync::Arc;
 
 use crate::index::{Index, Keyed};
 use crate::summary::{Entry, Summary};
 
-/// Counters that a removal leaves at most. A key with a larger share of the stream than 1 / `COUNTERS` has a counter.
+/// The most counters that stay after a removal. A key with a larger share of the stream than 1 / `COUNTERS` has a counter.
 pub(crate) const COUNTERS: usize = 1_024;
 
-/// Further counters. When all are taken, a removal frees at least this number.
+/// The number of counters beyond `COUNTERS`. When all are in use, a removal frees at least this number.
 pub(crate) const SPARE: usize = 512;
-/// Bounds the names. A removal leaves at most [`COUNTERS`], so it makes room for an eighth of that number.
+/// The most names. A removal leaves at most [`COUNTERS`] names, and so makes room for an eighth of that number.
 pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 8;
-/// Sentinel for a counter without a name.
+/// The value of a counter without a name.
 const NO_NAME: u16 = u16::MAX;
-/// Units counted of a key before it gets its name, in a stream of many keys.
+/// In a stream with many keys: the count of a key at which it gets its name.
 const MET: u64 = 3;
-/// Counters in the first allocation.
+/// The number of counters in the first allocation.
 const FIRST: usize = 64;
-/// Slots of the index.
+/// The number of slots of the index.
 const SLOTS: usize = 4 * COUNTERS;
-/// Counts less than this above the floor are found without sorting.
+/// Counts that exceed the floor by less than this are found without a sort.
 const NEAR_FLOOR: usize = 64;
 
 /// The counters of one stream. Keys are hashes; `N` is the name of a key.
@@ -35,9 +36,9 @@ const NEAR_FLOOR: usize = 64;
 pub struct SpaceSaving<N> {
     counters: Vec<Counter>,
     index: Index<SLOTS>,
-    // Names of removed counters stay until their places are needed.
+    // Names of removed counters stay until their memory is needed.
     names: Vec<N>,
-    // No key without a counter occurred more often.
+    // The most occurrences of a key without a counter.
     floor: u64,
     total: u64,
 }
@@ -47,7 +48,7 @@ struct Counter {
     key: u64,
     count: u64,
     error: u64,
-    // The place of its name in `names`.
+    // The place of the counter's name in `names`.
     name: u16,
 }
 
@@ -66,8 +67,8 @@ impl<N> Default for SpaceSaving<N> {
 impl<N> SpaceSaving<N> {
     /// Adds `weight` to the count of `key`.
     ///
-    /// Calls `name` once per counter. The first [`COUNTERS`] keys, and keys that may have more than `total / COUNTERS`, get their name at
-    /// once. Other keys get it at a count of [`MET`].
+    /// Calls `name` at most once for each counter. The first [`COUNTERS`] keys get their name at once, and so do keys that may have more
+    /// than `total / COUNTERS` units. Other keys get their name at a count of [`MET`].
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
         self.total = self.total.saturating_add(weight);
@@ -102,18 +103,18 @@ impl<N> SpaceSaving<N> {
         }
     }
 
-    /// Whether a key with this count may have a larger share of the total than 1 / [`COUNTERS`].
+    /// Whether a key with this count may have a share of the total above 1 / [`COUNTERS`].
     #[inline]
     const fn is_large(&self, count: u64) -> bool {
         count > self.total / COUNTERS as u64
     }
 
-    /// Most bytes of the counters, without memory that names point to.
+    /// The most bytes of the counters, without the memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
         (COUNTERS + SPARE) * size_of::<Counter>() + Index::<SLOTS>::BYTES + NAMES * size_of::<N>();
 
-    /// Further bytes that a removal takes.
+    /// The most bytes that a removal needs in addition.
     #[cfg(test)]
     pub(crate) const REMOVAL_BYTES: usize = (COUNTERS + SPARE) * size_of::<u64>();
 
@@ -122,7 +123,7 @@ impl<N> SpaceSaving<N> {
         self.total
     }
 
-    /// Returns the counts as a summary. Names are shared from here on, because many summaries have the same ones.
+    /// Returns the counts as a summary. Names become shared, because many summaries have the same names.
     pub fn summary(self) -> Summary<Arc<N>> {
         let names: Vec<_> = self.names.into_iter().map(Arc::new).collect();
         let entries = self.counters.iter().map(|counter| {
@@ -136,7 +137,7 @@ impl<N> SpaceSaving<N> {
         Summary::of(entries, self.floor, self.total)
     }
 
-    /// Allocates memory step by step. Removes counters when all memory is allocated.
+    /// Allocates more memory, in steps. At the bound, removes counters instead.
     #[cold]
     fn make_room(&mut self) {
         let counters = self.counters.len();
@@ -146,7 +147,7 @@ impl<N> SpaceSaving<N> {
         }
     }
 
-    /// Gives a counter its name. If names run out, removes the smallest counters first, and perhaps this one.
+    /// Adds a counter's name. If there is no room for names, removes the smallest counters first, perhaps also this counter.
     #[cold]
     #[inline(never)]
     fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) {
@@ -166,13 +167,13 @@ impl<N> SpaceSaving<N> {
                 let more = names.max(FIRST).min(NAMES - names);
                 self.names.reserve_exact(more);
             }
-            // The place is below `NAMES`.
+            // The number is below `NAMES`, so the cast is exact.
             self.counters[at].name = names as u16;
             self.names.push(name());
         }
     }
 
-    /// Removes names without a counter.
+    /// Removes names that no counter has.
     fn drop_unused_names(&mut self) {
         let mut counters: Vec<_> = self.counters.iter_mut().collect();
         counters.retain(|counter| counter.name != NO_NAME);
@@ -184,7 +185,7 @@ impl<N> SpaceSaving<N> {
             at += 1;
             let is_used = owner.is_some();
             if let Some(counter) = owner {
-                // `kept` is at most the old place, so it fits.
+                // `kept` is at most the old place, so the cast is exact.
                 counter.name = kept as u16;
                 kept += 1;
             }
@@ -192,10 +193,10 @@ impl<N> SpaceSaving<N> {
         });
     }
 
-    /// Removes the smallest counters, until at most [`COUNTERS`] stay. There must be more.
+    /// Removes the smallest counters, so that at most [`COUNTERS`] stay. There must be more than [`COUNTERS`].
     ///
-    /// A counter is above the floor only by units that were added. A rise of the floor takes that height from more than [`COUNTERS`]
-    /// counters. So the floor times `COUNTERS` never exceeds the total.
+    /// All units of a counter above the floor were really added. When the floor rises, more than [`COUNTERS`] counters lose the height of
+    /// the rise. So the floor times [`COUNTERS`] never exceeds the total.
     #[cold]
     fn remove_smallest(&mut self) {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
@@ -204,9 +205,9 @@ impl<N> SpaceSaving<N> {
         self.index.rebuild(&self.counters);
     }
 
-    /// Returns the count at index `before` in ascending order.
+    /// Returns the count at index `before`, if counts are in ascending order.
     fn largest_of_smallest(&self, before: usize) -> u64 {
-        // Most counters are new: they are above the floor by one request, or a few.
+        // Most counters are new, and exceed the floor by few units. So the counters of each small height are counted first.
         let mut by_height = [0_u16; NEAR_FLOOR];
         for counter in &self.counters {
             let height = counter.count.saturating_sub(self.floor);

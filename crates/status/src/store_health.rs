@@ -1,4 +1,4 @@
-//! Judges whether Redis decides requests, by counts of the last seconds. A single call, failed or successful, does not change the state.
+//! Judges by the counts of the last seconds whether Redis decides requests. A single call does not change the state.
 
 #[cfg(test)]
 mod tests;
@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 
 use crate::ring::push;
 
-/// Seconds in the window.
+/// The number of seconds in the window.
 const WINDOW: usize = 5;
-/// Least calls in the window for a judgement; also least failures in a row, over any time.
+/// The least number of calls in the window for a judgement. Also the least number of failures in a row, over any time.
 const CALLS: u64 = 5;
-/// Seconds that must show a problem before the state changes.
+/// The number of seconds that must show a problem before the state changes.
 const SEEN: usize = 2;
-/// Seconds after which a node without calls no longer counts as failing.
+/// The number of seconds after which a node without calls no longer counts as failing.
 const QUIET: u32 = 60;
 
 /// Counts of one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreSecond {
-    /// Whether there is a connection; in a Redis Cluster, to one node at least.
+    /// Whether there is a connection. In a Redis Cluster, a connection to one node is enough.
     pub is_up: bool,
     /// Calls for decisions that ended.
     pub calls: u64,
@@ -39,7 +39,7 @@ pub enum StoreState {
     Deciding,
     /// Redis does not decide keys of some nodes of a Redis Cluster.
     Partial,
-    /// There is a connection, and most calls fail.
+    /// There is a connection, but most calls fail.
     Silent,
     /// There is no connection.
     Unreachable,
@@ -49,32 +49,34 @@ pub enum StoreState {
 #[derive(Debug, Default)]
 pub struct StoreHealth {
     state: StoreState,
-    // Seconds in a row without a connection.
+    // The number of seconds in a row without a connection.
     lost: usize,
-    // Seconds since it was reached.
+    // The last seconds since Redis was last unreachable, at most [`WINDOW`].
     window: VecDeque<StoreSecond>,
-    // Failures since the last successful call, and the seconds with such failures.
+    // The failures since the last successful call, and the number of seconds that had them.
     in_a_row: u64,
     seconds_in_a_row: usize,
-    // Seconds since a node was seen to fail.
+    // The number of seconds since a node last failed.
     quiet: u32,
 }
 
 impl StoreSecond {
-    /// Whether the second shows a failing node of a cluster. A breaker without calls stays open, so it needs failures, too.
+    /// Whether a node of a cluster failed in this second. Without calls, a circuit breaker stays open. So an open circuit breaker counts
+    /// only with failures.
     const fn shows_nodes(&self) -> bool {
         self.lost_nodes > 0 || self.open_nodes > 0 && self.failures > 0
     }
 }
 
 impl StoreHealth {
-    /// Takes the counts of a second, and returns the state.
+    /// Adds the counts of a second. Returns the new state.
     pub fn look(&mut self, second: StoreSecond) -> StoreState {
         self.lost = match second.is_up {
             true => 0,
             false => self.lost.saturating_add(1),
         };
-        // A gateway leaves and reconnects to a server that is loading or read-only, again and again. Such a server decides no requests.
+        // Waits longer in state `Silent`: if a server is loading or read-only, a gateway leaves it and reconnects again and again. Such a
+        // server is reachable, but decides no requests.
         let patience = match self.state {
             StoreState::Unreachable => 1,
             StoreState::Deciding | StoreState::Partial => SEEN,
@@ -131,7 +133,7 @@ impl StoreHealth {
         self.window.iter().fold((0, 0), sum)
     }
 
-    /// Whether more than half of the calls failed, or several in a row.
+    /// Whether more than half of the calls failed in several seconds, or several calls failed in a row.
     fn fails(&self) -> bool {
         let (calls, failures) = self.counts();
         let fails = calls >= CALLS && failures > calls / 2;
@@ -139,7 +141,7 @@ impl StoreHealth {
         fails && is_lasting || self.in_a_row >= CALLS && self.seconds_in_a_row >= SEEN
     }
 
-    /// Whether nine of ten calls succeeded.
+    /// Whether at least nine of ten calls succeeded.
     fn succeeds(&self) -> bool {
         let (calls, failures) = self.counts();
         calls > 0 && failures <= calls / 10

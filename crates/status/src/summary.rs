@@ -1,28 +1,28 @@
 //! Merges counts of the most frequent keys over several streams.
 //!
-//! A merge keeps the bound of the error: P. K. Agarwal and others, "Mergeable Summaries", PODS 2012. With m counters and n units, each
-//! key's error is at most n/m, after any number of merges.
+//! A merge keeps the bound of the error (P. K. Agarwal and others, "Mergeable Summaries", PODS 2012). With m counters and n units, the
+//! error of each key is at most n/m, after any number of merges.
 
 use std::cmp::Reverse;
 
-/// Counts of the keys of a stream.
+/// The counts of the most frequent keys of a stream.
 #[derive(Clone, Debug)]
 pub struct Summary<N> {
     // Sorted by key.
     entries: Vec<(u64, Entry<N>)>,
-    // No key without an entry occurred more often.
+    // The most occurrences of a key without an entry.
     floor: u64,
     total: u64,
 }
 
-/// Bounds of one key's count.
+/// The bounds of one key's count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<N> {
     /// The lower bound.
     pub low: u64,
     /// The upper bound.
     pub high: u64,
-    /// Its name, unless it was dropped.
+    /// The name of the key. `None` if the name was dropped.
     pub name: Option<N>,
 }
 
@@ -37,7 +37,7 @@ impl<N> Default for Summary<N> {
 }
 
 impl<N> Summary<N> {
-    /// Makes a summary of these keys. No other key occurred more than `floor` times; `total` is the sum over all keys.
+    /// Returns a summary of these keys. Other keys occurred at most `floor` times each. `total` is the sum over all keys.
     pub fn of(entries: impl IntoIterator<Item = (u64, Entry<N>)>, floor: u64, total: u64) -> Self {
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
@@ -55,7 +55,7 @@ impl<N> Summary<N> {
         self.total
     }
 
-    /// Returns the upper bound for keys that are not listed.
+    /// Returns the upper bound for each key that is not listed.
     pub const fn floor(&self) -> u64 {
         self.floor
     }
@@ -72,7 +72,7 @@ impl<N> Summary<N> {
         let own = std::mem::take(&mut self.entries);
         let mut own = own.into_iter().peekable();
         let mut others = other.entries.into_iter().peekable();
-        // Both are in the order of keys. A summary that does not list a key counted it at most `floor` times.
+        // Both lists are in the order of keys. A key without an entry in one list occurred at most `floor` times there.
         loop {
             let key = match (own.peek(), others.peek()) {
                 (Some((one, _)), Some((other, _))) => *one.min(other),
@@ -100,17 +100,17 @@ impl<N> Summary<N> {
         self.sharpen();
     }
 
-    /// Keeps fewer than `counters` keys, the most frequent.
+    /// Keeps the most frequent keys, fewer than `counters`.
     pub fn prune(&mut self, counters: usize) {
         if let Some(bound) = self.high(counters.saturating_sub(1)) {
-            // No removed key occurred more often than `bound`. Each kept entry is then above the floor by less.
+            // Each removed key occurred at most `bound` times.
             self.floor = self.floor.max(bound);
             self.entries.retain(|(_, entry)| entry.high > bound);
         }
         self.entries.shrink_to_fit();
     }
 
-    /// Keeps the names of the `most` most frequent keys.
+    /// Keeps only the names of the `most` most frequent keys.
     pub(crate) fn drop_names(&mut self, most: usize) {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_unstable_by_key(|at| Reverse(self.entries[*at].1.high));
@@ -131,7 +131,7 @@ impl<N> Summary<N> {
         sorted
     }
 
-    /// Returns the upper bound of the key at index `before`, from the most frequent on.
+    /// Returns the upper bound of the key at index `before`. The most frequent key comes first.
     fn high(&self, before: usize) -> Option<u64> {
         let mut highs: Vec<u64> = self.entries.iter().map(|(_, it)| it.high).collect();
         if before >= highs.len() {

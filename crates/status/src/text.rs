@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns a character that is safe to show. A terminal obeys control characters. Some marks turn the direction of writing. Invisible
-/// characters make two names look alike. All of these become the replacement character.
+/// Returns a character that is safe to show, or the replacement character. A terminal obeys control characters. Some marks change the
+/// direction of writing. Invisible characters make two names look alike.
 pub fn shown(char: char) -> char {
     match is_safe(char) {
         true => char,
@@ -12,25 +12,25 @@ pub fn shown(char: char) -> char {
     }
 }
 
-/// Makes JSON safe to show: escapes, in its strings, each character that [`shown`] replaces. The values stay the same.
+/// Makes JSON safe to show: escapes each character in its strings that [`shown`] replaces. The values stay the same.
 pub fn shown_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
-        // Control characters of ASCII are between values only: strings contain them escaped. DEL is an exception.
+        // JSON has ASCII control characters only between values, because strings contain them escaped. DEL is an exception.
         if is_safe(char) || char.is_ascii_whitespace() {
             text.push(char);
             continue;
         }
         for unit in char.encode_utf16(&mut [0; 2]) {
-            // Writing to a String cannot fail.
+            // A write to a String cannot fail.
             let _ = write!(text, "\\u{unit:04x}");
         }
     }
     text
 }
 
-/// Makes a line safe to show: escapes DEL, and each character beyond ASCII that [`shown`] replaces, as in `\u{9b}`. Colors and other
-/// controls of ASCII stay.
+/// Makes a line safe to show. Escapes DEL, and each character beyond ASCII that [`shown`] replaces, as in `\u{9b}`. ASCII control
+/// characters stay, such as the characters of colors.
 pub fn shown_text(line: &str) -> Cow<'_, str> {
     let is_safe = |char: char| (char.is_ascii() && char != '\x7f') || is_safe(char);
     if line.chars().all(is_safe) {
@@ -46,9 +46,9 @@ pub fn shown_text(line: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// Whether a character is visible, takes its own place, and does not act on others.
+/// Whether a character is visible, has a width, and does not change other characters.
 fn is_safe(char: char) -> bool {
-    // Other spaces look like the usual one.
+    // Other spaces look like the usual space.
     if char.is_control() || char.is_whitespace() && char != ' ' {
         return false;
     }

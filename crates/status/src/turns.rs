@@ -1,9 +1,9 @@
-//! Picks the first items of several kinds by turns, so that many items of one kind do not hide others.
+//! Picks items of several kinds in turn, so that many items of one kind do not hide the others.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Returns `most` of these items in their order. Each kind has one item by turns.
+/// Returns `most` of these items, in their order. Each kind gets one item in each round.
 pub fn by_turns<T, K: Eq + Hash>(
     items: Vec<T>,
     most: usize,

@@ -10,7 +10,7 @@ pub struct Overrides {
     pub count: usize,
     /// The overrides set last, the latest first.
     pub latest: Vec<Override>,
-    /// Their store: `redis`, `file`, or `process`, with which they end.
+    /// Where overrides are stored: `redis`, `file`, or `process`. In a `process` they end with it.
     pub kept: String,
     /// The plans that an override may name.
     pub plans: Vec<String>,
@@ -26,10 +26,10 @@ pub struct Override {
     pub does: String,
     /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
-    /// The name of the admin token that set it, or `no token` where none is needed.
+    /// The name of the admin token that set it. `no token` if no token is needed.
     pub by: String,
     /// The reason.
     pub reason: String,
-    /// Its version, for `If-Match`.
+    /// Its version, for `If-Match` in a change.
     pub version: u64,
 }

@@ -10,19 +10,19 @@ pub struct Refused {
     pub id: String,
     /// Time, in ms since the epoch.
     pub at: u64,
-    /// The status of the answer; none if the request was dropped.
+    /// The status of the answer. `None` if the request was dropped without an answer.
     pub status: Option<u16>,
-    /// The outcome of the request, in the word of metrics and logs.
+    /// The outcome of the request, by its word in metrics and logs.
     pub outcome: String,
-    /// The word of the error.
+    /// The error in the answer, by its word.
     pub error: Option<String>,
     /// The route of the request.
     pub route: String,
-    /// The client; none if the gateway refused before it read the sources of clients.
+    /// The client. `None` if the gateway refused the request before it determined the client.
     pub client: Option<String>,
     /// Whether the name is cut off.
     pub is_cut: bool,
-    /// The limit that refused; if several did, the limit with the longest wait.
+    /// The limit that refused. If several did, the limit with the longest wait.
     pub limit: Option<String>,
     /// Seconds until the client may retry.
     pub retry_after: Option<u64>,

@@ -12,7 +12,7 @@ pub struct Upstream {
     pub servers: Vec<Server>,
     /// Ejections of servers since the start.
     pub ejections: u64,
-    /// Requests that were sent once more.
+    /// Requests that were repeated.
     pub retries: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Store {
     pub kind: String,
     /// Keys in this process.
     pub memory_keys: u64,
-    /// Redis, if limits are kept there.
+    /// Redis, if it is the store.
     pub redis: Option<Redis>,
 }
 
@@ -56,11 +56,11 @@ pub struct Redis {
     pub mean_ms: f64,
     /// Requests of the last minute that Redis did not decide.
     pub errors: u64,
-    /// Its servers.
+    /// The Redis servers.
     pub nodes: Vec<Node>,
 }
 
-/// A Redis server, from its `INFO`. Values that `INFO` lacks are missing.
+/// A Redis server, from its `INFO`. Figures that `INFO` lacks are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
@@ -68,7 +68,7 @@ pub struct Node {
     pub address: Option<String>,
     /// Memory in use.
     pub memory_bytes: Option<u64>,
-    /// Bound of its memory; 0: none.
+    /// The bound of its memory; 0 if it has none.
     pub memory_max_bytes: Option<u64>,
     /// Commands a second, from all its clients.
     pub operations_per_second: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Node {
     pub script_calls: Option<u64>,
     /// Seconds spent in scripts.
     pub script_seconds: Option<f64>,
-    /// Keys dropped because it was full.
+    /// Keys that were dropped because its memory was full.
     pub evicted_keys: Option<u64>,
     /// Uptime in seconds.
     pub uptime_seconds: Option<u64>,

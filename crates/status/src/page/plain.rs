@@ -1,11 +1,11 @@
-//! The page for browsers without script: the same tables, as text.
+//! The tables of the status page as HTML text, for browsers without script.
 
 use std::fmt::{Display, Write as _};
 
 use crate::document::Status;
 use crate::text::shown;
 
-/// Bounds the rows of a table to which clients can add rows.
+/// The most rows of a table to which clients can add rows.
 const ROWS: usize = 20;
 
 /// Formats all tables that have rows.
@@ -139,7 +139,7 @@ fn store(html: &mut String, status: &Status) {
     table(html, "Servers of Redis", heads, rows);
 }
 
-/// Adds a table, if there are rows. Cells are HTML already.
+/// Adds a table, if it has rows. The cells must be HTML.
 fn table<const N: usize>(
     html: &mut String,
     title: &str,
@@ -174,7 +174,7 @@ fn cells<const N: usize>(cells: [&dyn Display; N]) -> [String; N] {
     cells.map(text)
 }
 
-/// Formats an age, because an age is the same in each time zone.
+/// Formats a time as an age, because the time zone of the user is unknown.
 fn ago(status: &Status, at: u64) -> String {
     let seconds = status.at.saturating_sub(at) / 1_000;
     match seconds {
