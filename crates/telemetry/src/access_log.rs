@@ -4,9 +4,9 @@
 //! request's end ─ selection ─ format ─> a buffer per processor ─ collecting thread ─> standard error, or a file
 //! ```
 //!
-//! The thread that served a request formats its line, into a buffer that few threads share. A collecting thread empties the buffers ten
-//! times per second, or when a buffer is long, and writes the lines. Requests never wait. If output is slow, further lines are lost and
-//! counted, and the log has a line with their number.
+//! The thread that served a request formats its line into a buffer, which it shares with few threads. A collecting thread writes the lines.
+//! It empties the buffers ten times per second, or earlier when a buffer is long. Requests never wait. If the output is slow, further lines
+//! are lost and counted. A line with their number follows.
 
 mod buffers;
 mod format;
@@ -39,7 +39,7 @@ pub(crate) use value::Value;
 
 use crate::request_id::RequestId;
 
-/// A handle of the access log; cheap to clone.
+/// A handle of the access log. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct AccessLog(Option<Arc<Log>>);
 
@@ -50,12 +50,12 @@ struct Log {
     buffers: Buffers,
 }
 
-/// The thread that collects lines; it ends when this is finished or dropped.
+/// The thread that collects lines. It ends when this handle is finished or dropped.
 #[derive(Debug)]
 pub struct Collector(Arc<Log>);
 
 impl Collector {
-    /// Waits until all earlier lines are written, but not longer than `timeout`.
+    /// Waits until all earlier lines are written, at most for `timeout`.
     pub fn finish(self, timeout: Duration) {
         self.0.buffers.close(timeout);
     }
@@ -94,12 +94,13 @@ impl AccessLog {
         Self(None)
     }
 
-    /// Whether it is on.
+    /// Whether the access log is on.
     pub const fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Begins the record of a request from `peer` on behalf of `client_ip`. With `has_spans`, it keeps what spans need, too.
+    /// Begins the record of a request from `peer` for the client at `client_ip`. With `has_spans`, the record also has the values for
+    /// spans.
     pub fn record<B>(
         &self,
         request: &Request<B>,
@@ -115,7 +116,7 @@ impl AccessLog {
         Record::new(request, kept, id, route, peer, client_ip)
     }
 
-    /// Writes the line of a request that has ended, if the settings select it.
+    /// Writes the line of a request that has ended, if the settings select the request.
     pub fn write(&self, record: &Record) {
         if let Some(log) = &self.0
             && log.selection.takes(|| record.end())
@@ -131,7 +132,7 @@ impl AccessLog {
         }
     }
 
-    /// Returns the number of requests since start without a line because of too many refusals.
+    /// Returns the number of requests since start that got no line because of the bound on refusals.
     pub fn unwritten(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.selection.unwritten())
     }

@@ -1,7 +1,8 @@
-//! Records requests and the process: the access log, metrics, traces, and the log on standard error.
+//! Reports requests and the state of the process: the access log, metrics, traces, and the log on standard error.
 //!
-//! A request leaves a [`Record`](access_log::Record) at its end, from which its line and its spans are made. Metrics are counters whose
-//! handles are found at start. This crate answers no request, and reads no configuration file: each part has settings of its own.
+//! A request has a [`Record`](access_log::Record), and at the end of the request its line and its spans are made from the record. A
+//! request's counters are looked up at start, so a request only adds to them. This crate answers no request and reads no configuration
+//! file. Each part has settings of its own.
 
 pub mod access_log;
 pub mod log;

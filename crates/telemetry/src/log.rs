@@ -1,7 +1,7 @@
-//! The log of the process, written to standard error by one thread from one bounded queue.
+//! The log of the process. One thread writes it to standard error, from a bounded queue.
 //!
-//! Standard error may be a pipe whose reader has stopped, or a full disk. A thread that serves requests must not block on it, so no other
-//! thread writes to standard error while the gateway runs.
+//! Standard error may be a pipe whose reader has stopped, or a file on a full disk. A thread that serves requests must not block on it. So
+//! only the writing thread writes to standard error while the gateway runs.
 
 mod lines;
 
@@ -19,19 +19,19 @@ use lines::{Lines, Overlong};
 pub(crate) use lines::{count, write_patiently};
 use tidegate_net::text::cut;
 
-/// Longest wait for queued lines at the end of the process.
+/// The longest wait for queued lines when the process exits.
 const FLUSH: Duration = Duration::from_secs(2);
-/// The filter for audit lines: which operator changed what.
+/// The filter for audit lines, which have operators and their changes.
 const AUDIT: &str = "audit=info";
-/// The HTTP/2 library warns of each late acknowledgement of a PING. Clients could fill the log.
+/// The filter for warnings of the HTTP/2 library about late acknowledgements of PINGs. Clients could fill the log with them.
 const LATE_PINGS: &str = "h2::proto::ping_pong=error";
-/// Bounds the text of a panic, in bytes.
+/// The most bytes of a panic's text.
 const MAX_PANIC: usize = 4 * 1024;
 
-/// Lines of all logs that were dropped because standard error was not read.
+/// The number of lines of all logs that were dropped because standard error was not read.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// The running log of this process, if its level includes INFO, the level of access log lines.
+/// The running log of this process. It is not set if the log's level excludes INFO, the level of access log lines.
 static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 
 /// A sink for the lines of an access log.
@@ -39,18 +39,18 @@ static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 pub struct AccessSink(Lines);
 
 impl AccessSink {
-    /// Queues whole lines; blocks if there is no room. Only the thread of an access log may call it.
+    /// Queues whole lines. Blocks if the queue is full, so only the thread of an access log may call it.
     pub fn write(&self, lines: &[u8]) {
         self.0.push_access(lines);
     }
 }
 
-/// Returns the sink for an access log; none if the process has no log, or logs only warnings and errors.
+/// Returns the sink for an access log. `None` if the process has no log, or its log has only warnings and errors.
 pub fn access_sink() -> Option<AccessSink> {
     RUNNING.get().cloned()
 }
 
-/// Returns the lines dropped since start, of the log and the access log, because standard error was not read in time.
+/// Returns the number of dropped lines since start, of the log and the access log. A line is dropped if standard error is not read in time.
 pub fn dropped_lines() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
@@ -58,14 +58,14 @@ pub fn dropped_lines() -> u64 {
 /// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people.
     #[default]
     Text,
-    /// For machines: one object per line.
+    /// Lines for programs: one JSON object per line.
     Json,
 }
 
-/// The running log. A drop writes the queued lines, for two seconds at most.
+/// The running log. When it is dropped, it writes the queued lines, for at most two seconds.
 #[derive(Debug)]
 pub struct Log(Lines);
 
@@ -84,7 +84,7 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Starts the log and the access log of this process. From here on panics are lines of the log as well.
+    /// Starts the log of this process. From then on, panics are lines of the log, too, and the access log may write to it.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Log {
     pub fn start(level: &str, format: LogFormat) -> Result<Self, LogError> {
         let mut filter = EnvFilter::try_new(level)?;
         if level != "off" {
-            // Audit lines are written at every level.
+            // Audit lines are written at every level but `off`.
             filter = filter.add_directive(AUDIT.parse()?);
             filter = filter.add_directive(LATE_PINGS.parse()?);
         }
@@ -105,7 +105,7 @@ impl Log {
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(io::stderr().is_terminal() && !has_no_color())
-            // The library would write its own errors to standard error from the thread that logs.
+            // Disabled, because the library would write its own errors to standard error from the logging thread.
             .log_internal_errors(false)
             .with_writer(lines.clone());
         match format {
@@ -114,7 +114,7 @@ impl Log {
         }?;
         std::panic::set_hook(Box::new(log_panic));
         if tracing::enabled!(tracing::Level::INFO) {
-            // A process has one log, which was started just now.
+            // The process has only one log, so the value was not set before.
             let _ = RUNNING.set(AccessSink(lines.clone()));
         }
         Ok(Self(lines))
@@ -140,7 +140,7 @@ fn report(lines: u64) {
     );
 }
 
-/// Logs a panic. The standard library's hook would write to standard error directly.
+/// Logs a panic. It replaces the hook of the standard library, which would write to standard error directly.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let backtrace = Backtrace::capture();
@@ -160,16 +160,16 @@ fn text(payload: &dyn Any) -> &str {
     owned.or_else(fixed).unwrap_or("no text")
 }
 
-/// Writes the last message of a command to standard error; gives up after two seconds if it is not read.
+/// Writes the last message of a command to standard error. Gives up after two seconds if no program reads it.
 pub fn last_words(text: String) {
     let (written, ends) = mpsc::channel::<()>();
     let writing = std::thread::Builder::new().spawn(move || {
-        // An error could not be reported.
+        // An error is ignored, because there is no place to report it.
         let _ = io::stderr().write_all(text.as_bytes());
         drop(written);
     });
     if writing.is_ok() {
-        // The channel closes when the text is written.
+        // The receiver returns when the text is written and the sender is dropped.
         let _ = ends.recv_timeout(FLUSH);
     }
 }

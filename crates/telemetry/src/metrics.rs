@@ -1,4 +1,4 @@
-//! Metrics of the gateway, for Prometheus. Handles are found at start; a request only adds.
+//! Metrics of the gateway, for Prometheus. Counters are looked up at start, so a request only adds to them.
 
 mod admin;
 mod build_info;
@@ -96,12 +96,12 @@ pub struct GatewayMetrics {
     cut_answers: Family<CutLabels, Counter>,
     admin: AdminMetrics,
     decisions: Family<DecisionLabels, Counter>,
-    /// Verdicts of limits, and their use.
+    /// The verdicts of limits, and the use of limits.
     pub(crate) limits: LimitMetrics,
     upstream_durations: ByLabel<Arc<str>, Durations>,
     tunnels: ByLabel<Arc<str>, Gauge>,
     exempt: ByLabel<Arc<str>, Counter>,
-    /// Calls of the store.
+    /// The calls of the store.
     pub(crate) store: StoreMetrics,
     connections: ConnectionMetrics,
     overload: OverloadMetrics,
@@ -130,11 +130,11 @@ pub struct GatewayMetrics {
 }
 
 impl GatewayMetrics {
-    /// Makes the metrics of a gateway whose requests wait in these queues.
+    /// Returns the metrics of a gateway. Its waiting requests are in `wait_queues`.
     pub fn new(wait_queues: WaitQueues) -> Self {
         let mut registrar = Registrar(Registry::with_prefix("tidegate"));
         build_info::register(&mut registrar);
-        // The fields are made in the order in which `/metrics` lists them.
+        // The fields are in the order in which `/metrics` lists them.
         Self {
             requests: RequestMetrics::new(&mut registrar),
             cut_answers: registrar.add(
@@ -228,17 +228,17 @@ impl GatewayMetrics {
         }
     }
 
-    /// Returns the counts by client.
+    /// Returns the counts for each client.
     pub fn clients(&self) -> &ClientMetrics {
         &self.clients
     }
 
-    /// Returns the number of requests that wait for a limit.
+    /// Returns the number of requests that wait for their turn at a limit.
     pub fn waiting(&self) -> usize {
         self.wait_queues.waiting()
     }
 
-    /// Returns the state of Redis and its figures.
+    /// Returns the state of Redis, and the figures of its servers.
     pub fn redis(&self) -> &RedisMetrics {
         &self.redis
     }
@@ -253,7 +253,7 @@ impl GatewayMetrics {
         &self.admin
     }
 
-    /// Returns the handles of the server.
+    /// Returns the counters and gauges of the server for client connections.
     pub fn server(&self) -> ServerMetrics {
         ServerMetrics {
             refused: self.overload.refused.clone(),
@@ -270,12 +270,12 @@ impl GatewayMetrics {
         &self.tls
     }
 
-    /// Returns the handles of one upstream.
+    /// Returns the metrics of one upstream.
     pub fn upstream(&self, name: &Arc<str>) -> UpstreamMetrics {
         self.upstreams.of(name)
     }
 
-    /// Keeps gauges only for these upstreams and key sets, which a reload has put in force.
+    /// Removes the gauges of upstreams and key sets for which these functions return false. Call it after a reload.
     pub fn in_force(&self, upstream: impl Fn(&str) -> bool, key_set: impl Fn(&str) -> bool) {
         self.upstreams.in_force(upstream);
         self.jwks.in_force(key_set);
@@ -286,7 +286,7 @@ impl GatewayMetrics {
         &self.reloads
     }
 
-    /// Counts a changed file with keys, by whether it was taken or refused.
+    /// Counts a changed file of API keys. The outcome is that the file was accepted or refused.
     pub fn key_file_read(&self, outcome: &'static str) {
         self.key_files.inc(outcome);
     }
@@ -301,12 +301,12 @@ impl GatewayMetrics {
         &self.overrides
     }
 
-    /// Returns the handles of the key set at `url`.
+    /// Returns the metrics of the key set at `url`.
     pub fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
         self.jwks.of(url)
     }
 
-    /// Returns the handles of traces.
+    /// Returns the counters of traces.
     pub fn traces(&self) -> TraceMetrics {
         TraceMetrics {
             sent: self.traces.get("sent"),
@@ -317,7 +317,7 @@ impl GatewayMetrics {
         }
     }
 
-    /// Returns all metrics as text in this format. `shown` are the certificates of the listeners.
+    /// Returns all metrics as text in this format. `shown` has the certificates of the listeners.
     pub fn text(
         &self,
         store: &Store,
@@ -336,12 +336,12 @@ impl GatewayMetrics {
         self.overload.show(overload);
         self.synced.show(&store.synced_usage());
         let mut text = String::new();
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
         self.written(text, format)
     }
 
-    /// Returns OpenMetrics text in this format, with exemplars if the format has them.
+    /// Converts OpenMetrics text to this format. Adds exemplars if the format supports them.
     fn written(&self, open_metrics: String, format: Format) -> String {
         match format {
             Format::Text => format::text(&open_metrics),

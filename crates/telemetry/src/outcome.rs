@@ -1,4 +1,4 @@
-//! The outcomes of requests, in the words that metrics and logs share.
+//! The outcomes of requests. Metrics and logs use the same words for them.
 
 #[cfg(test)]
 mod tests;
@@ -22,17 +22,17 @@ pub enum RequestOutcome {
     Dropped,
     /// 403: the client is listed under `deny`.
     Denied,
-    /// 503: a limit had no store.
+    /// 503: the store could not decide on a limit.
     Unavailable,
-    /// 4xx, or a redirect to https: the request itself cannot be served.
+    /// 4xx, or a redirect to https: the gateway cannot serve this request.
     Rejected,
     /// 503: the gateway is short of memory.
     Shed,
-    /// 502, 503, 504: the upstream has no server, gave no proper answer, or cut it off.
+    /// 502, 503 or 504: the upstream has no server, gave no valid answer, or cut its answer off.
     Failed,
     /// The client left before the answer.
     Abandoned,
-    /// 408, or a cut answer: the client sent its body, or took its answer, too slowly.
+    /// 408, or an answer that was cut off: the client sent its body or took its answer too slowly.
     Slow,
 }
 
@@ -52,7 +52,7 @@ impl RequestOutcome {
         Self::Slow,
     ];
 
-    /// Whether the gateway itself refused the request. Clients can cause any number of refusals.
+    /// Whether the gateway itself refused the request. Clients can cause refusals without limit.
     pub const fn is_refusal(self) -> bool {
         match self {
             Self::Limited
@@ -85,14 +85,14 @@ impl RequestOutcome {
     }
 }
 
-/// The side that ended an upstream's answer before its end.
+/// The cause of an answer that ended too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The upstream broke off its answer.
+    /// The upstream ended its answer too early.
     Upstream,
-    /// The upstream sent no more data until the timeout.
+    /// The upstream sent no data for the time of the timeout.
     Timeout,
-    /// The client left, or was too slow.
+    /// The client left, or took the answer too slowly.
     Client,
 }
 
@@ -106,7 +106,7 @@ impl Cut {
         }
     }
 
-    /// Returns the error for the log, the same as before an answer. None if the upstream is not to blame.
+    /// Returns the error for the log. It is the same as for a failure before the answer. `None` if the upstream did not cause the cut.
     pub const fn error(self) -> Option<&'static str> {
         match self {
             Self::Upstream => Some("upstream_failed"),
@@ -116,14 +116,14 @@ impl Cut {
     }
 }
 
-/// The forwarding of a request.
+/// The result of forwarding a request.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// Time from the first attempt to connect until the head of the answer, or until the attempts ended without one.
+    /// The time from the first attempt to connect until the head of the answer. Without an answer, until the end of the attempts.
     pub took: Duration,
     /// Whether the upstream answered.
     pub answered: bool,
-    /// Whether it could not answer, because the client sent the request's body too slowly.
+    /// Whether the upstream could not answer because the client sent the request's body too slowly.
     pub too_slow: bool,
     /// The servers that were tried.
     pub attempts: Attempts,
@@ -146,7 +146,7 @@ pub enum StatusClass {
     ClientError,
     /// 5xx.
     ServerError,
-    /// A status beyond 599, which HTTP does not define.
+    /// A status above 599, which HTTP does not define.
     Other,
 }
 
@@ -162,7 +162,7 @@ impl StatusClass {
         Self::Other,
     ];
 
-    /// Returns the class of this status; none: there was no answer.
+    /// Returns the class of this status. `None` is the class [`StatusClass::None`]: there was no answer.
     pub fn of(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16() / 100) {
             None => Self::None,
@@ -190,8 +190,8 @@ impl StatusClass {
 }
 
 impl RequestOutcome {
-    /// Returns the classes that answers with this outcome usually have. Their counters are made at the start, so that the first answer is a
-    /// rise.
+    /// Returns the classes that answers with this outcome usually have. Their counters are created at start, so that Prometheus sees the
+    /// first answer as an increase.
     pub const fn usual(self) -> &'static [StatusClass] {
         use StatusClass::{ClientError, None, Redirection, ServerError, Success};
         match self {
@@ -199,7 +199,7 @@ impl RequestOutcome {
             Self::Preflight => &[Success],
             Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed => &[ServerError],
-            // An answer that is cut off mostly had a good status.
+            // An answer that is cut off usually had a status of success.
             Self::Failed => &[Success, ServerError],
             Self::Dropped | Self::Abandoned => &[None],
             Self::Slow => &[Success, ClientError],

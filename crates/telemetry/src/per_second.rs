@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A bound on events per second, without a lock.
+/// A bound on the number of events per second, without a lock.
 #[derive(Debug)]
 pub(crate) struct PerSecond {
     most: u32,
     since: Instant,
-    /// The second, counted from `since`, and the number of events in it.
+    /// The current second, counted from `since`, and the number of events in this second.
     taken: AtomicU64,
 }
 
 impl PerSecond {
-    /// Makes a bound of `most` events per second.
+    /// Returns a bound of `most` events per second.
     pub(crate) fn new(most: u32) -> Self {
         Self {
             most,
@@ -22,7 +22,7 @@ impl PerSecond {
         }
     }
 
-    /// Returns whether one more event is within the bound, and counts it if so.
+    /// Counts an event if it is within the bound. Returns whether it is.
     pub(crate) fn takes(&self) -> bool {
         self.takes_at(self.since.elapsed().as_secs())
     }

@@ -1,4 +1,4 @@
-//! The build that runs: its release, commit and profile.
+//! The build of the running program: its release, commit and profile.
 
 /// The release, such as 0.2.0.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -6,7 +6,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: &str = env!("TIDEGATE_COMMIT");
 /// The profile of the build, such as `dist` or `debug`.
 pub const PROFILE: &str = env!("TIDEGATE_PROFILE");
-/// All three, for people.
+/// The release, the commit and the profile, for people.
 pub const BUILD: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",

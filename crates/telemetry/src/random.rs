@@ -1,4 +1,4 @@
-//! Fast random numbers, of a few instructions each. They may be predictable.
+//! Random numbers that cost only a few instructions. They may be predictable.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
@@ -9,7 +9,7 @@ pub(crate) fn next() -> u64 {
         static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
     }
     STATE.with(|state| {
-        // xorshift64*.
+        // The algorithm is xorshift64*.
         let mut x = state.get();
         x ^= x >> 12;
         x ^= x << 25;

@@ -1,4 +1,4 @@
-//! An ID for each request, for logs on both sides of the gateway.
+//! The ID of a request, by which logs on both sides of the gateway can be compared.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 
-/// A request's ID, in its extensions: sent by a trusted peer, or made by the gateway.
+/// The ID of a request, in the request's extensions. A trusted peer has sent it, or the gateway has made it.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub(crate) HeaderValue);
 
@@ -30,13 +30,13 @@ impl RequestId {
     }
 }
 
-/// Makes a header's value with memory of its own.
+/// Returns a copy of a header's value that does not share the memory of the request's head.
 fn copied(bytes: &[u8]) -> HeaderValue {
-    // Bytes of a header's value are always valid.
+    // The bytes come from a header's value, so they are valid.
     HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("-"))
 }
 
-/// Makes IDs that are unique among gateways: a random number of this process, and a count.
+/// Makes IDs that are unique among all gateways: each has a random number of the process, and a count.
 #[derive(Debug)]
 pub struct RequestIds {
     process: u64,
@@ -61,7 +61,7 @@ impl RequestIds {
     }
 }
 
-/// Returns the digits that `{:032x}` writes, at a tenth of the cost.
+/// Returns the same digits as `{:032x}`, at a tenth of the cost.
 pub(crate) fn hex(number: u128) -> [u8; 32] {
     std::array::from_fn(|nth| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16])
 }

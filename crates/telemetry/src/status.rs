@@ -1,4 +1,4 @@
-//! Fills the document of `/status.json` and the status page. Its values are sampled once a second from counters of the metrics.
+//! Makes the document of `/status.json` and the status page. Once a second, its values are sampled from the counters of the metrics.
 
 mod crowded;
 mod document;
@@ -22,15 +22,15 @@ use tidegate_upstream::Upstream;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use events::Events;
 
-/// The used share from which on a shared limit counts as near.
+/// The used share of a limit with one budget at which the limit counts as near.
 const NEAR: f64 = 0.8;
 
-/// The parts of the gateway that the document describes.
+/// The parts of the gateway that the document is made from.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The version of the configuration in force.
     pub configuration: &'a str,
-    /// The time at which it was taken, in ms since the epoch.
+    /// The time at which the configuration took effect, in ms since the epoch.
     pub configured_at: u64,
     /// `max_memory`.
     pub max_memory: Option<u64>,
@@ -38,15 +38,15 @@ pub struct View<'a> {
     pub connections: usize,
     /// Uptime, in seconds.
     pub uptime: u64,
-    /// The policy for requests that match no route, then the policies of all routes.
+    /// The policy for requests that match no route, followed by the policies of all routes.
     pub policies: &'a [Policy],
-    /// The routes, in order; then an entry for requests that match no route.
+    /// The routes, in order, followed by an entry for requests that match no route.
     pub routes: Vec<RouteView<'a>>,
     /// The upstreams, by name.
     pub upstreams: &'a HashMap<Arc<str>, Arc<Upstream>>,
-    /// The sources of clients, and the proxies that are trusted.
+    /// The sources of clients' names, and the trusted proxies.
     pub clients: &'a Clients,
-    /// The pressure on memory.
+    /// The memory shortage.
     pub overload: &'a Overload,
     /// The store of the limits.
     pub store: &'a Store,
@@ -59,7 +59,7 @@ pub struct View<'a> {
 pub struct RouteView<'a> {
     /// Its name.
     pub name: &'a Arc<str>,
-    /// Its path in the configuration; none: for requests that match no route.
+    /// Its path in the configuration. `None` for requests that match no route.
     pub path: Option<&'a str>,
     /// Its metrics.
     pub metrics: &'a RouteMetrics,
@@ -74,13 +74,13 @@ pub struct StatusBoard {
     limits: Tracks<4>,
     store: Series<3>,
     events: Events,
-    /// Keys near each limit; below, the used share of limits that all clients share.
+    /// The number of keys near each limit. Below, the used share of each limit with one budget for all clients.
     near: HashMap<Arc<str>, usize>,
     used: HashMap<String, f64>,
 }
 
 impl StatusBoard {
-    /// Begins to sample.
+    /// Begins to sample from the current counters.
     pub fn new(view: &View<'_>) -> Self {
         let metrics = view.metrics;
         Self {
@@ -95,7 +95,7 @@ impl StatusBoard {
         }
     }
 
-    /// Samples all counters at the end of a second. Returns the number of the second.
+    /// Samples all counters at the end of a second. Returns the number of samples so far.
     pub fn second(&mut self, view: &View<'_>) -> u64 {
         let metrics = view.metrics;
         metrics.clients().refusals.refill();
@@ -118,7 +118,7 @@ impl StatusBoard {
         self.tick
     }
 
-    /// Ends a slice of ten seconds. `used` has the used shares of limits that all clients share.
+    /// Ends a slice of ten seconds. `used` has the used share of each limit with one budget for all clients.
     pub fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
         let clients = view.metrics.clients();
         clients.hitters.turn();
@@ -129,7 +129,7 @@ impl StatusBoard {
             }
         }
         for (limit, used) in &used {
-            // Such a limit has one key for all clients.
+            // Such a limit has only one key.
             if *used >= NEAR {
                 self.near.insert(limit.as_str().into(), 1);
             }
@@ -141,19 +141,19 @@ impl StatusBoard {
         view.metrics.limits.sampled(sampled);
     }
 
-    /// Adds an event that no counter contains.
+    /// Adds an event that cannot be derived from counters.
     pub fn happened(&mut self, kind: &str, text: String) {
         self.events.add(kind, State::Ok, text);
     }
 
-    /// Makes the document.
+    /// Returns the document.
     pub fn document(&self, view: &View<'_>) -> Status {
         document::of(view, self)
     }
 }
 
 impl View<'_> {
-    /// Returns the limits that routes use, each once, in the order of the routes.
+    /// Returns the limits that routes use, in the order of the routes. Each limit is returned once.
     fn limits(&self) -> impl Iterator<Item = &Limit> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
         let mut seen = HashSet::new();

@@ -1,10 +1,11 @@
-//! Traces: each request belongs to one, some are recorded, and their spans go to a collector by OTLP over HTTP.
+//! Traces. Each request belongs to a trace. Some requests are recorded, and their spans are sent to a collector by OTLP over HTTP.
 //!
 //! ```text
 //! begin: traceparent ─ sampled? ─> the upstream's traceparent │ request's end: spans ─ queue ─ task ─> collector
 //! ```
 //!
-//! A request that is not recorded costs two IDs and a header. If it is recorded, its spans are made at its end, from its record.
+//! A request that is not recorded costs a few random IDs and a header. The spans of a recorded request are made at its end, from its
+//! record.
 
 mod collector;
 mod context;
@@ -31,7 +32,7 @@ use crate::access_log::Record;
 use crate::per_second::PerSecond;
 use crate::random;
 
-/// A handle of tracing, which may be off; cheap to clone.
+/// A handle of tracing, which may be off. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Traces(Option<Arc<Tracing>>);
 
@@ -39,13 +40,13 @@ pub struct Traces(Option<Arc<Tracing>>);
 struct Tracing {
     plan: TraceSettings,
     bound: PerSecond,
-    // Sampled requests beyond the bound, if spans are recorded.
+    // Counts sampled requests above the bound. Not registered if no spans are recorded.
     beyond: Counter,
-    /// None: no spans are recorded.
+    /// Sends the spans. `None` if no collector is configured.
     exporter: Option<Arc<Exporter>>,
 }
 
-// Queued spans are still sent.
+// Sends the queued spans before the exporter ends.
 impl Drop for Tracing {
     fn drop(&mut self) {
         if let Some(exporter) = &self.exporter {
@@ -63,11 +64,11 @@ pub struct Recording {
 }
 
 impl Traces {
-    /// Starts tracing with these settings, from within a runtime. If `before` has the same settings, it continues.
+    /// Starts tracing with these settings. Call it in a runtime. If `before` has the same settings, returns a clone of it.
     ///
     /// # Errors
     ///
-    /// The collector's URL is https://, and there are no certificates to verify it with.
+    /// The collector's URL is https://, but there are no certificates to verify the collector with.
     pub fn start(
         plan: Option<TraceSettings>,
         before: Option<&Self>,
@@ -97,8 +98,8 @@ impl Traces {
         self.0.as_ref().map(|tracing| &tracing.plan)
     }
 
-    /// Begins a request's part of a trace. Only trusted peers decide on recording: it costs more than a stranger may cause. The bound per
-    /// second holds for trusted peers, too, because they may pass on requests of strangers.
+    /// Begins the gateway's part of a request's trace. Only trusted peers decide whether a request is recorded, because a recorded request
+    /// costs more. The bound per second also applies to trusted peers, because they may pass on requests of strangers.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);
@@ -113,7 +114,7 @@ impl Traces {
         Some(TraceContext::of(parent, is_recorded))
     }
 
-    /// Begins the recording of a request, if it is sampled and there is a collector. `route` is the path of its route.
+    /// Begins the recording of a request, if the request is sampled and a collector is configured. `route` is the path of its route.
     pub fn record(
         &self,
         context: Option<TraceContext>,
@@ -137,7 +138,7 @@ impl Traces {
         }))
     }
 
-    /// Sends the queued spans, within `timeout`.
+    /// Sends the queued spans. Waits at most for `timeout`.
     pub async fn finish(&self, timeout: Duration) {
         let exporter = self
             .0
@@ -156,7 +157,7 @@ impl Recording {
         self.context.trace_id
     }
 
-    /// Makes the spans of a request that has ended.
+    /// Makes the spans of a request that has ended, and queues them.
     pub fn end(&self, record: &Record) {
         if let Some(exporter) = &self.tracing.exporter {
             exporter.add(span::spans(record, self.context, &self.beginning));

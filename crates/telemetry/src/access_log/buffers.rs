@@ -1,4 +1,4 @@
-//! Lines of the access log between the threads that serve and the thread that collects.
+//! The buffers between the threads that serve requests and the thread that collects their lines.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,28 +8,28 @@ use parking_lot::{Condvar, Mutex};
 use super::format::{Fields, Format};
 use super::timestamp::Clock;
 
-/// Bounds the memory of all lines, in bytes: buffered lines, collected lines, and the merged copy.
+/// The most bytes of all lines: buffered lines, collected lines, and the merged copy.
 const CAPACITY: usize = 8 * 1024 * 1024;
-/// Length at which a buffer is collected at once, in bytes.
+/// The size at which a buffer is collected at once, in bytes.
 const LONG: usize = 64 * 1024;
-/// Longest time that a line waits in a short buffer.
+/// The longest time that a line waits in a short buffer.
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
-/// Memory that an empty buffer keeps, in bytes.
+/// The most bytes that an empty buffer keeps.
 const KEPT: usize = 2 * LONG;
 
-/// Buffers of lines, and the count of lines without room.
+/// Buffers of lines, and the number of lost lines.
 #[derive(Debug)]
 pub(super) struct Buffers {
     format: Format,
-    /// One per processor: threads that serve at the same time rarely share one.
+    /// One buffer per processor, so that threads which serve at the same time rarely share a buffer.
     buffers: Box<[Mutex<Buffer>]>,
-    /// Bounds a buffer, in bytes.
+    /// The most bytes of a buffer.
     most: usize,
     lost: AtomicU64,
     state: Mutex<State>,
     /// Notified when the collecting thread has work.
     work: Condvar,
-    /// Notified when it ends.
+    /// Notified when the collecting thread ends.
     end: Condvar,
 }
 
@@ -46,7 +46,7 @@ struct Lines {
     marks: Vec<Mark>,
 }
 
-/// The time of a line, in us since the epoch, and the offset of its end.
+/// The time of a line, in microseconds since the epoch, and the offset of its end.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: u64,
@@ -72,7 +72,7 @@ impl Lines {
 pub(super) struct Collected<'a> {
     /// Whole lines, in the order of their times.
     pub(super) lines: &'a [u8],
-    /// Whether to open the file of the log again first.
+    /// Whether to open the log's file again before the lines are written.
     pub(super) reopens: bool,
 }
 
@@ -82,14 +82,14 @@ struct State {
     has_lines: bool,
     /// Whether a buffer is long.
     is_urgent: bool,
-    /// Whether to open the file again.
+    /// Whether to open the log's file again.
     reopens: bool,
     closing: bool,
     ended: bool,
 }
 
 impl Buffers {
-    /// Makes empty buffers for lines of this format.
+    /// Returns empty buffers for lines of this format.
     pub(super) fn new(format: Format) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -103,12 +103,12 @@ impl Buffers {
         }
     }
 
-    /// Adds the line of a request, or drops and counts it if there is no room.
+    /// Adds the line of a request. If there is no room, drops and counts it.
     pub(super) fn write(&self, fields: &impl Fields) {
         let mut buffer = self.buffers[own_number() % self.buffers.len()].lock();
         let before = buffer.lines.size();
         if before >= self.most {
-            // Count while the buffer is locked, so that the next collection includes this line.
+            // Counts while the buffer is locked, so that the next report includes this line.
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -143,8 +143,8 @@ impl Buffers {
         self.work.notify_one();
     }
 
-    /// Calls `take` with whole lines, ordered by time, until the end. `take` returns the number of lines that it lost. While it blocks,
-    /// lines are buffered, and lost when there is no room. A line with the number of lost lines follows.
+    /// Calls `take` with whole lines, in the order of their times, until the end. `take` returns the number of lines that it lost. While it
+    /// blocks, new lines are buffered, and lost when the buffers are full. Each loss is reported by a line with the number of lost lines.
     pub(super) fn collect(&self, mut take: impl FnMut(Collected<'_>) -> u64) {
         let mut collected: Vec<Lines> = self.buffers.iter().map(|_| Lines::default()).collect();
         let mut merged = Vec::new();
@@ -156,7 +156,7 @@ impl Buffers {
         };
         loop {
             let (reopens, ends) = self.wait();
-            // Lock all buffers at once: then each line that comes later has a later time.
+            // All buffers are locked at once, so that each line added later has a later time.
             let mut buffers: Vec<_> = self.buffers.iter().map(Mutex::lock).collect();
             for (buffer, lines) in buffers.iter_mut().zip(&mut collected) {
                 std::mem::swap(&mut buffer.lines, lines);
@@ -179,7 +179,7 @@ impl Buffers {
                 break;
             }
         }
-        // Report losses of the last write.
+        // Reports the losses since the last report.
         let lost = self.lost();
         if lost > reported {
             clock.read();
@@ -190,7 +190,8 @@ impl Buffers {
         self.end.notify_all();
     }
 
-    /// Waits until lines are due or the file is to be opened again. Returns whether to open the file, and whether the lines are the last.
+    /// Waits until lines are due or the file is to be opened again. Returns whether to open the file again, and whether these lines are the
+    /// last.
     fn wait(&self) -> (bool, bool) {
         let mut state = self.state.lock();
         while !state.has_lines && !state.closing && !state.reopens {
@@ -202,12 +203,12 @@ impl Buffers {
                 break;
             }
         }
-        // Clear the flags before the buffers are read: a line added from here on sets them again.
+        // The flags are cleared before the buffers are read: a line that is added from here on sets them again.
         (state.has_lines, state.is_urgent) = (false, false);
         (std::mem::take(&mut state.reopens), state.closing)
     }
 
-    /// Ends the collecting thread, and waits for its end, but not longer than `timeout`.
+    /// Makes the collecting thread end. Waits for the end, at most for `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();
@@ -217,7 +218,7 @@ impl Buffers {
     }
 }
 
-/// Merges the lines of several buffers, ordered by time. Each buffer is in order already.
+/// Merges the lines of several buffers in the order of their times. Each buffer is already in order.
 fn merge(buffers: &[Lines], merged: &mut Vec<u8>) {
     struct Rest<'a> {
         text: &'a [u8],

@@ -1,4 +1,4 @@
-//! The format of a line, compiled at start into a list of pieces.
+//! The format of a line. It is compiled at start into a list of pieces.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use super::value::Value;
 /// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
 const COMMON: &str =
     r#"$client_ip - $client [$time_local] "$method $path $protocol" $status $bytes_out"#;
-/// The further fields of the Combined Log Format.
+/// The fields of the Combined Log Format after the common ones.
 const COMBINED: &str = r#" "$referer" "$user_agent""#;
 
 /// A compiled format.
@@ -22,17 +22,17 @@ const COMBINED: &str = r#" "$referer" "$user_agent""#;
 pub(super) struct Format {
     kind: Kind,
     pieces: Box<[Piece]>,
-    /// Whether a field of the template contains the number of lost lines.
+    /// Whether the template has a field for the number of lost lines.
     tells_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The format of `tracing-subscriber` for the process's log, so that one parser reads both.
+    /// The format of `tracing-subscriber` for the log of the process, so that one parser reads both logs.
     Text,
-    /// The same as a JSON object.
+    /// The same as `Text`, as a JSON object.
     Json,
-    /// The pieces alone.
+    /// Only the pieces.
     Template,
 }
 
@@ -75,12 +75,12 @@ impl Format {
         }
     }
 
-    /// Whether lines have this field.
+    /// Whether lines contain this field.
     pub(super) fn has(&self, field: AccessField) -> bool {
         self.pieces.iter().any(|piece| piece.field() == Some(field))
     }
 
-    /// Appends the line of a request. The caller must have read the clock.
+    /// Appends the line of a request. The caller must have read the clock before.
     pub(super) fn line(&self, out: &mut Vec<u8>, clock: &mut Clock, fields: &impl Fields) {
         match self.kind {
             Kind::Text => {
@@ -106,7 +106,7 @@ impl Format {
     /// Appends a line with the number of lost lines.
     pub(super) fn lost(&self, out: &mut Vec<u8>, clock: &mut Clock, lines: u64) {
         let now = String::from_utf8_lossy(clock.now()).into_owned();
-        // Writing to a Vec cannot fail.
+        // A write to a Vec cannot fail.
         let _ = match self.kind {
             Kind::Text => writeln!(out, "{now}  WARN access: {lines} lines lost lost={lines}"),
             Kind::Json => writeln!(
@@ -164,7 +164,7 @@ fn named(fields: &[AccessField], before: &str, after: &str) -> Vec<Piece> {
         .collect()
 }
 
-/// Returns the pieces of a template, with this style for the client.
+/// Returns the pieces of a template. The client's name is written in the style `client`.
 fn bare(pieces: &[AccessPiece], client: Style) -> Vec<Piece> {
     let pieces = pieces.iter().map(|piece| match piece {
         AccessPiece::Text(text) => Piece::Text(text.as_bytes().into()),
@@ -174,15 +174,15 @@ fn bare(pieces: &[AccessPiece], client: Style) -> Vec<Piece> {
     pieces.collect()
 }
 
-/// Returns the pieces of a well-known format, in which the client is one word.
+/// Returns the pieces of a standard format, in which the client's name is one word.
 fn known(template: &str) -> Vec<Piece> {
-    // These templates have no errors.
+    // The standard templates have no errors.
     let pieces = AccessPiece::template(template).unwrap_or_default();
     bare(&pieces, Style::OneWord)
 }
 
-/// The fields of a line with the number of lost lines. Programs that read the Common Log Format need an address, and a status that HTTP
-/// allows.
+/// The fields of a line with the number of lost lines. Programs that read the Common Log Format need an address and a valid HTTP status, so
+/// this line has both.
 struct LostLines {
     lines: u64,
     path: String,

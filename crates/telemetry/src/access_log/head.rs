@@ -1,4 +1,4 @@
-//! The parts of a request's head that a record keeps.
+//! The parts of a request's head that its record keeps.
 
 use http::header::{HOST, REFERER, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request};
@@ -7,12 +7,12 @@ use super::format::Format;
 use super::settings::AccessField;
 use super::value::Value;
 
-/// Bounds the path, the referer and the user agent, in bytes. Longer ones are cut.
+/// The most bytes of the path, the referer and the user agent. Longer texts are cut.
 const MAX_TEXT: usize = 1_024;
-/// Bounds the host, in bytes.
+/// The most bytes of the host.
 const MAX_HOST: usize = 255;
 
-/// The parts of a request's head that a record keeps beside its path.
+/// The parts of a request's head that a record keeps in addition to the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeadFields {
     pub(super) host: bool,
@@ -31,7 +31,8 @@ impl HeadFields {
     }
 }
 
-/// The kept texts of a request's head, concatenated. A text that is too long keeps one byte beyond its bound, so that it is marked as cut.
+/// The kept texts of a request's head, concatenated. A text above its bound keeps one byte more than the bound. So the line marks it as
+/// cut.
 #[derive(Debug)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,
@@ -51,7 +52,7 @@ impl Texts {
             _ => header(kept.host, HOST),
         };
         let user_agent = header(kept.user_agent, USER_AGENT);
-        // Without the query, which may hold secrets. The path has no query either.
+        // The referer and the path are kept without their queries, which may hold secrets.
         let referer = header(kept.referer, REFERER);
         let mut referer = referer.split(|byte| matches!(byte, b'?' | b'#'));
         let referer = referer.next().unwrap_or_default();
@@ -72,7 +73,7 @@ impl Texts {
         }
     }
 
-    /// Makes the texts of a head that could not be read.
+    /// Returns the texts of a head that could not be read.
     pub(super) fn unparsed() -> Self {
         Self {
             bytes: b"-".as_slice().into(),
@@ -80,7 +81,7 @@ impl Texts {
         }
     }
 
-    /// Returns the text of a field, if the head has it and the record keeps it.
+    /// Returns the text of a field. `None` if the head lacks it or the record does not keep it.
     pub(super) fn get(&self, field: AccessField) -> Option<Value<'_>> {
         let [path, host, user_agent, referer] = self.ends.map(usize::from);
         let (text, longest) = match field {

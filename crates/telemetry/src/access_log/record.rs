@@ -1,4 +1,4 @@
-//! The record of one request: the values of the access log's fields.
+//! The record of one request. It has the values of the access log's fields.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::value::{Limits, MAX_CLIENT, Value};
 use crate::outcome::{Cut, Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
-/// Bounds the name of a route, a plan or a limit, in bytes. Longer names are cut.
+/// The most bytes of the name of a route, a plan or a limit. Longer names are cut.
 const MAX_TEXT: usize = 1_024;
-/// Bounds the method and the request ID, in bytes.
+/// The most bytes of the method and of the request ID.
 const MAX_WORD: usize = 128;
 
-/// The values of a request's line. It holds no part of the request's head, and takes a few KiB at most.
+/// The values of a request's line. They are copies, so the record does not keep the request's head in memory. It takes a few KiB at most.
 #[derive(Debug)]
 pub struct Record {
     id: RequestId,
@@ -45,7 +45,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins the record of a request from `peer` on behalf of `client_ip`. The query is left out: it may hold secrets.
+    /// Begins the record of a request from `peer` for the client at `client_ip`. The query is left out, because it may hold secrets.
     pub(super) fn new<B>(
         request: &Request<B>,
         kept: HeadFields,
@@ -80,22 +80,22 @@ impl Record {
         self
     }
 
-    /// Returns the limits' decision; none if the request met no limits.
+    /// Returns the limits' decision. `None` if the request met no limits.
     pub const fn decided(&self) -> Option<&Decided> {
         self.decided.as_ref()
     }
 
-    /// Returns the decision for changes, because the answer's body may settle the cost.
+    /// Returns the decision for changes. The body of the answer may settle the cost later.
     pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
         self.decided.as_mut()
     }
 
-    /// Returns how the request was forwarded; none if it was not.
+    /// Returns how the request was forwarded. `None` if it was not forwarded.
     pub const fn forwarded(&self) -> Option<&Forwarded> {
         self.forwarded.as_ref()
     }
 
-    /// Returns the status of the answer; none if there was no answer.
+    /// Returns the status of the answer. `None` if there was no answer.
     pub const fn answered_with(&self) -> Option<StatusCode> {
         self.status
     }
@@ -105,7 +105,7 @@ impl Record {
         self.took
     }
 
-    /// Replaces the texts of a request whose head could not be read.
+    /// Replaces the texts of the head for a request whose head could not be read.
     pub fn unparsed(mut self) -> Self {
         self.texts = Texts::unparsed();
         self
@@ -121,7 +121,7 @@ impl Record {
         if let Some(decided) = &mut decided {
             decided.unknown_plan = None;
             if let Client::UserId(id) = &mut decided.client {
-                // A character has at most four bytes.
+                // A kept character has at most four bytes.
                 let kept = &id[..id.floor_char_boundary(4 * (MAX_CLIENT + 1))];
                 if kept.len() < id.len() {
                     *id = kept.into();
@@ -146,7 +146,7 @@ impl Record {
         }
     }
 
-    /// Returns the error of an answer that its upstream cut off.
+    /// Returns the error in an answer that its upstream cut off.
     pub fn cut_by_upstream(&self) -> Option<&'static str> {
         self.cut.and_then(Cut::error)
     }
@@ -156,13 +156,13 @@ impl Record {
         self.bytes_out += bytes;
     }
 
-    /// Records the outcome, and the time that the request took.
+    /// Records the outcome and the duration of the request.
     pub const fn ended(&mut self, outcome: RequestOutcome, took: Duration) {
         self.outcome = outcome;
         self.took = took;
     }
 
-    /// Returns the values by which a request is selected for a line.
+    /// Returns the values by which the access log selects requests.
     pub(super) fn end(&self) -> RequestSummary {
         let decided = self.decided.as_ref();
         RequestSummary {
@@ -173,7 +173,7 @@ impl Record {
         }
     }
 
-    /// Returns the status. Without an answer it is 444 if the gateway dropped the request, and 499 if the client left before.
+    /// Returns the status for the line. Without an answer, it is 444 if the gateway dropped the request, and 499 if the client left.
     fn status(&self) -> u16 {
         let unanswered = match self.outcome {
             RequestOutcome::Dropped => 444,
@@ -182,7 +182,7 @@ impl Record {
         self.status.map_or(unanswered, |status| status.as_u16())
     }
 
-    /// Returns the verdict of the limit that the headers describe.
+    /// Returns the verdict of the limit that the answer's headers describe.
     fn tightest(&self) -> Option<&Verdict> {
         let decided = self.decided.as_ref()?;
         let at = decided.tightest?;
@@ -231,7 +231,8 @@ impl Fields for Record {
                 Value::Limits(Limits::RefusedBy(decided.filter(|_| is_refused)?))
             }
             AccessField::DecidedBy => Value::Word(match decision?.via {
-                // The limit may have called Redis for a slice. `tidegate_decisions_total` counts it in the same way.
+                // For these modes the gateway decides, even if the limit has called Redis. `tidegate_decisions_total` counts the verdict in
+                // the same way.
                 Via::Store if self.limit().is_some_and(|it| it.mode() != Mode::Exact) => "gateway",
                 Via::Store => "store",
                 Via::Remembered => "remembered",
@@ -248,7 +249,7 @@ impl Fields for Record {
             AccessField::Remaining => Value::Number(self.tightest()?.remaining),
             AccessField::RetryAfter => {
                 let verdict = self.tightest().filter(|_| is_refused)?;
-                // Whole seconds and never 0, like the header.
+                // Whole seconds, at least 1, as in the header.
                 Value::Number(verdict.retry_after.div_ceil(1_000_000).max(1))
             }
             AccessField::Cost => Value::Number(Some(decided?.cost).filter(|cost| *cost > 0)?),
@@ -283,11 +284,11 @@ const fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// Returns the first bytes of a method, because a client may invent a method of any length.
+/// Returns the first bytes of a method. Clients can invent methods of any length.
 fn start_of_method(method: &Method) -> Method {
     let bytes = method.as_str().as_bytes();
     match bytes.get(..MAX_WORD + 1) {
-        // The start of a valid method is valid.
+        // The first bytes of a valid method are a valid method.
         Some(start) => Method::from_bytes(start).unwrap_or_default(),
         None => method.clone(),
     }
@@ -297,7 +298,7 @@ fn microseconds(duration: Duration) -> Value<'static> {
     Value::Number(micros(duration))
 }
 
-/// Makes the value of a name.
+/// Returns the value for a name.
 const fn text(text: &str) -> Value<'_> {
     Value::Text(text.as_bytes(), MAX_TEXT)
 }

@@ -1,4 +1,4 @@
-//! Selects the requests that get a line.
+//! Selects the requests that get a line in the access log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use crate::outcome::RequestOutcome;
 use crate::per_second::PerSecond;
 use crate::random;
 
-/// A selection of requests by outcome, status and duration; some of the others at random.
+/// The selection: a filter by outcome, status and duration, a bound on refusals, and a random sample of forwarded requests.
 #[derive(Debug)]
 pub(super) struct Selection {
     filter: Option<AccessFilter>,
-    /// Selected requests in a million.
+    /// The selected share of the forwarded requests, in millionths.
     sample: u32,
-    /// The bound on refusals.
+    /// The bound on the lines of refused requests per second.
     bound: Option<PerSecond>,
     unwritten: AtomicU64,
 }
@@ -25,7 +25,7 @@ pub(super) struct RequestSummary {
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) took: Duration,
-    /// Whether an observed limit would have refused it.
+    /// Whether an observed limit would have refused the request.
     pub(super) would_be_refused: bool,
 }
 
@@ -39,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Returns the number of requests without a line because of the bound on refusals.
+    /// Returns the number of requests that got no line because of the bound on refusals.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl Selection {
             self.unwritten.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        // Server errors and observed refusals are never sampled out.
+        // Server errors and observed refusals are always kept: the sample excludes only other forwarded requests.
         let merely = ended.outcome == RequestOutcome::Forwarded && ended.status < 500;
         !merely
             || ended.would_be_refused
@@ -71,7 +71,7 @@ impl Selection {
     }
 }
 
-/// Returns whether the request meets any condition.
+/// Returns whether the request meets at least one condition.
 fn meets(filter: &AccessFilter, ended: RequestSummary) -> bool {
     let has_status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
     filter.outcomes.contains(&ended.outcome)

@@ -1,22 +1,22 @@
-//! Settings of the access log: the format of lines, and the requests that get one.
+//! Settings of the access log: the format of its lines, and the requests that get a line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::outcome::RequestOutcome;
 
-/// The access log.
+/// The settings of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogSettings {
-    /// The file to append lines to; none: standard error.
+    /// The file to which lines are appended. `None`: standard error.
     pub file: Option<PathBuf>,
     /// The format of a line.
     pub format: AccessFormat,
-    /// The requests that get a line; none: all.
+    /// The conditions for a line. `None`: all requests meet them.
     pub filter: Option<AccessFilter>,
-    /// Lines per million requests that were merely forwarded: no server error, and no observed refusal.
+    /// The share of forwarded requests that get a line, in millionths. Server errors and observed refusals always get a line.
     pub sample: u32,
-    /// Bounds the lines per second of requests that the gateway refused; none: no bound.
+    /// The most lines per second of requests that the gateway refused. `None`: no bound.
     pub max_refusals_per_second: Option<u32>,
 }
 
@@ -28,13 +28,13 @@ impl AccessLogSettings {
 /// The format of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// Fields as `name=value`, if there is a value; for people.
+    /// Fields as `name=value`, for people. Fields without a value are left out.
     Text(Vec<AccessField>),
-    /// A JSON object per line, with these fields as members, if there is a value.
+    /// One JSON object per line, with these fields as members. Fields without a value are left out.
     Json(Vec<AccessField>),
     /// The Common Log Format.
     Common,
-    /// The Combined Log Format: Common with referer and user agent.
+    /// The Combined Log Format: the Common Log Format with referer and user agent.
     Combined,
     /// A template.
     Template(Vec<AccessPiece>),
@@ -49,14 +49,14 @@ pub enum AccessPiece {
     Field(AccessField),
 }
 
-/// The reason why a text is no template.
+/// The reason why a text is not a valid template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
     /// The text has a line break or another control character.
     ControlCharacter,
     /// A `${` has no `}`.
     Unclosed,
-    /// There is no field of this name.
+    /// The access log has no field with this name.
     NoField(String),
 }
 
@@ -65,7 +65,7 @@ impl AccessPiece {
     ///
     /// # Errors
     ///
-    /// The text is no template.
+    /// The text is not a valid template.
     pub fn template(text: &str) -> Result<Vec<Self>, TemplateError> {
         if text.contains(|c: char| c.is_control()) {
             return Err(TemplateError::ControlCharacter);

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use super::buffers::Collected;
 use crate::log::{AccessSink, count, write_patiently};
 
-/// Permissions of a new file: only the gateway's user and group may read it.
+/// The permissions of a new file: only the gateway's user may write it, and only that user and its group may read it.
 const MODE: u32 = 0o640;
-/// Least pause between two warnings that the file cannot be written.
+/// The least time between two warnings that the file cannot be written.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// An output of lines. Only the collecting thread may use it.
@@ -27,7 +27,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Writes whole lines, and blocks until they are written. Returns the number of lost lines.
+    /// Writes whole lines. Blocks until they are written. Returns the number of lost lines.
     pub(super) fn take(&mut self, collected: Collected<'_>) -> u64 {
         match self {
             Self::Log(log) => {
@@ -48,10 +48,10 @@ impl Sink {
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
-    /// The target of the path at the start, if it was a symbolic link.
+    /// The target of the path at start, if the path was a symbolic link.
     target: Option<PathBuf>,
     file: File,
-    /// The rest of a line that was written in part, because the disk was full.
+    /// The rest of a line of which only a part was written, because the disk was full.
     unfinished: Vec<u8>,
     reported: Option<Instant>,
 }
@@ -72,7 +72,7 @@ impl LogFile {
         })
     }
 
-    /// Opens the path again, which may lead to another file by now. If that fails, lines go on to the old file.
+    /// Opens the path again, which may now be another file. If that fails, further lines go to the old file.
     fn reopen(&mut self) {
         let path = self.path.display();
         match open_again(&self.path, self.target.as_deref()) {
@@ -101,15 +101,15 @@ impl LogFile {
     }
 }
 
-/// The error of an append, and the number of lost lines.
+/// The error of an append, with the number of lost lines.
 #[derive(Debug)]
 struct Failure {
     error: io::Error,
     lost: u64,
 }
 
-/// Appends the rest of an earlier line first, then whole lines. If the last line is appended only in part, its rest is kept for the next
-/// call, and the line does not count as lost.
+/// Appends the rest of an earlier line, and then whole lines. If only a part of a line is appended, its rest is kept in `unfinished` for
+/// the next call. Such a line does not count as lost.
 fn append_lines(
     out: &mut impl Write,
     unfinished: &mut Vec<u8>,
@@ -135,15 +135,15 @@ fn append_lines(
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // A named pipe without a reader must not block the gateway.
+    // Opens without blocking, because a named pipe may have no reader.
     let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE);
     options.custom_flags(flags).open(path)
 }
 
-/// Opens the file again. A user with write access to the folder can put a symbolic link there, to a file that only the gateway may write.
-/// So a link must have the same target as at the start, or belong to root or the gateway's own user.
+/// Opens the file again. A user with write access to the folder could put a symbolic link there, to a file that only the gateway may write.
+/// So the link must have the same target as at start, or belong to root or the gateway's own user.
 fn open_again(path: &Path, first: Option<&Path>) -> io::Result<File> {
     match open(path, OFlags::NOFOLLOW) {
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {}

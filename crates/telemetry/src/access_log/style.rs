@@ -1,4 +1,4 @@
-//! Quotes and escapes values, so that they stay within their field.
+//! Quotes and escapes values, so that a value cannot end its field or its line.
 
 use tidegate_status::{shown_json, shown_text};
 
@@ -9,9 +9,9 @@ pub(super) enum Style {
     Text,
     /// As in JSON.
     Json,
-    /// As in nginx, without quotes: `"`, `\` and all bytes but printable ASCII become `\xXX`.
+    /// As in nginx, without quotes: `"`, `\` and all bytes except printable ASCII become `\xXX`.
     Plain,
-    /// Like `Plain`, but blanks and brackets become `\xXX`, too: one word.
+    /// Like `Plain`, but blanks and brackets also become `\xXX`, so that the value is one word.
     OneWord,
 }
 
@@ -24,7 +24,7 @@ impl Style {
         matches!(self, Self::Text | Self::Json)
     }
 
-    /// Whether it has the escapes of plain lines.
+    /// Whether the style escapes as in plain lines.
     pub(super) const fn is_plain(self) -> bool {
         matches!(self, Self::Plain | Self::OneWord)
     }
@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// The bytes that need no escape, except in [`Style::OneWord`].
+/// Whether each byte needs no escape. [`Style::OneWord`] escapes further bytes.
 const AS_IT_IS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';

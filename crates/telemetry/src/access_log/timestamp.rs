@@ -10,7 +10,7 @@ pub(super) const LENGTH: usize = 27;
 /// The length of `22/Nov/2026:15:32:17 +0000`, in bytes.
 pub(super) const LOCAL_LENGTH: usize = 26;
 
-/// Texts of the current time and of slightly earlier times. The part up to the second is formatted once per second.
+/// Texts of the current time and of slightly earlier times. The text of a second is formatted once, when the second begins.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
@@ -48,7 +48,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Reads the time, in us since the epoch.
+    /// Reads the time, in microseconds since the epoch.
     pub(super) fn read(&mut self) -> u64 {
         // A clock set before 1970 reads as 1970.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -56,24 +56,24 @@ impl Clock {
         micros(self.now)
     }
 
-    /// Formats the time of the last reading.
+    /// Formats the time of the last `read`.
     pub(super) fn now(&mut self) -> &[u8; LENGTH] {
         self.current.precise(self.now)
     }
 
-    /// Formats the time of the last reading minus `span`.
+    /// Formats the time of the last `read` minus `span`.
     pub(super) fn before(&mut self, span: Duration) -> &[u8; LENGTH] {
         self.earlier.precise(self.now.saturating_sub(span))
     }
 
-    /// Formats the time of the last reading in the Common Log Format.
+    /// Formats the time of the last `read` in the Common Log Format.
     pub(super) fn local(&mut self) -> &[u8; LOCAL_LENGTH] {
         self.local.at(self.now.as_secs())
     }
 }
 
 impl<const N: usize> Second<N> {
-    /// Returns the text of this second.
+    /// Returns the text of this second. It is formatted only if the second has changed.
     fn at(&mut self, second: u64) -> &mut [u8; N] {
         if second != self.second {
             self.second = second;
@@ -89,7 +89,7 @@ impl<const N: usize> Second<N> {
 }
 
 impl Second<LENGTH> {
-    /// Formats a time since the epoch, to the us.
+    /// Formats a time since the epoch, with microseconds.
     fn precise(&mut self, time: Duration) -> &[u8; LENGTH] {
         let text = self.at(time.as_secs());
         let mut rest = time.subsec_micros();

@@ -29,7 +29,7 @@ pub(crate) enum Value<'a> {
     Word(&'static str),
     /// A trace ID.
     Hex(u128),
-    /// Bytes that a client may have chosen, and the bound on their length.
+    /// Bytes that a client may have chosen, and the most bytes that are written.
     Text(&'a [u8], usize),
     /// The client's name.
     Client(&'a Client),
@@ -44,9 +44,9 @@ pub(crate) enum Value<'a> {
 /// Some of the limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limits<'a> {
-    /// The limits that refused it.
+    /// The limits that refused the request.
     RefusedBy(&'a Decided),
-    /// The observed limits that would have refused it.
+    /// The observed limits that would have refused the request.
     WouldRefuse(&'a Decided),
 }
 
@@ -65,16 +65,16 @@ impl fmt::Display for Limits<'_> {
     }
 }
 
-/// Bounds the client's name, in characters.
+/// The most characters of a client's name.
 pub(super) const MAX_CLIENT: usize = 128;
-/// Bounds a list of names, in characters.
+/// The most characters of a list of names.
 const MAX_NAMES: usize = 1_024;
 
 impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
         let is_quoted = match self {
-            // This field is for users; the line has the address already.
+            // This field of the format is for user names, and the line already has the address.
             Self::Client(Client::Ip(_)) if style == Style::OneWord => return out.push(b'-'),
             Self::Number(_) => false,
             Self::Address(_) | Self::Socket(_) | Self::Hex(_) | Self::Before(_) => {
@@ -93,12 +93,12 @@ impl Value<'_> {
                 out.extend_from_slice(buffer.format(number).as_bytes());
             }
             Self::Address(address) => ip(out, address),
-            // Writing to a Vec cannot fail.
+            // A write to a Vec cannot fail.
             Self::Socket(address) => drop(write!(out, "{address}")),
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Hex(number) => out.extend_from_slice(&hex(number)),
             Self::Text(bytes, longest) => text(out, style, bytes, longest),
-            // Same text as `Display`, but faster: most lines have such a client.
+            // Writes the same text as `Display`, but faster: most lines have such a client.
             Self::Client(Client::Ip(address)) => {
                 out.extend_from_slice(b"ip:");
                 ip(out, *address);
@@ -114,7 +114,7 @@ impl Value<'_> {
     }
 }
 
-/// Writes an address like its `Display`, which takes a thousand instructions for IPv4.
+/// Writes an address as `Display` does, but faster: `Display` takes a thousand instructions for an IPv4 address.
 fn ip(out: &mut Vec<u8>, address: IpAddr) {
     let IpAddr::V4(address) = address else {
         return drop(write!(out, "{address}"));
@@ -140,7 +140,7 @@ fn ip(out: &mut Vec<u8>, address: IpAddr) {
     out.extend_from_slice(&text[..length]);
 }
 
-/// Writes the inside of a quoted text, at most `longest` bytes of it. In plain styles, `longest` includes the escapes.
+/// Writes the inside of a quoted text, at most `longest` bytes of it. In plain styles, escapes count towards `longest`.
 fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     let mut end = bytes.len().min(longest);
     if style.is_plain() {
@@ -154,7 +154,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
         end = bytes.iter().take_while(fits).count();
     }
     let is_cut = end < bytes.len();
-    // Do not cut within a character.
+    // Moves the cut to the start of a character.
     let is_within = |byte: &u8| *byte & 0xc0 == 0x80;
     while is_cut && end > 0 && bytes.get(end).is_some_and(is_within) {
         end -= 1;
@@ -165,7 +165,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     }
 }
 
-/// Writes a name, cut to `longest` characters.
+/// Writes a name. Cuts it to `longest` characters.
 fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
     let mut quoted = Quoted {
         out,
@@ -180,7 +180,7 @@ fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: us
 struct Quoted<'a> {
     out: &'a mut Vec<u8>,
     style: Style,
-    /// Characters that there is room for.
+    /// The number of further characters that may be written.
     left: usize,
     is_cut: bool,
 }

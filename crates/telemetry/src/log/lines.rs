@@ -1,4 +1,4 @@
-//! Queues log lines for standard error: a queue bounded in bytes, and one writing thread.
+//! A queue of log lines for standard error. It is bounded in bytes, and one thread writes its lines.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use tracing_subscriber::fmt::MakeWriter;
 use tidegate_net::text::cut;
 use tidegate_status::{shown_json, shown_text};
 
-/// Bounds the queue, in bytes. The writing thread may hold the same amount.
+/// The most bytes of the queue. The writing thread may hold the same amount.
 const CAPACITY: usize = 2 * 1024 * 1024;
-/// The part of the queue that the access log must leave free, in bytes. A flood of requests must not displace warnings.
+/// The bytes of the queue that the access log must leave free, so that a flood of requests does not displace warnings.
 const RESERVED: usize = 256 * 1024;
-/// Bounds a line, in bytes.
+/// The most bytes of a line.
 const LONGEST: usize = 32 * 1024;
-/// Bytes that are kept of a longer line.
+/// The bytes that are kept of a line above [`LONGEST`].
 const KEPT: usize = 4 * 1024;
-/// Buffer that is kept between writes, in bytes.
+/// The most bytes of the buffer between two writes.
 const IDLE_BUFFER: usize = 64 * 1024;
-/// Pause before another write to a non-blocking file or pipe that is full.
+/// The pause before the next write to a non-blocking file or pipe that is full.
 const FULL: Duration = Duration::from_millis(20);
 
-/// The treatment of lines that are too long.
+/// The treatment of a line that is too long.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Overlong {
     /// Cuts off the end.
     Cut,
-    /// Puts the beginning into a field of a JSON object, because a cut object is not JSON.
+    /// Puts the beginning into a field of a JSON object. A line that is only cut would not be JSON.
     Quote,
 }
 
-/// The queue; clones share it.
+/// The queue. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Lines(Arc<Shared>);
 
@@ -42,7 +42,7 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when the writing thread has work.
     work: Condvar,
-    /// Notified when the queue is emptied, and when the writing thread ends.
+    /// Notified when the queue was emptied, and when the writing thread ends.
     room: Condvar,
     overlong: Overlong,
     dropped: &'static AtomicU64,
@@ -53,16 +53,16 @@ struct State {
     queued: Vec<u8>,
     /// Lines dropped since the last report in the log.
     unreported: u64,
-    /// Whether the writing thread must be woken.
+    /// Whether the writing thread waits for a notification.
     writer_waits: bool,
     /// Whether the writing thread ends when the queue is empty.
     closing: bool,
-    /// Whether it has ended.
+    /// Whether the writing thread has ended.
     ended: bool,
 }
 
 impl Lines {
-    /// Makes an empty queue, which adds the number of lines that it drops to `dropped`.
+    /// Returns an empty queue, which adds the number of dropped lines to `dropped`.
     pub(super) fn new(overlong: Overlong, dropped: &'static AtomicU64) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
@@ -73,7 +73,7 @@ impl Lines {
         }))
     }
 
-    /// Starts the thread that writes to `out`. It calls `report` with the number of dropped lines, as soon as `out` accepts lines again.
+    /// Starts the thread that writes to `out`. If lines were dropped, it calls `report` with their number after the next write.
     pub(super) fn spawn_writer(
         &self,
         out: impl Write + Send + 'static,
@@ -85,18 +85,19 @@ impl Lines {
         Ok(())
     }
 
-    /// Ends the writing thread once the queue is empty, and waits for its end, but not longer than `timeout`.
+    /// Makes the writing thread end when the queue is empty. Waits for the end, at most for `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.0.state.lock();
         state.closing = true;
         self.0.work.notify_one();
-        // A thread that waits for room stops waiting.
+        // Wakes a thread that waits for room, so that it drops its lines.
         self.0.room.notify_all();
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }
 
-    /// Queues one or several lines. Without room, the log drops them. An access log waits, but drops them once the log closes.
+    /// Queues one or several lines. If there is no room, lines of the log are dropped. Lines of an access log wait for room until the log
+    /// closes, and are then dropped.
     fn push(&self, line: &[u8], source: Source) {
         let capacity = match source {
             Source::Log => CAPACITY,
@@ -124,7 +125,7 @@ impl Lines {
     pub(super) fn push_access(&self, mut lines: &[u8]) {
         while !lines.is_empty() {
             let part = match lines.get(..LONGEST) {
-                // Each line is shorter than this.
+                // A line is shorter than this part, so the part contains a line end.
                 Some(part) => part
                     .iter()
                     .rposition(|byte| *byte == b'\n')
@@ -151,7 +152,7 @@ impl Lines {
         }
     }
 
-    /// Waits for lines and takes all of them. Returns the number of lines dropped before them; none at the end.
+    /// Waits for lines and takes all of them. Returns the number of lines that were dropped since the last call. `None` at the end.
     fn take(&self, taken: &mut Vec<u8>) -> Option<u64> {
         let mut state = self.0.state.lock();
         while state.queued.is_empty() {
@@ -170,7 +171,7 @@ impl Lines {
     }
 }
 
-/// Writes all bytes, even if `out` is non-blocking. An error has the number of bytes written before it.
+/// Writes all bytes, even if `out` is non-blocking. An error contains the number of bytes that were written before it.
 pub(crate) fn write_patiently(
     out: &mut impl Write,
     bytes: &[u8],
@@ -188,7 +189,7 @@ pub(crate) fn write_patiently(
     Ok(())
 }
 
-/// Counts the lines that end in these bytes.
+/// Returns the number of lines that end in these bytes.
 pub(crate) fn count(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
@@ -196,13 +197,13 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
 /// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// Any thread; it must not block.
+    /// Any thread. It must not block.
     Log,
-    /// The thread of an access log; it may block.
+    /// The thread of an access log. It may block.
     AccessLog,
 }
 
-/// A writer of one line: the formatter of events writes each event with one call.
+/// A writer for one line. The formatter of events writes each event by one call.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Lines);
 
@@ -217,7 +218,7 @@ impl<'a> MakeWriter<'a> for Lines {
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let length = line.len();
-        // Clients, Redis or servers may have chosen parts of a line. Most lines are plain ASCII.
+        // Clients, Redis or servers may have chosen parts of the line, so its characters are made safe. Most lines are plain ASCII.
         let is_plain = line.iter().all(|byte| *byte < 0x7f);
         let shown = (!is_plain).then(|| {
             let line = String::from_utf8_lossy(line);

@@ -1,4 +1,4 @@
-//! The expiry dates of the listeners' certificates, as of each scrape.
+//! The expiry dates of the listeners' certificates, read at each scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use prometheus_client::registry::Unit;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::ListenerName;
 
-/// The ends of certificates, in seconds since the epoch, by listener and name. If certificates share a name, the earliest end.
+/// The expiry dates of certificates, in seconds since the epoch, by listener and name. If certificates share a name, the earliest date.
 #[derive(Debug, Default)]
 pub(super) struct Certificates(Mutex<BTreeMap<(String, String), u64>>);
 
 impl Certificates {
-    /// Replaces the certificates.
+    /// Replaces all certificates.
     pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, ShownCertificate)>) {
         let mut ends = BTreeMap::new();
         for (listener, ShownCertificate { name, ends: end }) in shown {

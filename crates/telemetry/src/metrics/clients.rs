@@ -1,4 +1,4 @@
-//! Counts by client: use, refusals, and nearness to limits. Clients are never labels of metrics: there may be millions.
+//! Counts for each client: use, refusals and nearness to limits. Clients are never labels of metrics, because there may be millions.
 
 mod refused;
 
@@ -18,35 +18,35 @@ use tidegate_tower::{Decided, Rule};
 
 pub use refused::{LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer};
 
-/// Bounds a client's name, in bytes.
+/// The most bytes of a client's name.
 const MAX_NAME: usize = 64;
-/// Bounds the kept refusals, and the refusals taken in a second.
+/// The most refusals that are kept, and the most that are added in a second.
 const REFUSALS: usize = 100;
 const REFUSALS_A_SECOND: u32 = 20;
 
-/// A client's name, cut to its bound. A copy costs less than formatting, and few names are ever shown.
+/// A client's name, which is formatted only when it is shown. A copy costs less than a formatted name, and few names are ever shown.
 #[derive(Clone, Debug)]
 pub struct ClientName(Client);
 
-/// A limit, and its number in [`ClientMetrics`].
+/// A limit with its number in [`ClientMetrics`].
 #[derive(Clone, Debug)]
 pub(super) struct NumberedLimit {
     number: u32,
-    // Whether a value of the caller is part of its key. No client is near a budget that all share.
+    // Whether the limit's key has a value of the caller. Without such a value all clients share one budget, and no client is near it.
     is_callers: bool,
     pub(super) name: Arc<str>,
 }
 
-/// Counts by client.
+/// Counts for each client.
 #[derive(Debug)]
 pub struct ClientMetrics {
-    /// The heaviest clients, the most refused clients, and clients near a limit.
+    /// The clients with the highest use and the most refusals, and the clients near a limit.
     pub hitters: Hitters<ClientName>,
     /// The last refusals.
     pub refusals: Recent<Refusal>,
-    /// More refusals, by request ID.
+    /// Further refusals, by request ID.
     pub refused: LastRefused,
-    // The limits by number, over all configurations so far.
+    // The limits by number, of all configurations since start.
     limits: Mutex<Vec<Arc<str>>>,
     seed: RandomState,
 }
@@ -65,7 +65,7 @@ impl Default for ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// Returns the rule's limit with its number.
+    /// Returns the limit of a rule with its number.
     pub(super) fn numbered(&self, rule: &Rule, name: &Arc<str>) -> NumberedLimit {
         let mut limits = self.limits.lock();
         let known = limits.iter().position(|limit| limit == name);
@@ -85,15 +85,15 @@ impl ClientMetrics {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// Counts a request of a client: the units that it adds, if any, and the limits that it is near to.
-    // A function of its own has more registers.
+    /// Counts a request of a client. `added` has the units that it adds, if any. `near` has the limits that it is near to.
+    // Not inlined, so that the compiler has more registers here.
     #[inline(never)]
     pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
         let name = || ClientName::of(client);
         self.hitters.count(self.key(client), added, near, name);
     }
 
-    /// Records a refusal on this route. `limit` returns the route's limits by their places.
+    /// Adds a refusal on this route. `limit` returns the limit at a place in the route's list.
     #[inline]
     pub(super) fn refused<'a>(
         &self,
@@ -104,10 +104,10 @@ impl ClientMetrics {
         self.refusals.add(|| refusal(route, limit, decided));
     }
 
-    /// Returns a client's hash, which only this process uses.
+    /// Returns a client's hash. It is seeded, so it has a meaning only in this process.
     #[inline]
     fn key(&self, client: &Client) -> u64 {
-        // Most clients are addresses, and a number is faster to hash than bytes.
+        // Most clients are addresses. A number is faster to hash than bytes.
         match client {
             Client::Ip(IpAddr::V4(address)) => {
                 let mut hasher = self.seed.build_hasher();
@@ -136,7 +136,7 @@ impl ClientMetrics {
 }
 
 impl NumberedLimit {
-    /// Returns how near a client is to this limit, if little is left.
+    /// Returns how near a client is to this limit. `None` if more than a fifth is left.
     #[inline]
     pub(super) fn nearness(&self, quota: &Quota, verdict: &Verdict) -> Option<Nearness> {
         let (left, of) = (verdict.remaining, quota.capacity());
@@ -147,11 +147,11 @@ impl NumberedLimit {
 }
 
 impl ClientName {
-    // Few requests need a name. Without this code inline, the common path has more registers.
+    // Not inlined, because few requests need a name. So the common path has more registers.
     #[cold]
     #[inline(never)]
     fn of(client: &Client) -> Self {
-        // A few bytes more than the bound, so that `shown` still marks the name as cut.
+        // Keeps a few bytes more than the bound, so that `shown` still marks the name as cut.
         let kept = |name: &str| name.floor_char_boundary(MAX_NAME + 4);
         Self(match client {
             Client::UserId(id) if id.len() > kept(id) => Client::UserId(id[..kept(id)].into()),
@@ -165,7 +165,7 @@ impl ClientName {
         })
     }
 
-    /// Returns at most 64 bytes of the name, and whether it is cut.
+    /// Returns at most 64 bytes of the name, and whether the name is cut.
     pub fn shown(&self) -> (String, bool) {
         let whole = self.0.to_string();
         match whole.len() > MAX_NAME {
@@ -175,7 +175,7 @@ impl ClientName {
     }
 }
 
-/// Returns the place of the limit with the longest wait, and that wait in seconds.
+/// Returns the place of the refusing limit with the longest wait, and this wait in seconds.
 fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
     let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
     let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
@@ -203,7 +203,7 @@ fn refusal<'a>(
     }
 }
 
-/// Returns the time, in ms since the epoch.
+/// Returns the current time, in ms since the epoch.
 pub(crate) fn epoch_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.map_or(0, |since| since.as_millis());

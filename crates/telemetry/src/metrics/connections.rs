@@ -9,14 +9,14 @@ use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 use super::registrar::{Registrar, Words};
 
-/// Counts of resting connections, of heads that are no requests, and of clients that were cut off because they were slow.
+/// The counts of resting connections, of heads that became no requests, of slow clients that were cut off, and of untrusted proxies.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
-    /// Connections that rest.
+    /// Connections that rest now.
     pub(super) resting: Gauge,
     unparsed: [Counter; UnparsedHead::ALL.len()],
     slow_bodies: Counter,
-    /// Answers that were cut off.
+    /// Answers that were cut off because the client took them too slowly.
     pub(super) slow_answers: Counter,
     untrusted_proxies: Arc<UntrustedProxies>,
 }
@@ -57,12 +57,12 @@ impl ConnectionMetrics {
         self.unparsed[head as usize].inc();
     }
 
-    /// Returns the networks from which untrusted proxies seem to connect.
+    /// Returns the networks with untrusted proxies.
     pub const fn untrusted_proxies(&self) -> &Arc<UntrustedProxies> {
         &self.untrusted_proxies
     }
 
-    /// Counts request bodies that were cut off.
+    /// Returns the counter of request bodies that were cut off because the client sent them too slowly.
     pub fn slow_bodies(&self) -> Counter {
         self.slow_bodies.clone()
     }

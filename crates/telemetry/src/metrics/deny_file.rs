@@ -4,7 +4,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{Registrar, Words, set};
 
-/// The reads of the file, and the number of its networks.
+/// The reads of the file, and the number of networks in it.
 #[derive(Debug)]
 pub struct DenyFileMetrics {
     reads: Words,
@@ -24,7 +24,7 @@ impl DenyFileMetrics {
         }
     }
 
-    /// Counts a changed file, by whether it was taken or refused.
+    /// Counts a read of the changed file. The outcome is that the file was accepted or refused.
     pub fn read(&self, outcome: &'static str) {
         self.reads.inc(outcome);
     }

@@ -1,4 +1,4 @@
-//! A histogram of durations that requests add to without a lock.
+//! A histogram of durations. Requests add to it without a lock.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ pub(super) const BOUNDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
-/// Number of buckets. The last bucket has no upper bound.
+/// The number of buckets. The last bucket has no upper bound.
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// Returns the upper bounds of the buckets, in seconds.
@@ -24,19 +24,19 @@ pub(super) fn bounds() -> impl Iterator<Item = f64> {
     BOUNDS.into_iter().chain([f64::INFINITY])
 }
 
-/// A histogram of durations; clones share it.
+/// A histogram of durations. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Durations {
-    /// Upper bounds of the buckets, in seconds.
+    /// The upper bounds of all buckets but the last, in seconds.
     bounds: &'static [f64],
     counts: Arc<Counts>,
 }
 
 #[derive(Debug)]
 struct Counts {
-    /// Counts by bucket; the last bucket has no upper bound.
+    /// The count of each bucket. The last bucket has no upper bound.
     buckets: Box<[AtomicU64]>,
-    /// Sum of the durations, in us.
+    /// The sum of the durations, in microseconds.
     sum: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Makes a histogram with these upper bounds, in seconds.
+    /// Returns an empty histogram with these upper bounds, in seconds.
     pub(super) fn new(bounds: &'static [f64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         let sum = AtomicU64::new(0);
@@ -55,7 +55,7 @@ impl Durations {
         Self { bounds, counts }
     }
 
-    /// Returns the number of durations, and their sum in us.
+    /// Returns the number of durations, and their sum in microseconds.
     pub(super) fn sum(&self) -> [u64; 2] {
         let buckets = self.counts.buckets.iter();
         let count = buckets.map(|count| count.load(Ordering::Relaxed)).sum();
@@ -88,7 +88,7 @@ impl EncodeMetric for Durations {
         let counts = self.counts.buckets.iter();
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // Sum the buckets as read: requests may have added more meanwhile.
+        // Adds up the buckets that were read. A separate count could include requests that ended later.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_micros(self.counts.sum.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum.as_secs_f64(), count, &buckets, None)

@@ -1,7 +1,7 @@
-//! Exemplars: a trace for each bucket of a histogram. OpenMetrics has them, the text format of Prometheus does not.
+//! Exemplars: a trace for each bucket of a histogram. OpenMetrics has exemplars, but the text format of Prometheus has none.
 //!
-//! Only recorded requests get here, so a lock is cheap. The library prometheus-client has exemplars only for its own histograms. This
-//! module adds them to its text.
+//! Only recorded requests add exemplars, so a lock is cheap enough. The library prometheus-client supports exemplars only for its own
+//! histograms. So this module adds them to the text that the library writes.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 
 use super::durations;
 
-/// The beginning of lines that may get an exemplar.
+/// The beginning of the lines that may get an exemplar.
 const BUCKET: &str = "tidegate_request_duration_seconds_bucket{";
 
-/// The last recorded request of each bucket and route. Clones share the exemplars.
+/// The last recorded request of each bucket of each route. Clones share the exemplars.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exemplars(Arc<Mutex<HashMap<Arc<str>, Buckets>>>);
 
@@ -32,7 +32,7 @@ struct Exemplar {
 }
 
 impl Exemplars {
-    /// Replaces the exemplar of a bucket with a recorded request that has just ended.
+    /// Replaces the exemplar of a bucket by a recorded request that has just ended.
     pub(super) fn add(&self, route: &Arc<str>, took: Duration, trace_id: u128) {
         let exemplar = Exemplar {
             trace_id,
@@ -79,7 +79,7 @@ impl Exemplar {
     fn add_to(&self, text: &mut String) {
         let took = self.took.as_secs_f64();
         let ended = self.ended.duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = write!(
             text,
             " # {{trace_id=\"{:032x}\"}} {took:?} {:.3}",

@@ -18,7 +18,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format for a request: OpenMetrics if it is accepted by name, with at least the quality of text.
+    /// Returns the format for a request. It is OpenMetrics if the request accepts OpenMetrics by name, and does not prefer text.
     pub fn accepted(headers: &HeaderMap) -> Self {
         let (mut open, mut text) = (0.0_f32, 0.0_f32);
         for value in headers.get_all(ACCEPT) {
@@ -49,8 +49,8 @@ impl Format {
     }
 }
 
-/// Turns OpenMetrics into the text format of Prometheus, in which a counter has the name of its samples. This format has neither units nor
-/// an end mark.
+/// Converts OpenMetrics to the text format of Prometheus. In the text format, a counter is named like its samples, and there are neither
+/// units nor an end mark.
 pub(super) fn text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;
@@ -61,7 +61,7 @@ pub(super) fn text(open_metrics: &str) -> String {
             continue;
         };
         match comment.split_once(' ') {
-            // The name depends on the type, which comes next.
+            // Kept for later: its name depends on the type, which comes next.
             Some(("HELP", rest)) => help = rest.split_once(' '),
             Some(("TYPE", rest)) => {
                 let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
@@ -70,9 +70,9 @@ pub(super) fn text(open_metrics: &str) -> String {
                     "unknown" => ("", "untyped"),
                     _ => ("", kind),
                 };
-                // Writing to a String cannot fail.
+                // A write to a String cannot fail.
                 if let Some((_, help)) = help.take() {
-                    // Only OpenMetrics escapes quotes.
+                    // Only OpenMetrics escapes quotes in a help text.
                     let help = help.replace("\\\"", "\"");
                     let _ = writeln!(text, "# HELP {name}{suffix} {help}");
                 }

@@ -9,12 +9,12 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, Words};
 
-/// The metrics of all key sets.
+/// The metrics of all key sets (JWKS).
 #[derive(Debug)]
 pub(super) struct JwksFamilies {
     fetches: Words,
     keys: ByLabel<Arc<str>, Gauge>,
-    // The key sets with a gauge.
+    // The URLs of the key sets with a gauge.
     urls: Mutex<BTreeSet<Arc<str>>>,
 }
 
@@ -35,7 +35,7 @@ impl JwksFamilies {
         }
     }
 
-    /// Removes the gauges of key sets that are not in force: no task updates them any more.
+    /// Removes the gauges of key sets that are not in force, because no task updates them.
     pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
         self.urls.lock().retain(|url| {
             let stays = is_in_force(url);
@@ -46,7 +46,7 @@ impl JwksFamilies {
         });
     }
 
-    /// Returns the handles of the key set at `url`.
+    /// Returns the metrics of the key set at `url`.
     pub(super) fn of(&self, url: &Arc<str>) -> JwksMetrics {
         self.urls.lock().insert(url.clone());
         JwksMetrics {
@@ -57,13 +57,13 @@ impl JwksFamilies {
     }
 }
 
-/// The handles of one key set.
+/// The metrics of one key set.
 #[derive(Debug)]
 pub struct JwksMetrics {
-    /// Fetches that returned a set.
+    /// Fetches that returned a valid key set.
     pub taken: Counter,
     /// Fetches that failed.
     pub failed: Counter,
-    /// The keys in force.
+    /// The number of keys in force.
     pub keys: Gauge,
 }

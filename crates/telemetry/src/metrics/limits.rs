@@ -1,4 +1,4 @@
-//! Counts each limit's verdicts, and its use.
+//! Counts the verdicts of each limit, and shows the use of limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, set};
 
-/// A count of equal verdicts of a limit.
+/// The number of verdicts of one kind, by one decider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerdictCount {
     /// `allowed`, `refused`, `would_refuse` or `undecided`.
@@ -21,10 +21,10 @@ pub(crate) struct VerdictCount {
     pub(crate) count: u64,
 }
 
-/// The counters of all limits, and their sampled gauges.
+/// The counters of all limits, and the gauges that are set from samples.
 #[derive(Debug)]
 pub(crate) struct LimitMetrics {
-    // The counters of `tidegate_decisions`, by limit, because the family itself cannot be read.
+    // The counters of `tidegate_decisions`, by limit. They are kept here because the family cannot be read.
     counters: Mutex<BTreeMap<Arc<str>, Verdicts>>,
     near: ByLabel<Arc<str>, Gauge>,
     used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
@@ -49,7 +49,7 @@ impl LimitMetrics {
         }
     }
 
-    /// Adds a limit's counter.
+    /// Adds a counter of a limit.
     pub(super) fn add(
         &self,
         limit: &Arc<str>,
@@ -57,7 +57,7 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
-        // Make the gauge at the start, like the counters.
+        // Creates the gauge at start, as the counters.
         self.near.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
@@ -76,8 +76,8 @@ impl LimitMetrics {
         counts.collect()
     }
 
-    /// Sets the gauges of all limits that routes use: the number of keys near the limit, and the used share if all clients share it.
-    /// Removes the gauges of other limits.
+    /// Sets the gauges of all limits that routes use. For each limit, the iterator has the number of keys near it, and the used share if
+    /// all clients share one budget. Removes the gauges of other limits.
     pub(crate) fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
         let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();
         for (limit, near, used) in limits {

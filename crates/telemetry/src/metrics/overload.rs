@@ -1,4 +1,4 @@
-//! Metrics of load that is shed.
+//! Metrics of the load that is shed.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -8,7 +8,7 @@ use tidegate_server::{ConnectionRefusal, Overload};
 
 use super::registrar::{Registrar, Words, set};
 
-/// Connections that were refused or closed, and the pressure on memory.
+/// Connections that were refused or closed, and the memory shortage.
 #[derive(Debug)]
 pub(super) struct OverloadMetrics {
     /// Refused connections, by reason.

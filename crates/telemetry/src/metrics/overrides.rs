@@ -4,7 +4,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, Words, set};
 
-/// The overrides in force, and the outcomes of changes through this gateway.
+/// The overrides in force, and the outcomes of changes that came through this gateway.
 #[derive(Debug)]
 pub struct OverrideMetrics {
     in_force: ByLabel<&'static str, Gauge>,
@@ -33,7 +33,7 @@ impl OverrideMetrics {
         }
     }
 
-    /// Adds `count` changes that were `made`, were `refused`, or have `failed`.
+    /// Adds `count` changes with this outcome: `made`, `refused` or `failed`.
     pub fn changed(&self, outcome: &'static str, count: usize) {
         let counter = self.changes.get(outcome);
         counter.inc_by(count.try_into().unwrap_or(u64::MAX));

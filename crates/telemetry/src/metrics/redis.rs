@@ -1,4 +1,4 @@
-//! Figures from the last answers of Redis, and whether there is a connection. Figures that Redis does not return are left out.
+//! Whether Redis is connected, and the figures from its last answers. Figures that Redis does not return are left out.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tidegate_store::redis::{NodeInfo, RedisInfo};
 
-/// The last answers of Redis, by server; none while no server answers.
+/// The last answer of each Redis server. Empty while no server answers.
 #[derive(Debug, Default)]
 pub struct RedisMetrics {
     nodes: Mutex<Vec<NodeInfo>>,
-    // None: the store is not Redis.
+    // Whether Redis is connected. `None` if the store is not Redis.
     connected: Mutex<Option<bool>>,
 }
 
-/// A server of a Redis Cluster, by its address.
+/// The label of a server of a Redis Cluster: its address.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct NodeLabels {
     node: String,
 }
 
 impl RedisMetrics {
-    /// Replaces the figures of the servers.
+    /// Replaces the figures of all servers.
     pub fn show(&self, nodes: Vec<NodeInfo>) {
         *self.nodes.lock() = nodes;
     }
@@ -35,12 +35,12 @@ impl RedisMetrics {
         self.nodes.lock().clone()
     }
 
-    /// Whether there is a connection; none: the store is not Redis.
+    /// Whether Redis is connected. `None` if the store is not Redis.
     pub fn is_up(&self) -> Option<bool> {
         *self.connected.lock()
     }
 
-    /// Sets whether there is a connection to Redis.
+    /// Sets whether Redis is connected.
     pub fn connected(&self, connected: bool) {
         *self.connected.lock() = Some(connected);
     }
@@ -126,7 +126,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Adds one metric: with the label `node` in a Redis Cluster, without a label where there is one server.
+    /// Adds one metric. In a Redis Cluster it has the label `node`. With one server it has no label.
     fn add<M: EncodeMetric>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Makes and registers metrics, and families of them with one label.
+//! Creates and registers metrics, and families of metrics with one label.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-/// Makes metrics and registers them. `/metrics` lists them in the order in which they were made.
+/// Creates and registers metrics. `/metrics` lists them in the order in which they were registered.
 #[derive(Debug)]
 pub(super) struct Registrar(pub(super) Registry);
 
-/// A family with a single label of this type.
+/// A family with one label. The label's values have the type `V`.
 type WithLabel<V, M> = Family<[(&'static str, V); 1], M>;
 
-/// Metrics of one name, by the value of their only label. Clones share the metrics.
+/// The metrics of one name, by the value of their only label. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub(super) struct ByLabel<V, M> {
     label: &'static str,
     family: WithLabel<V, M>,
 }
 
-/// Counters by a word.
+/// Counters whose label is a fixed word.
 pub(super) type Words = ByLabel<&'static str, Counter>;
 
 impl Registrar {
-    /// Makes a metric.
+    /// Registers a metric.
     pub(super) fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.0.register(name, help, metric.clone());
         metric
     }
 
-    /// Makes a metric whose name ends with a unit.
+    /// Registers a metric whose name ends with a unit.
     pub(super) fn add_with_unit<M>(&mut self, name: &str, unit: Unit, help: &str) -> M
     where
         M: Metric + Clone + Default,
@@ -45,7 +45,7 @@ impl Registrar {
         metric
     }
 
-    /// Makes a family with one label.
+    /// Registers a family with one label.
     pub(super) fn add_family<V, M>(
         &mut self,
         name: &str,
@@ -58,7 +58,7 @@ impl Registrar {
         ByLabel::new(label, self.add(name, help))
     }
 
-    /// Makes a collector, which writes its metrics itself. They are listed after all others.
+    /// Registers a collector, which writes its own metrics. `/metrics` lists them after all others.
     pub(super) fn add_collector<C: Default>(&mut self) -> Arc<C>
     where
         Arc<C>: Collector,
@@ -70,26 +70,26 @@ impl Registrar {
 }
 
 impl<V, M> ByLabel<V, M> {
-    /// Adds the name of its label to a family.
+    /// Joins a family with the name of its label.
     pub(super) const fn new(label: &'static str, family: WithLabel<V, M>) -> Self {
         Self { label, family }
     }
 }
 
 impl<V: Clone + Eq + Hash, M: Clone> ByLabel<V, M> {
-    /// Returns the metric with this value of the label. From now on, `/metrics` lists it.
+    /// Returns the metric with this label value. From now on, `/metrics` lists it.
     pub(super) fn get(&self, value: V) -> M {
         self.family.get_or_create_owned(&[(self.label, value)])
     }
 
-    /// Removes the metric with this value.
+    /// Removes the metric with this label value.
     pub(super) fn remove(&self, value: V) {
         self.family.remove(&[(self.label, value)]);
     }
 }
 
 impl ByLabel<&'static str, Counter> {
-    /// Makes these counters at once, so that the first event is a rise.
+    /// Creates these counters now, so that Prometheus sees the first event as an increase.
     pub(super) fn with(self, words: impl IntoIterator<Item = &'static str>) -> Self {
         for word in words {
             self.get(word);
@@ -97,7 +97,7 @@ impl ByLabel<&'static str, Counter> {
         self
     }
 
-    /// Counts an event.
+    /// Counts an event with this word.
     pub(super) fn inc(&self, word: &'static str) {
         self.family.get_or_create(&[(self.label, word)]).inc();
     }
@@ -108,7 +108,7 @@ pub(super) fn show(counter: &Counter, count: u64) {
     counter.inner().store(count, Ordering::Relaxed);
 }
 
-/// Sets a gauge to a number, or to the largest number that it can have.
+/// Sets a gauge to a number. A number that is too large becomes the largest gauge value.
 pub(super) fn set(gauge: &Gauge, number: impl TryInto<i64>) {
     gauge.set(number.try_into().unwrap_or(i64::MAX));
 }

@@ -7,12 +7,12 @@ use prometheus_client::registry::Unit;
 use super::clients::epoch_ms;
 use super::registrar::{ByLabel, Registrar, Words, set};
 
-/// Reloads, and the time at which the configuration in force was taken.
+/// The number of reloads, and the time at which the configuration in force was loaded.
 #[derive(Debug)]
 pub struct ReloadMetrics {
     reloads: Words,
     last_taken: Gauge,
-    /// Counters by limit, over all configurations so far.
+    /// The counters by limit, of all configurations since start.
     started_anew: ByLabel<String, Counter>,
 }
 
@@ -40,7 +40,7 @@ impl ReloadMetrics {
         metrics
     }
 
-    /// Counts a reload that changed the parts of this limit's key.
+    /// Counts a reload after which this limit counts from zero, because the parts of its key have changed.
     pub fn limit_started_anew(&self, limit: &str) {
         self.started_anew.get(limit.to_owned()).inc();
     }
@@ -50,7 +50,7 @@ impl ReloadMetrics {
         self.reloads.get("refused").get()
     }
 
-    /// Counts a reload that has ended.
+    /// Counts a completed reload, which was accepted or refused.
     pub fn ended(&self, is_taken: bool) {
         if is_taken {
             self.reloads.inc("taken");

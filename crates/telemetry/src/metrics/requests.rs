@@ -1,4 +1,4 @@
-//! Counts the requests of all routes by outcome. A route's counters outlive reloads, even reloads without the route.
+//! Counts the requests of all routes by outcome. A route's counters survive reloads, even if the new configuration lacks the route.
 
 #[cfg(test)]
 mod tests;
@@ -31,30 +31,30 @@ pub(crate) struct RequestMetrics {
     durations: ByLabel<Arc<str>, Durations>,
     request_bytes: ByLabel<Arc<str>, Counter>,
     response_bytes: ByLabel<Arc<str>, Counter>,
-    // Counters by name, over all configurations so far, like the families.
+    // The counters by route, of all configurations since start, as in the families.
     routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
 }
 
-/// The counters of one route's requests, by outcome and class of the answer's status.
+/// The counters of one route's requests, by outcome and by class of the answer's status.
 #[derive(Debug)]
 pub(super) struct RouteRequests {
     route: Arc<str>,
     family: Family<RequestLabels, Counter>,
-    // Made at first use: most are never used.
+    // Created at first use, because most are never used.
     counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
     durations: Durations,
-    /// Bytes of request bodies that the upstream received.
+    /// The bytes of request bodies that the upstream received.
     pub(super) request_bytes: Counter,
-    /// Bytes of the answers' bodies.
+    /// The bytes of the bodies of answers.
     pub(super) response_bytes: Counter,
 }
 
-/// Totals of requests that ended.
+/// The totals of requests that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTotals {
     /// Requests by outcome, in the order of [`RequestOutcome::ALL`].
     pub outcomes: [u64; RequestOutcome::ALL.len()],
-    /// Sum of their times, in us.
+    /// The sum of their durations, in microseconds.
     pub took: u64,
 }
 
@@ -88,7 +88,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Returns the counters of this route: the same ones each time.
+    /// Returns the counters of this route. Each call returns the same counters.
     pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
         let mut routes = self.routes.lock();
         if let Some(known) = routes.get(route) {
@@ -99,7 +99,7 @@ impl RequestMetrics {
         requests
     }
 
-    /// Returns the requests of all routes since the start; no number ever shrinks.
+    /// Returns the requests of all routes since start. The totals never decrease.
     pub(crate) fn totals(&self) -> RequestTotals {
         let routes = self.routes.lock();
         let totals = routes.values().map(|route| route.totals());
@@ -145,7 +145,7 @@ impl RouteRequests {
         self.counter(outcome, class).inc();
     }
 
-    /// Returns the route's requests since the start, including those before a reload.
+    /// Returns the route's requests since start. Requests before a reload are included.
     pub(super) fn totals(&self) -> RequestTotals {
         let by_class = |classes: &[OnceLock<Counter>]| {
             let made = classes.iter().filter_map(OnceLock::get);

@@ -1,4 +1,4 @@
-//! Metrics of one route. Its handles are found at start; a request only adds.
+//! Metrics of one route. The counters are looked up at start, so a request only adds to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::outcome::{Cut, RequestOutcome, StatusClass};
 
-/// The handles of one route.
+/// The counters of one route.
 #[derive(Debug)]
 pub struct RouteMetrics {
     requests: Arc<RouteRequests>,
@@ -41,14 +41,14 @@ pub struct RouteMetrics {
 #[derive(Debug)]
 struct LimitCounters {
     numbered: NumberedLimit,
-    // Counters by decider: the store (or the gateway, depending on the limit's mode), on_failure, a remembered refusal.
+    // Counters by decider, in this order: the store or the gateway, by the limit's mode; `on_failure`; a remembered refusal.
     allowed: [Counter; 2],
     refused: [Counter; 3],
     undecided: Counter,
 }
 
 impl RouteMetrics {
-    /// Returns the handles of the route `name`, which has these rules, in order.
+    /// Returns the counters of the route `name` with these rules, in their order.
     pub fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
@@ -101,38 +101,38 @@ impl RouteMetrics {
         }
     }
 
-    /// Counts a request that has ended. `status` is none without an answer.
+    /// Counts a request that has ended. `status` is `None` without an answer.
     pub fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>, took: Duration) {
         self.requests.ended(outcome, StatusClass::of(status), took);
     }
 
-    /// Returns the counter of the bytes of request bodies.
+    /// Returns the counter for the bytes of request bodies.
     pub fn request_bytes(&self) -> Counter {
         self.requests.request_bytes.clone()
     }
 
-    /// Counts bytes of the body of an answer.
+    /// Counts bytes of an answer's body.
     #[inline]
     pub fn sent(&self, bytes: u64) {
         self.requests.response_bytes.inc_by(bytes);
     }
 
-    /// Keeps the trace of a recorded request, which ended after this time, as an exemplar.
+    /// Keeps the trace of a recorded request as an exemplar. `took` is the duration of the request.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
     }
 
-    /// Returns the requests since the start, including those before a reload.
+    /// Returns the route's requests since start. Requests before a reload are included.
     pub fn requests(&self) -> RequestTotals {
         self.requests.totals()
     }
 
-    /// Records the time after which an upstream answered.
+    /// Adds the time after which an upstream answered.
     pub fn forwarded(&self, took: Duration) {
         self.upstream.observe(took);
     }
 
-    /// Counts an answer of an upstream that was cut off.
+    /// Counts an upstream's answer that was cut off.
     pub fn cut(&self, cut: Cut) {
         let (route, by) = (self.name.clone(), cut.label());
         self.cut_answers
@@ -146,7 +146,7 @@ impl RouteMetrics {
         OpenTunnel(self.tunnels.clone())
     }
 
-    /// Counts the verdicts of the limits, and unknown keys and plans of the client.
+    /// Counts the verdicts of the limits, the client's use, and unknown keys and plans.
     pub fn decided(&self, decided: &Decided) {
         if decided.unknown_key {
             self.unknown_keys.inc();
@@ -164,7 +164,7 @@ impl RouteMetrics {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
             let added = match decision.outcome {
-                // If the answer's body settles the cost, it is added later.
+                // A cost that the answer's body settles is added later.
                 Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
                     Some((Measure::Admitted, decided.cost))
                 }
@@ -183,14 +183,14 @@ impl RouteMetrics {
         }
     }
 
-    /// Keeps a refusal under its request ID.
+    /// Keeps a refusal by its request ID.
     pub fn refused(&self, refused: RefusedAnswer<'_>, decided: Option<&Decided>) {
         let limit = |at: usize| self.limits.get(at).map(|limit| limit.numbered.name.clone());
         let kept = &self.clients.refused;
         kept.add(refused, &self.name, limit, decided);
     }
 
-    /// Adds a request's cost that the answer's body has settled.
+    /// Adds the cost of a request that the answer's body has settled.
     pub fn settled_by_body(&self, settled: &BodySettled) {
         self.body_cost(settled.told);
         if settled.cost > 0
@@ -201,7 +201,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Counts an answer whose body was to contain a cost, by result.
+    /// Counts an answer whose body was to contain a cost, by the result of the search.
     // Few requests have such an answer. Without this code inline, the common path has more registers.
     #[cold]
     #[inline(never)]
@@ -220,7 +220,7 @@ impl RouteMetrics {
             .inc();
     }
 
-    /// Counts each limit's verdict, and collects the limits that the request is near to.
+    /// Counts the verdict of each limit, and adds the limits that the request is near to.
     fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         let by = match decision.via {
@@ -241,21 +241,21 @@ impl RouteMetrics {
                 }
                 near.add(nearness);
             }
-            // Observed limits count only requests that went on. Another limit has stopped this one.
+            // Observed limits count only requests that were admitted. This request was refused by another limit.
             if !is_admitted && said.limit.is_observed() {
                 continue;
             }
             match said.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
                 Some(_) => limit.refused[by].inc(),
-                // A remembered refusal, or one by the gateway, leaves other limits without a verdict.
+                // If a remembered refusal or the gateway refused the request, other limits have no verdict. They are not undecided.
                 None if decision.via != Via::Fallback => continue,
                 None => limit.undecided.inc(),
             };
         }
     }
 
-    /// Counts the limits collected so far, to make room for more.
+    /// Counts the limits that were collected until now, to make room for more.
     #[cold]
     #[inline(never)]
     fn near_many(&self, decided: &Decided, near: &mut NearLimits) {
@@ -264,7 +264,7 @@ impl RouteMetrics {
     }
 }
 
-/// A tunnel that is open until this is dropped.
+/// A tunnel that counts as open until this value is dropped.
 #[derive(Debug)]
 pub struct OpenTunnel(Gauge);
 

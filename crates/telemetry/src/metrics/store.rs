@@ -1,4 +1,4 @@
-//! Metrics of the store: calls of Redis, ends of holds, and the keys of this process.
+//! Metrics of the store: the calls of Redis, the ends of holds, and the keys in this process.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use tidegate_store::{Store, StoreCall, StoreError};
 use super::durations::Durations;
 use super::registrar::{Registrar, Words, set, show};
 
-/// Upper bounds of the store's histograms, in seconds: closer around the usual timeout of 25 ms.
+/// Upper bounds of the store's histograms, in seconds. They are closer together around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 ];
 
-/// The metrics of the store; clones share them.
+/// The metrics of the store. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreMetrics {
     calls: Durations,
@@ -71,7 +71,7 @@ impl StoreMetrics {
     pub(super) fn called(&self, call: &StoreCall) {
         self.calls.observe(call.took);
         if let Some(error) = &call.error {
-            // A call that was not sent has no error of Redis. Many calls fail at once, and one error is enough.
+            // Keeps the error as the last one, unless the call was not sent. Many calls fail at once, so a busy lock is skipped.
             if *error != StoreError::NotAsked
                 && let Some(mut last) = self.last_error.try_lock()
             {
@@ -81,7 +81,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Takes over the counts of the store.
+    /// Copies the counts of the store.
     pub(super) fn show(&self, store: &Store) {
         let usage = store.memory().usage();
         set(&self.keys, usage.keys);
@@ -92,7 +92,7 @@ impl StoreMetrics {
         show(&self.settlements_dropped, dropped);
     }
 
-    /// Returns the number of calls of Redis, and the sum of their times in us.
+    /// Returns the number of calls of Redis, and the sum of their durations in microseconds.
     pub(crate) fn calls(&self) -> [u64; 2] {
         self.calls.sum()
     }
@@ -102,7 +102,7 @@ impl StoreMetrics {
         self.last_error.lock().clone()
     }
 
-    /// Returns the number of calls without a decision.
+    /// Returns the number of calls that returned no decision.
     pub(crate) fn failures(&self) -> u64 {
         let counters = StoreError::LABELS.map(|error| self.errors.get(error));
         counters.iter().map(Counter::get).sum()

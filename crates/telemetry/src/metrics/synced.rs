@@ -1,4 +1,4 @@
-//! Metrics of synced limits, from the store's counts: their exchanges, and units beyond the limit.
+//! Metrics of synced limits, from the counts of the store: their synced exchanges, and the units above the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -52,7 +52,7 @@ impl SyncedMetrics {
         }
     }
 
-    /// Takes over the store's counts.
+    /// Copies the counts of the store.
     pub(super) fn show(&self, usage: &SyncedUse) {
         set(&self.keys, usage.keys);
         show(&self.unplaced, usage.no_place);

@@ -8,7 +8,7 @@ use super::certificates::Certificates;
 use super::registrar::{Registrar, Words};
 use tidegate_net::tls::HandshakeFailure;
 
-/// Failed handshakes, certificates that were reread, and the ends of certificates in use.
+/// The failed handshakes, the changed certificates, and the expiry dates of certificates in use.
 #[derive(Debug)]
 pub struct TlsMetrics {
     /// Failed handshakes, by reason.
@@ -36,7 +36,7 @@ impl TlsMetrics {
         }
     }
 
-    /// Counts changed certificates of a listener, by whether they were taken or refused.
+    /// Counts changed certificates of a listener. The outcome is that they were accepted or refused.
     pub fn certificates_read(&self, outcome: &'static str) {
         self.certificates.inc(outcome);
     }

@@ -1,4 +1,4 @@
-//! Undefined plans in tokens: each request is counted, and each name is logged once.
+//! Undefined plans in tokens. Each request with such a plan is counted, and each plan's name is logged once.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use prometheus_client::metrics::counter::Counter;
 use super::registrar::Registrar;
 use tidegate_net::text::cut;
 
-/// Bounds the logged names, because an issuer of tokens may invent any number.
+/// The most names that are logged. An issuer of tokens may invent names without limit.
 const MOST: usize = 64;
-/// Bounds a logged name, in bytes.
+/// The most bytes of a logged name.
 const MAX_NAME: usize = 128;
 
-/// The counter, and the names that were logged.
+/// The counter of requests, and the names that were logged.
 #[derive(Debug)]
 pub(super) struct UnknownPlans {
     requests: Counter,

@@ -32,11 +32,11 @@ pub(super) struct UpstreamFamilies {
     checks: Family<OutcomeLabels, Counter>,
     retries: Family<OutcomeLabels, Counter>,
     waiting: ByLabel<Arc<str>, Gauge>,
-    // The upstreams with gauges.
+    // The names of the upstreams with gauges.
     names: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// The states of servers, which are a label.
+/// The states of servers. They are the values of a label.
 const STATES: [&str; 4] = ["healthy", "failing", "ejected", "unhealthy"];
 
 impl UpstreamFamilies {
@@ -68,7 +68,7 @@ impl UpstreamFamilies {
         }
     }
 
-    /// Removes the gauges of upstreams that are not in force: no task updates them any more. Their counters stay.
+    /// Removes the gauges of upstreams that are not in force, because no task updates them. Counters stay.
     pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
         self.names.lock().retain(|name| {
             let stays = is_in_force(name);
@@ -83,7 +83,7 @@ impl UpstreamFamilies {
         });
     }
 
-    /// Returns the handles of one upstream.
+    /// Returns the metrics of one upstream.
     pub(super) fn of(&self, upstream: &Arc<str>) -> UpstreamMetrics {
         self.names.lock().insert(upstream.clone());
         let servers = |state| {

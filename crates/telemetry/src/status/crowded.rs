@@ -1,4 +1,5 @@
-//! Reports limits whose new keys find no place in this process's store, in the log and as events.
+//! Reports limits without room for new keys in this process's store. New keys of such a limit share budgets. The reports are log lines and
+//! events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,13 +7,13 @@ use std::time::{Duration, Instant};
 use tidegate_status::document::State;
 use tidegate_store::{Crowded, MemoryStore};
 
-/// Pause between two lines about one limit. After the same time without a shared decision, the limit has room again.
+/// The time between two log lines about one limit. If a limit has no decision on a shared budget for this time, it has room again.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The limits without room, and the decisions on their shared budgets.
 #[derive(Debug, Default)]
 pub(super) struct CrowdedWatch {
-    // All decisions on shared budgets at the last look at the store.
+    // The number of all decisions on shared budgets when the store was last checked.
     shared: u64,
     limits: BTreeMap<Box<str>, CrowdedNow>,
 }
@@ -27,7 +28,7 @@ struct CrowdedNow {
 }
 
 impl CrowdedWatch {
-    /// Takes the count of decisions on shared budgets, and logs the limits that make them. Returns the changes.
+    /// Compares the decisions on shared budgets with the last check, and logs the limits that have new ones. Returns the changes as events.
     pub(super) fn look(&mut self, store: &MemoryStore, now: Instant) -> Vec<(State, String)> {
         let mut news = Vec::new();
         let shared = store.usage().shared;

@@ -14,7 +14,7 @@ use super::{StatusBoard, View, limits, proxies};
 use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RequestTotals, epoch_ms};
 use crate::outcome::RequestOutcome;
 
-/// Bounds the clients in a table.
+/// The most clients in a table.
 const MOST_CLIENTS: usize = 100;
 
 pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Status {
@@ -53,7 +53,7 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Status {
             recent: clients.refusals.list(),
             left_out: clients.refusals.left_out(),
         },
-        // The server of the document adds them.
+        // The admin port adds the overrides when it serves the document.
         overrides: Overrides::default(),
         events: sampled.events.last.list(),
     }
@@ -88,7 +88,7 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
         admitted: table(&summaries[Measure::Admitted as usize]),
         refused: table(&summaries[Measure::Refused as usize]),
     };
-    // Many clients at the end of one limit must not hide clients near another.
+    // Many clients near one limit must not hide the clients near another limit, so limits take turns.
     let nearest = clients.hitters.nearest();
     let nearest = by_turns(nearest, MOST_CLIENTS, |near| near.nearness.limit);
     let near = nearest.filter_map(|near| {

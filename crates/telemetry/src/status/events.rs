@@ -1,4 +1,4 @@
-//! Derives events from the changes between two samples, and the state of the gateway.
+//! Derives events and the gateway's state from the changes between two samples.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::crowded::CrowdedWatch;
 use super::redis::RedisWatch;
 use crate::metrics::epoch_ms;
 
-/// The last events, and the state of the last sample.
+/// The last events, and the state at the last sample.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) last: EventLog,
@@ -46,7 +46,8 @@ impl Events {
         self.last.add(epoch_ms(), kind, state, text);
     }
 
-    /// Adds events for changes. `calls`: the calls of Redis that ended in the last second, and the failed ones.
+    /// Adds events for the changes since the last sample. `calls` has the Redis calls that ended in the last second, and those without a
+    /// decision.
     pub(super) fn look(&mut self, view: &View<'_>, calls: [u64; 2]) {
         let refused = view.metrics.reloads().refused();
         if refused > self.refused_reloads {
@@ -86,7 +87,7 @@ impl Events {
         }
     }
 
-    /// Returns the current state, and its reasons.
+    /// Returns the current state with its reasons.
     pub(super) fn health(&self) -> Health {
         let mut health = Health::default();
         if let Some((state, reason)) = &self.redis.reason {

@@ -11,7 +11,7 @@ use super::sample::columns;
 use super::{StatusBoard, View};
 use crate::metrics::GatewayMetrics;
 
-/// Describes each limit that a route uses, once, in the order of the routes.
+/// Describes each limit that a route uses. Limits come once, in the order of the routes.
 pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -22,7 +22,7 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
                 limits.push(one(rule, sampled, view.metrics));
                 limits.len() - 1
             });
-            // The first policy is for requests that match no route.
+            // The first policy has no route: it applies to requests that match none.
             if at > 0 {
                 limits[known].routes.push(policy.route.to_string());
             }
@@ -82,7 +82,7 @@ fn lately(series: &Series<4>, seconds: usize) -> Verdicts {
     }
 }
 
-/// Returns the long-term rate of a limit, in units a second; none for holds.
+/// Returns the long-term rate of a limit, in units a second. `None` for `concurrency`.
 fn rate(quota: &Quota) -> Option<f64> {
     let per_micro = quota.capacity() as f64 / quota.period().max(1) as f64;
     quota.has_reset().then_some(per_micro * 1e6)

@@ -1,4 +1,4 @@
-//! Networks of proxies that are not trusted or send no clients' addresses, with the missing line of the configuration.
+//! Finds networks with proxies that are not trusted, or that send no addresses of clients. Names the missing lines of the configuration.
 
 use tidegate_identity::{AddressFrom, Clients};
 use tidegate_server::{ProxyHeader, UntrustedProxy};
@@ -6,7 +6,7 @@ use tidegate_status::document;
 
 use super::View;
 
-/// Logs each network once, at its first connection.
+/// Logs each network once, when its first connection comes.
 pub(super) fn log(view: &View<'_>) {
     let news = view.metrics.connections().untrusted_proxies().news();
     for proxy in news.iter().filter(|it| is_wrong(it, view.clients)) {
@@ -15,7 +15,7 @@ pub(super) fn log(view: &View<'_>) {
     }
 }
 
-/// Returns the networks that the configuration in force still does not trust.
+/// Returns the networks that the configuration in force still misses.
 pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
     let proxies = view.metrics.connections().untrusted_proxies().list();
     let proxies = proxies.iter().filter(|it| is_wrong(it, view.clients));
@@ -30,7 +30,7 @@ pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
         .collect()
 }
 
-/// Whether the mistake still exists. A reload may have corrected it.
+/// Whether the mistake still exists, because a reload may have corrected it.
 fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     let is_trusted = clients.trusted.contains(proxy.address);
     match proxy.header {
@@ -40,7 +40,7 @@ fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     }
 }
 
-/// Returns the header from which the gateway takes addresses.
+/// Returns the header from which the gateway reads the addresses of clients.
 const fn expected(clients: &Clients) -> ProxyHeader {
     match clients.address_from {
         AddressFrom::XForwardedFor => ProxyHeader::XForwardedFor,
@@ -62,7 +62,8 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines that its or the gateway's configuration lacks. In a shared public network they have only its address.
+/// Describes the proxy, and the lines that are missing in its configuration or in the gateway's. For a public network, which others may
+/// share, the lines contain only the proxy's address.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
     if proxy.header == ProxyHeader::Missing {

@@ -1,4 +1,4 @@
-//! Describes the state of Redis in sentences, and the `on_failure` that decides without it.
+//! Describes in sentences the state of Redis, and the decisions of `on_failure` without Redis.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use tidegate_store::{Mode, OnFailure, Store};
 
 use super::View;
 
-/// Bounds the names in a sentence.
+/// The most names in a sentence.
 const NAMES: usize = 3;
 
-/// The state of Redis so far.
+/// The state of Redis at the last sample.
 #[derive(Debug, Default)]
 pub(super) struct RedisWatch {
     health: StoreHealth,
     state: StoreState,
-    /// The current problem.
+    /// The current problem. `None` if Redis decides.
     pub(super) reason: Option<(State, String)>,
 }
 
-/// An event: its kind, its state, and its text.
+/// An event: its kind, its state and its text.
 pub(super) type News = (&'static str, State, String);
 
 impl RedisWatch {
-    /// Takes the calls and failures of the last second. Returns the change, if there is one.
+    /// Adds the calls and failures of the last second. Returns an event if the state has changed.
     pub(super) fn look(&mut self, view: &View<'_>, [calls, failures]: [u64; 2]) -> Option<News> {
         let (Store::Redis(store), Some(is_up)) = (view.store, view.metrics.redis().is_up()) else {
             return None;
@@ -80,7 +80,8 @@ impl RedisWatch {
     }
 }
 
-/// Returns the state if a part of the keys has no Redis. Requests fail if a limit is closed.
+/// Returns the gateway's state if Redis does not decide some of the keys. If a limit has `on_failure: closed`, requests with these keys
+/// fail.
 fn part(view: &View<'_>) -> State {
     let mut limits = view.limits().filter(|limit| limit.mode() != Mode::Local);
     match limits.any(|limit| limit.on_failure() == OnFailure::Closed) {
@@ -89,7 +90,7 @@ fn part(view: &View<'_>) -> State {
     }
 }
 
-/// Describes the decisions without Redis.
+/// Describes the decisions while Redis does not decide.
 fn on_failure(view: &View<'_>) -> String {
     let mut limits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for limit in view.limits().filter(|limit| limit.mode() != Mode::Local) {
@@ -112,7 +113,7 @@ fn on_failure(view: &View<'_>) -> String {
     }
 }
 
-/// Returns the first names, and the number of the others.
+/// Returns the first names, and the number of the further ones.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     match names.split_at_checked(NAMES) {

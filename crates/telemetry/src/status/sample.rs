@@ -1,4 +1,4 @@
-//! The counters that are sampled, and figures from their series.
+//! The counters that are sampled, and the figures that are computed from their series.
 
 use tidegate_status::Series;
 use tidegate_status::document::{Columns, RequestCounts};
@@ -6,10 +6,10 @@ use tidegate_status::document::{Columns, RequestCounts};
 use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
-/// Unit of the sampled time of requests, in us. A second has room for 100 requests of an hour each.
+/// The unit of the sampled durations of requests, in microseconds. With this unit, a second has room for 100 requests of an hour each.
 const TOOK_UNIT: u64 = 100;
 
-/// Counts requests: all, refused, failed, and their time in [`TOOK_UNIT`].
+/// Returns the numbers of all, refused and failed requests, and the sum of their durations in [`TOOK_UNIT`].
 pub(super) fn requests(totals: &RequestTotals) -> [u64; 4] {
     let of = |these: &[RequestOutcome]| these.iter().map(|it| totals.outcomes[*it as usize]).sum();
     [
@@ -24,7 +24,7 @@ pub(super) fn requests(totals: &RequestTotals) -> [u64; 4] {
     ]
 }
 
-/// Counts a limit's verdicts: allowed, refused, would have been refused, undecided.
+/// Returns the numbers of a limit's verdicts: allowed, refused, would have been refused, undecided.
 pub(super) fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     let verdicts = metrics.limits.verdicts(limit);
     ["allowed", "refused", "would_refuse", "undecided"].map(|verdict| {
@@ -33,13 +33,13 @@ pub(super) fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     })
 }
 
-/// Returns the calls of the store, their time in us, and the calls without a decision.
+/// Returns the number of calls of the store, the sum of their durations in microseconds, and the number of calls without a decision.
 pub(super) fn store(metrics: &GatewayMetrics) -> [u64; 3] {
     let [calls, took] = metrics.store.calls();
     [calls, took, metrics.store.failures()]
 }
 
-/// Counts the requests of the last seconds.
+/// Returns the counts of requests of the last seconds.
 pub(super) fn lately(series: &Series<4>, seconds: usize) -> RequestCounts {
     let all = series.lately(0, seconds);
     RequestCounts {
@@ -50,7 +50,7 @@ pub(super) fn lately(series: &Series<4>, seconds: usize) -> RequestCounts {
     }
 }
 
-/// Returns the first three counters over time.
+/// Returns the first three counters over time, in columns.
 pub(super) fn columns<T>(series: &Series<4>, of: impl Fn([Vec<u32>; 3]) -> T) -> Columns<T> {
     Columns {
         seconds: of([0, 1, 2].map(|counter| series.seconds(counter))),

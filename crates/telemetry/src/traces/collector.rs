@@ -1,4 +1,4 @@
-//! The HTTP client of OTLP's exporter for the collector.
+//! The HTTP client with which the OTLP exporter calls the collector.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,22 +24,22 @@ use tokio::time::timeout;
 
 use super::settings::TraceSettings;
 
-/// Bounds an answer of the collector, in bytes.
+/// The most bytes of an answer of the collector.
 const MAX_ANSWER: usize = 64 * 1024;
-/// Bounds a message of the collector in the log, in characters.
+/// The most characters of a collector's message in the log.
 const MAX_MESSAGE: usize = 200;
-/// The name of the gateway in requests to the collector.
+/// The gateway's name in requests to the collector.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// A client that logs whether the collector takes traces, and counts the spans that it refuses.
+/// A client that logs whether the collector accepts traces. It counts the spans that the collector refuses.
 #[derive(Debug)]
 pub(super) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// All headers of a request. The exporter's own headers may come from the environment, so they are not sent.
+    /// All headers of a request. The headers of the OTLP exporter may come from the environment, so they are replaced.
     headers: HeaderMap,
     timeout: Duration,
     refused_spans: Counter,
-    /// Whether the last batch was taken.
+    /// Whether the collector accepted the last batch.
     is_well: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ impl Collector {
             .build();
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
-        // The configured headers replace the gateway's own.
+        // The configured headers replace the headers above.
         for (name, value) in &plan.headers {
             headers.insert(name, value.clone());
         }
@@ -71,7 +71,7 @@ impl Collector {
     async fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.client.request(request.map(Full::new)).await?;
         let (head, body) = answer.into_parts();
-        // The status reports an error. A batch that was taken stays taken, even if the rest of the answer is lost.
+        // The status reports errors. If it is a success, the batch is accepted, even if the rest of the answer is lost.
         let body = match head.status.is_success() {
             true => Limited::new(body, MAX_ANSWER).collect().await.ok(),
             false => None,
@@ -80,7 +80,7 @@ impl Collector {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Logs when the collector stops taking traces, and when it takes them again.
+    /// Logs when the collector first fails to accept a batch, and when it accepts batches again.
     fn note(&self, url: &Uri, taken: Result<(), String>) {
         let collector = url.authority().map_or("", http::uri::Authority::as_str);
         let was_well = self.is_well.swap(taken.is_ok(), Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl HttpClient for Collector {
     }
 }
 
-/// Returns the number of spans that a collector refused in a batch that it took (`partial_success`). Logs its reason.
+/// Returns the number of refused spans in an accepted batch (`partial_success`). Logs the collector's reason.
 fn refused_spans(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     let partial = answer.partial_success.unwrap_or_default();
@@ -134,7 +134,7 @@ fn refused_spans(answer: &[u8]) -> u64 {
     spans
 }
 
-/// Returns the first [`MAX_MESSAGE`] characters of a collector's text, with control characters escaped.
+/// Returns the first [`MAX_MESSAGE`] characters of a text from the collector. Escapes control characters.
 fn printable(text: &str) -> String {
     let mut printable = String::new();
     for (nth, char) in text.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! The trace of a request, from `traceparent` (W3C Trace Context).
+//! The trace of a request, from its header `traceparent` (W3C Trace Context).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -12,7 +12,7 @@ const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
 
-/// The peer's part of a trace, from its `traceparent`.
+/// The trace and the span of the peer, from its `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     trace_id: u128,
@@ -21,7 +21,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Reads `traceparent`; none if it is missing, repeated or not well-formed.
+    /// Reads `traceparent`. Returns `None` if the header is missing, repeated or invalid.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let value = values.next()?;
@@ -34,7 +34,7 @@ impl Parent {
     fn parse(text: &[u8]) -> Option<Self> {
         let (known, more) = text.split_at_checked(LENGTH)?;
         let [version @ .., _] = known.first_chunk::<3>()?;
-        // Later versions may append fields after another `-`.
+        // Versions after 00 may append fields after another `-`.
         let is_whole = match (version, more) {
             (b"ff", _) => false,
             (_, []) => true,
@@ -59,25 +59,25 @@ impl Parent {
     }
 }
 
-/// The trace to which a request belongs, and the spans that the gateway adds.
+/// The trace of a request, and the IDs of the gateway's spans in it.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceContext {
     /// The ID of the trace.
     pub trace_id: u128,
-    /// The peer's span.
+    /// The ID of the peer's span.
     pub(super) parent: Option<u64>,
-    /// The gateway's own span of the request.
+    /// The ID of the gateway's span for the request.
     pub(super) span: u64,
-    /// The span of the request to a server, which its `traceparent` contains.
+    /// The ID of the span for the request to a server. The `traceparent` for the server contains it.
     pub(super) outgoing: u64,
     /// Whether the trace is recorded.
     pub is_sampled: bool,
-    /// Whether the trace ID is random; a peer's flag decides for its own ID.
+    /// Whether the trace ID is random. A peer's trace ID has the peer's own flag.
     is_random: bool,
 }
 
 impl TraceContext {
-    /// Continues the peer's trace, or begins one.
+    /// Continues the peer's trace. Without a peer's trace, begins a new one.
     pub(super) fn of(parent: Option<Parent>, is_sampled: bool) -> Self {
         let begun = || u128::from(new_id()) << 64 | u128::from(new_id());
         Self {
@@ -90,7 +90,7 @@ impl TraceContext {
         }
     }
 
-    /// Writes `traceparent` for the next server.
+    /// Sets `traceparent` for the next server.
     pub fn write(self, headers: &mut HeaderMap) {
         let flag = |is_set, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.is_sampled, SAMPLED) | flag(self.is_random, RANDOM);
@@ -102,13 +102,13 @@ impl TraceContext {
             headers.insert(TRACEPARENT, value);
         }
         if self.parent.is_none() {
-            // It belongs to another trace: this one begins here.
+            // A trace begins here, so `tracestate` belongs to another trace.
             headers.remove(TRACESTATE);
         }
     }
 }
 
-/// Returns an ID: any number but 0.
+/// Returns a random ID. IDs are never 0.
 pub(super) fn new_id() -> u64 {
     random::next().max(1)
 }

@@ -1,7 +1,7 @@
-//! Queues spans for the collector: a queue bounded in bytes, and one task that sends with OTLP's exporter.
+//! A queue of spans for the collector. It is bounded in bytes, and one task sends the spans with the OTLP exporter.
 //!
-//! Requests add to the queue and never wait. If the collector is slow or gone, the queue fills up, and further traces are dropped and
-//! counted.
+//! Requests add to the queue and never wait. If the collector is slow or unreachable, the queue fills up. Then further traces are dropped
+//! and counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,20 +23,20 @@ use super::collector::Collector;
 use super::metrics::TraceMetrics;
 use super::settings::TraceSettings;
 
-/// Bounds the queued spans, in bytes. The sending task may hold the same amount.
+/// The most bytes of the queued spans. The sending task may hold the same amount.
 const CAPACITY: usize = 4 * 1024 * 1024;
-/// Size at which a batch takes no more traces, in bytes.
+/// The size of a batch at which it is full, in bytes.
 const BATCH: usize = 512 * 1024;
-/// Longest time that a trace waits for others in a batch.
+/// The longest time that a trace waits for further traces in its batch.
 const SEND_EVERY: Duration = Duration::from_secs(1);
-/// First pause before a batch is sent again, after a temporary error.
+/// The first pause before a batch is sent again after a temporary error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The queue, and its sending task.
+/// The queue and its sending task.
 #[derive(Debug)]
 pub(super) struct Exporter {
     queue: Mutex<Queue>,
-    /// Notified when there is enough for a batch, and at the end.
+    /// Notified when the queue has a full batch, and at the end.
     work: Notify,
     ended: watch::Sender<bool>,
     metrics: TraceMetrics,
@@ -44,14 +44,14 @@ pub(super) struct Exporter {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The spans of each trace, and their bytes.
+    /// The spans of each trace, and their size in bytes.
     traces: VecDeque<(Vec<SpanData>, usize)>,
     bytes: usize,
     is_closed: bool,
 }
 
 impl Exporter {
-    /// Starts the task that sends to `url`, from within a runtime.
+    /// Starts the task that sends to `url`. Call it in a runtime.
     pub(super) fn start(
         plan: &TraceSettings,
         url: &Uri,
@@ -73,7 +73,7 @@ impl Exporter {
         Ok(exporter)
     }
 
-    /// Adds the spans of a trace, or drops them if there is no room.
+    /// Adds the spans of a trace. If there is no room, drops and counts the trace.
     pub(super) fn add(&self, spans: Vec<SpanData>) {
         let bytes = spans.iter().map(size).sum();
         let mut queue = self.queue.lock();
@@ -92,7 +92,7 @@ impl Exporter {
         }
     }
 
-    /// Sends the queued spans once, and ends the task.
+    /// Makes the task send the queued spans without pauses, and then end.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.work.notify_one();
@@ -101,7 +101,7 @@ impl Exporter {
     /// Waits until the task has ended.
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender is a field of `self`, so it exists.
+        // The sender is a field of `self`, so there is no error.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
@@ -120,24 +120,24 @@ impl Exporter {
             let is_taken = sender.export(spans).await.is_ok();
             match is_taken {
                 true => self.metrics.sent.inc_by(count),
-                // The collector's client has logged the reason.
+                // The collector's client has already logged the reason.
                 false => self.metrics.failed.inc_by(count),
             };
             if self.queue.lock().is_closed {
                 continue;
             }
             if !is_taken {
-                // A collector in trouble gets a pause, even if the queue is full.
+                // Waits after a failure, even if the queue is full.
                 tokio::time::sleep(SEND_EVERY).await;
             } else if self.queue.lock().bytes < BATCH {
-                // Small batches would cost the collector more than large ones.
+                // Waits for a larger batch: small batches would cost the collector more.
                 let _ = timeout(SEND_EVERY, self.work.notified()).await;
             }
         }
         self.ended.send_replace(true);
     }
 
-    /// Takes the next batch. Returns with it whether no more traces come.
+    /// Takes the next batch. Also returns whether the queue is closed.
     fn take(&self) -> (Vec<Vec<SpanData>>, bool) {
         let mut queue = self.queue.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -152,7 +152,7 @@ impl Exporter {
     }
 }
 
-/// Makes the exporter of OTLP, with explicit values for all that it would read from the environment.
+/// Returns the OTLP exporter. All options are set, so that it reads none from the environment.
 fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<SpanExporter> {
     let sender = SpanExporter::builder()
         .with_http()
@@ -165,7 +165,7 @@ fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<S
     let resource = plan.resource.iter().cloned();
     let resource = resource.map(|(key, value)| KeyValue::new(key, value));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    // If a name is repeated, its last value counts.
+    // If an attribute is repeated, its last value counts.
     let resource = Resource::builder_empty().with_attributes([version].into_iter().chain(resource));
     sender.set_resource(&resource.build());
     Ok(sender)

@@ -1,17 +1,17 @@
-//! Counters of traces. Their owner registers them under names.
+//! Counters of traces. The caller registers them under names.
 
 use prometheus_client::metrics::counter::Counter;
 
 /// The counters of recorded traces.
 #[derive(Debug, Default)]
 pub struct TraceMetrics {
-    /// Traces that the collector took.
+    /// Traces that the collector accepted.
     pub sent: Counter,
-    /// Traces that it did not take.
+    /// Traces that the collector did not accept.
     pub failed: Counter,
-    /// Spans that it refused in batches that it took.
+    /// Spans that the collector refused in accepted batches.
     pub refused_spans: Counter,
-    /// Traces without room in the queue.
+    /// Traces that were dropped because the queue was full.
     pub dropped: Counter,
     /// Sampled requests that were not recorded because of the bound per second.
     pub beyond: Counter,

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
 
-/// Traces.
+/// The settings of traces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// The collector's URL, for OTLP over HTTP; none: trace contexts are passed on, and no spans are sent.
+    /// The collector's URL, for OTLP over HTTP. `None`: trace contexts are passed on, but no spans are sent.
     pub otlp: Option<Uri>,
-    /// Headers of requests to the collector; they may be secrets.
+    /// The headers of requests to the collector. They may hold secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Traced requests in a million, if no trusted peer has decided.
+    /// The share of traced requests, in millionths, if no trusted peer has decided.
     pub sample: u32,
-    /// Bounds the recorded requests per second, including requests of trusted peers.
+    /// The most recorded requests per second, including requests of trusted peers.
     pub max_per_second: u32,
-    /// Longest wait for the collector's answer.
+    /// The longest wait for the collector's answer.
     pub timeout: Duration,
-    /// Attributes of the gateway's resource; `service.name` is the first.
+    /// Attributes of the gateway's resource. The first is `service.name`.
     pub resource: Vec<(String, String)>,
 }
 
-// Not derived: the URL's query and the headers may hold secrets.
+// Not derived, because the URL's query and the headers may hold secrets.
 impl fmt::Debug for TraceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TraceSettings")

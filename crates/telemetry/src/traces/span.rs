@@ -1,4 +1,4 @@
-//! The spans of one request, made at its end from its record.
+//! The spans of one request. They are made at its end, from its record.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use tidegate_upstream::Attempt;
 use super::context::{TraceContext, new_id};
 use crate::access_log::{AccessField, Fields as _, Record, Value};
 
-/// Bounds the path and the user agent, in bytes.
+/// The most bytes of the path and of the user agent.
 const MAX_TEXT: usize = 1_024;
-/// Bounds the attributes of a request's span, without the fields of the log; below, of the spans of its parts.
+/// The most attributes of a request's span, without those from the log. Below, of the spans of its parts.
 const OF_REQUEST: usize = 9;
 const OF_PART: usize = 6;
 
-/// The attributes of a traced request that its start determines.
+/// The attributes of a traced request that are set at its start.
 #[derive(Debug)]
 pub(super) struct RequestStart {
     pub(super) started: Instant,
@@ -30,7 +30,7 @@ pub(super) struct RequestStart {
     pub(super) route: Option<std::sync::Arc<str>>,
 }
 
-/// The attributes of the server span with values from the access log.
+/// The attributes of the request's span that have the values of fields of the access log.
 const OF_LOG: &[(&str, AccessField)] = &[
     ("http.request.method", AccessField::Method),
     ("url.path", AccessField::Path),
@@ -50,15 +50,15 @@ const OF_LOG: &[(&str, AccessField)] = &[
     ("tidegate.remaining", AccessField::Remaining),
 ];
 
-/// Makes the spans of a request.
+/// Makes the spans of one request.
 struct Maker {
     context: TraceContext,
-    /// When the request arrived.
+    /// The time at which the request came.
     at: SystemTime,
 }
 
 impl Maker {
-    /// Returns a span without attributes, below the request's own. `time` counts from the request's arrival.
+    /// Returns a span without attributes, whose parent is the request's span. `time` counts from the time at which the request came.
     fn span(
         &self,
         id: u64,
@@ -96,7 +96,7 @@ impl Maker {
     }
 }
 
-/// Makes the spans of a request.
+/// Returns the spans of a request.
 pub(super) fn spans(
     record: &Record,
     context: TraceContext,
@@ -118,7 +118,7 @@ pub(super) fn spans(
         .decided()
         .map_or(Duration::ZERO, |decided| decided.waited);
     if !waited.is_zero() {
-        // The wait ended when the request was sent, or with the request.
+        // The wait ended when the request was sent to a server. If it was not sent, the wait ended with the request.
         let end = attempts().next().map_or(stored + waited, sent).min(whole);
         let start = end.saturating_sub(waited);
         let mut span = maker.span(new_id(), "wait", SpanKind::Internal, start..end);
@@ -131,7 +131,7 @@ pub(super) fn spans(
     let method = method.unwrap_or_default();
     let count = attempts().count();
     for (nth, attempt) in attempts().enumerate() {
-        // All attempts send this ID in `traceparent`; it belongs to the last one, which was answered.
+        // All attempts send the same ID in `traceparent`. The span of the last attempt has this ID, because a server answered it.
         let id = if nth + 1 == count {
             context.outgoing
         } else {
@@ -205,7 +205,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     if let Some(status) = record.answered_with() {
         let code = Value::Number(status.as_u16().into());
         add("http.response.status_code", code);
-        // A client's mistake is no error of the gateway.
+        // A 4xx status is an error of the client, not of the gateway.
         if status.is_server_error() {
             failed(&mut span, status.as_str());
         } else if let Some(error) = record.cut_by_upstream() {
@@ -215,7 +215,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     span
 }
 
-/// Returns the span of the decision in Redis, and its end.
+/// Returns the span of the decision in Redis, and the end of the span.
 fn store(maker: &Maker, record: &Record, whole: Duration) -> Option<(SpanData, Duration)> {
     let decision = record.decided()?.decision.as_ref()?;
     let call = decision.call.as_ref()?;
@@ -233,7 +233,7 @@ fn store(maker: &Maker, record: &Record, whole: Duration) -> Option<(SpanData, D
     Some((span, end))
 }
 
-/// Adds the attributes of an attempt: the method, the server, its answer.
+/// Adds the attributes of an attempt: the method, the server and its answer.
 fn outgoing(span: &mut SpanData, method: &'static str, attempt: &Attempt, nth: usize) {
     let mut add = |key, value: Value<'_>| attribute(span, key, value);
     add("http.request.method", Value::Word(method));
@@ -259,7 +259,7 @@ fn failed(span: &mut SpanData, kind: &str) {
     span.status = Status::error("");
 }
 
-/// Returns a method of HTTP, or `_OTHER` for a name that a client made up.
+/// Returns a standard HTTP method, or `_OTHER` for another name.
 fn known_method(method: &str) -> &'static str {
     const KNOWN: [&str; 10] = [
         "GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY",
@@ -278,7 +278,7 @@ fn name(method: &str) -> &'static str {
     }
 }
 
-/// Adds an attribute that has a value.
+/// Adds an attribute, if it has a value.
 fn attribute(span: &mut SpanData, key: &'static str, value: Value<'_>) {
     let value: opentelemetry::Value = match value {
         Value::Number(number) => i64::try_from(number).unwrap_or(i64::MAX).into(),
@@ -291,7 +291,7 @@ fn attribute(span: &mut SpanData, key: &'static str, value: Value<'_>) {
     span.attributes.push(KeyValue::new(key, value));
 }
 
-/// Returns a value as text, if it may be an attribute.
+/// Returns a value as text, if an attribute can have it.
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Text(bytes, longest) => {
@@ -302,7 +302,7 @@ fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
         Value::Address(address) => Cow::Owned(address.to_string()),
         Value::Socket(address) => Cow::Owned(address.to_string()),
         Value::Number(number) => Cow::Owned(number.to_string()),
-        // Attributes never have these values.
+        // No attribute has these values.
         Value::Hex(_) | Value::Client(_) | Value::Limits(_) | Value::Before(_) | Value::Local => {
             return None;
         }

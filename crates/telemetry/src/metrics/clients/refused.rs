@@ -11,11 +11,11 @@ use super::{ClientName, epoch_ms, longest_refusal};
 use crate::outcome::RequestOutcome;
 use crate::request_id::RequestId;
 
-/// Bounds the kept refusals. Each takes less than 500 bytes.
+/// The most refusals that are kept. Each takes less than 500 bytes.
 pub const MOST_REFUSED: usize = 8_192;
-/// Bounds the refusals that are added in a second.
+/// The most refusals that are added in a second.
 pub const REFUSED_A_SECOND: u32 = 200;
-/// Bounds a kept ID, in bytes. A trusted proxy may send a longer one.
+/// The most bytes of a kept ID. A trusted proxy may send a longer ID.
 const MAX_ID: usize = 128;
 
 /// A refusal that has just been decided.
@@ -23,11 +23,11 @@ const MAX_ID: usize = 128;
 pub struct RefusedAnswer<'a> {
     /// The ID of the request.
     pub id: &'a RequestId,
-    /// The status of the answer; none if the request was dropped.
+    /// The status of the answer. `None` if the request was dropped without an answer.
     pub status: Option<StatusCode>,
     /// The outcome of the request.
     pub outcome: RequestOutcome,
-    /// The word of the error, if it has one.
+    /// The word of the error in the answer, if there is one.
     pub error: Option<&'static str>,
 }
 
@@ -56,7 +56,7 @@ impl Default for LastRefused {
 }
 
 impl LastRefused {
-    /// Keeps a refusal on this route. `limit` returns the names of the route's limits by their places.
+    /// Adds a refusal on this route. `limit` returns the name of the limit at a place in the route's list.
     #[inline]
     pub(in crate::metrics) fn add(
         &self,
@@ -68,12 +68,12 @@ impl LastRefused {
         self.0.add(|| kept(refused, route, limit, decided));
     }
 
-    /// Begins another second.
+    /// Begins the next second.
     pub fn refill(&self) {
         self.0.refill();
     }
 
-    /// Returns the refusal of the request with this ID, if it is kept.
+    /// Returns the refusal of the request with this ID, if the refusal is kept.
     pub fn of(&self, id: &str) -> Option<Refused> {
         let id = &id.as_bytes()[..id.len().min(MAX_ID)];
         let kept = self.0.find(|kept| kept.id.0.as_bytes() == id)?;
