@@ -1,4 +1,4 @@
-//! One client's budgets, from `/clients/{name}` of each gateway.
+//! The budgets of one client, from `/clients/{name}` of each gateway.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -9,38 +9,38 @@ use crate::client::{after, before, budget, title};
 use crate::table::{Row, Table};
 use crate::text::{clean, wrapped};
 
-/// The budgets of one client, with an answer per gateway.
+/// The budgets of one client, with one answer from each gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
-    /// The client's name; cut if `is_cut`.
+    /// The client's name. It is incomplete if `is_cut`.
     pub(crate) client: String,
-    /// Whether gateways keep only the start of the name; then none is called.
+    /// Whether gateways keep only the start of the name. Then no gateway is called.
     is_cut: bool,
-    /// Answers in order of arrival.
+    /// The answers, in the order in which they came.
     answers: Vec<Answer>,
-    /// Number of gateways that were called.
+    /// The number of gateways that were called.
     asked: usize,
-    /// Index of the answer in view.
+    /// The index of the answer in view.
     shown: usize,
     /// The first line in view.
     first: usize,
-    /// The first line of the last page, from the last drawing.
+    /// The first line of the last page, as computed when the view was last drawn.
     last: Cell<usize>,
 }
 
 /// A gateway's answer about a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The client in the call.
+    /// The client's name in the call.
     pub(crate) client: String,
-    /// The gateway.
+    /// The name of the gateway.
     pub(crate) gateway: String,
-    /// The client's budgets, or the error.
+    /// The client's budgets, or an error.
     pub(crate) report: Result<Report, String>,
 }
 
 impl Budgets {
-    /// Begins the budgets of a client for which this number of gateways was called.
+    /// Returns an empty view of a client's budgets, after calls of `asked` gateways.
     pub(crate) fn asked(client: String, asked: usize) -> Self {
         Self {
             client,
@@ -49,7 +49,7 @@ impl Budgets {
         }
     }
 
-    /// Begins the budgets of a client whose name is cut.
+    /// Returns the view for a client whose name is cut.
     pub(crate) fn cut(client: String) -> Self {
         Self {
             client,
@@ -58,7 +58,7 @@ impl Budgets {
         }
     }
 
-    /// Takes an answer; it replaces the gateway's earlier answer. The first answer with a report stays in view.
+    /// Adds an answer, or replaces the gateway's earlier answer. The first answer with a report stays in view.
     pub(crate) fn take(&mut self, answer: Answer) {
         if self.is_cut || answer.client != self.client {
             return;
@@ -76,7 +76,7 @@ impl Budgets {
         }
     }
 
-    /// Shows the next answer, or the one before.
+    /// Shows the next or the previous answer.
     pub(crate) fn turn(&mut self, forward: bool) {
         let count = self.answers.len().max(1);
         let by = if forward { 1 } else { count - 1 };
@@ -88,12 +88,12 @@ impl Budgets {
         self.first.min(self.last.get())
     }
 
-    /// Shows the lines from this one on, or the last page.
+    /// Shows the lines from this line on, but never beyond the last page.
     pub(crate) fn scroll_to(&mut self, line: usize) {
         self.first = line.min(self.last.get());
     }
 
-    /// Returns the first line to draw; `last` is the first line of the last page.
+    /// Stores the first line of the last page. Returns the first line to draw.
     pub(crate) fn visible_from(&self, last: usize) -> usize {
         self.last.set(last);
         self.first()
@@ -144,13 +144,13 @@ fn said(report: &Report, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Escapes a client's name for one segment of a path: every byte but letters, digits and `-._~:`.
+/// Escapes a client's name for one segment of a path: every byte except letters, digits and `-._~:`.
 pub fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            // Writing to a String cannot fail.
+            // A write to a String cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
         text

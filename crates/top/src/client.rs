@@ -6,7 +6,7 @@ use tidegate_status::client::{Decides, KeyUse, Report, Standing};
 
 use crate::text::{clean, left, width};
 
-/// Formats a report as `tidegate client` prints it: a row per budget, then notes. `is_reset`: after a reset.
+/// Formats a report as `tidegate client` prints it: a row for each budget, followed by notes. `is_reset`: the budgets were just reset.
 pub fn client_table(report: &Report, is_reset: bool) -> String {
     let head = [
         "limit",
@@ -34,7 +34,7 @@ pub fn client_table(report: &Report, is_reset: bool) -> String {
         lines.push(format!("  {}", cells.join("  ").trim_end()));
     }
     lines.extend(after(report, is_reset));
-    // A line break in a name begins no line.
+    // Replaces line breaks, so that a name cannot begin a new line.
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
     lines
 }
 
-/// Describes an API key: when it was used last, and when it expires.
+/// Describes an API key: its last use and its expiry.
 fn key_use(key: &KeyUse) -> String {
     let now = now();
     let used = match key.last_used {
@@ -119,13 +119,13 @@ fn key_use(key: &KeyUse) -> String {
     format!("API key {}: {used}{expires}", key.hash)
 }
 
-/// Returns the time in epoch seconds.
+/// Returns the current time in epoch seconds.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())
 }
 
-/// Describes decisions without Redis, per limit. Empty while Redis answers.
+/// Describes how each limit decides without Redis. Empty while Redis answers.
 fn without_store(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for (decides, what) in [
@@ -169,7 +169,7 @@ fn lasting(seconds: u64) -> String {
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
-/// Returns a limit's name, with its route if the client has a budget per route.
+/// Returns a limit's name. Adds the route if the client has a budget for each route.
 fn name(standing: &Standing) -> String {
     match &standing.route {
         Some(route) => format!("{} on {route}", standing.name),
@@ -183,14 +183,14 @@ fn row(standing: &Standing) -> [String; 7] {
     [name, algorithm, per, left, of, back, next]
 }
 
-/// Returns a limit's name, the units left, the quota, when all units are back, and when the next request is allowed.
+/// Returns a limit's name, the units left, the quota, the time until all units are back, and the time until the next request is allowed.
 pub(crate) fn budget(standing: &Standing) -> [String; 5] {
     let now = now();
     let mut name = name(standing);
     if standing.observed {
         name.push_str(" (only observed)");
     }
-    // An unused window has an end, too.
+    // A window without used units has an end, too, but all its units are available now.
     let reset = match standing.remaining < standing.limit {
         true => standing.reset.saturating_sub(now),
         false => 0,
@@ -201,7 +201,7 @@ pub(crate) fn budget(standing: &Standing) -> [String; 5] {
         seconds => format!("in {}", lasting(seconds)),
     };
     let decides = standing.known_here.as_ref().map(|known| known.decides);
-    // Without a count there are no figures.
+    // Without Redis these limits count no requests, so there are no figures.
     if matches!(decides, Some(Decides::Open | Decides::Closed)) {
         let next = match standing.allowed {
             true => "now",

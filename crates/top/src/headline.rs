@@ -4,16 +4,16 @@ use tidegate_status::document::{State, Status};
 
 use crate::table::count;
 
-/// Counts of gateways.
+/// The numbers of gateways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gateways {
-    /// Gateways that answered.
+    /// Gateways whose last answer was a document.
     pub(crate) answering: usize,
-    /// Gateways that were called.
+    /// All gateways that are read.
     pub(crate) all: usize,
 }
 
-/// Formats the state and the last minute of these gateways.
+/// Formats the state of these gateways, and their requests in the last minute.
 pub(crate) fn headline(status: &Status, gateways: Gateways) -> String {
     let state = match status.health.state {
         State::Ok => "healthy",
@@ -36,7 +36,7 @@ pub(crate) fn headline(status: &Status, gateways: Gateways) -> String {
     )
 }
 
-/// Returns the first reason for a state that is not healthy, and the number of further reasons.
+/// Returns the first reason for a state that is not healthy. Adds the number of further reasons.
 pub(crate) fn reason(status: &Status) -> Option<String> {
     let (first, more) = status.health.reasons.split_first()?;
     Some(match more.len() {

@@ -1,4 +1,4 @@
-//! The table of clients: refusals, use, and nearness to limits.
+//! The table of clients, with their refusals, use and nearness to limits.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ struct Found<'a> {
     near: Option<&'a Near>,
 }
 
-/// Rows in the order of the document. A whole name is one client. A cut name may be several clients: each of its figures has a row of its
-/// own.
+/// The rows of the table, in the order of the document. A whole name is one client, and has one row. A cut name may stand for several
+/// clients, so each of its figures has its own row.
 #[derive(Default)]
 struct Rows<'a> {
     found: Vec<(&'a str, bool, Found<'a>)>,
@@ -23,7 +23,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Returns the row for a figure of this client.
+    /// Returns the row for a figure of this client. Adds the row if necessary.
     fn at(&mut self, name: &'a str, is_cut: bool) -> &mut Found<'a> {
         let next = self.found.len();
         let at = match is_cut {
@@ -37,7 +37,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Makes the table: refused clients, then other admitted clients, then other clients near a limit.
+/// Returns the table: first the refused clients, then other admitted clients, then other clients near a limit.
 pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     let mut rows = Rows::default();
     for client in &hits.refused.top {
@@ -51,7 +51,7 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
             .get_or_insert(client);
     }
     for near in near {
-        // The nearest limit comes first.
+        // Keeps only the first limit of a client, which is the nearest.
         rows.at(&near.name, near.is_cut).near.get_or_insert(near);
     }
     let mut before: HashMap<(&str, bool), usize> = HashMap::new();
@@ -72,7 +72,8 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     }
 }
 
-/// Formats a figure with its error. A client that is not listed has at most the figure of others, or of clients with the same beginning.
+/// Formats a figure with its error. If the client is not listed, formats an upper bound: the bound for all other clients, or the figure of
+/// a client with the same cut name.
 fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) -> (String, u64) {
     if let Some(it) = client {
         let error = it.at_most.saturating_sub(it.at_least);

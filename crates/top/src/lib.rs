@@ -1,7 +1,7 @@
-//! Shows `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`; and the table of `tidegate
-//! client`.
+//! Shows `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`. Also formats the tables of
+//! `tidegate client`.
 //!
-//! This crate has no HTTP client: its caller reads the documents.
+//! This crate has no HTTP client: the caller reads the documents.
 
 mod budgets;
 mod client;
@@ -34,15 +34,15 @@ pub use source::{Read, Source};
 use tabs::{Tab, Window};
 pub use text::clean;
 
-/// Pause between two reads of a gateway.
+/// The pause between two reads of a gateway.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bounds the rows of a table that is printed once.
+/// The most rows of a table that is printed once.
 const ROWS: usize = 20;
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Print once, and end. Without a terminal the program always prints once.
+    /// Print the tables once, and end. If the output is no terminal, this is always the case.
     pub once: bool,
     /// Print the merged document, and end.
     pub json: bool,
@@ -52,7 +52,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// No gateway has answered, if it prints once; or the terminal cannot be used.
+/// The terminal cannot be used. If the tables or the document are printed once: no gateway has answered.
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
@@ -82,7 +82,7 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
         true => json(&status)?,
         false => once(&status, gateways),
     };
-    // A write error means that the reader of the pipe has ended. That is no failure.
+    // An error is ignored: it means that the reader of the pipe has ended.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
 }
@@ -102,13 +102,13 @@ fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>>
     })
 }
 
-/// Formats the document, safe to print to a terminal.
+/// Formats the document as JSON that is safe to print to a terminal.
 fn json(status: &Status) -> Result<String, String> {
     let json = serde_json::to_string_pretty(status).map_err(|error| error.to_string())?;
     Ok(shown_json(&json) + "\n")
 }
 
-/// Formats all tables, one after the other.
+/// Formats the tables of all tabs, one after the other.
 fn once(status: &Status, gateways: Gateways) -> String {
     let mut text = format!("{}\n", headline(status, gateways));
     for reason in &status.health.reasons {

@@ -1,4 +1,4 @@
-//! Merges the documents of several gateways: adds up the counts, and the errors of clients' counts.
+//! Merges the documents of several gateways. Counts are added up, and so are the errors of clients' counts.
 
 mod clients;
 mod differences;
@@ -15,10 +15,10 @@ use tidegate_status::document::{
 
 use differences::Differences;
 
-/// Bounds the refusals, the events and the overrides of a document.
+/// The most refusals, events and overrides of a document.
 const MOST: usize = 100;
 
-/// Merges the documents of several gateways. Returns none without a document.
+/// Merges the documents of several gateways. Returns `None` if there are none.
 pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
     let mut statuses = statuses.into_iter();
     let mut all = statuses.next()?;
@@ -31,7 +31,7 @@ pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
         join(&mut all, one);
     }
     if is_sum {
-        // Seconds of gateways do not begin together.
+        // Drops the series: the seconds of gateways do not begin at the same time, so series cannot be added up.
         all.drop_series();
         clients::bound(&mut all.clients);
         differences.say(&mut all.health);
@@ -67,7 +67,7 @@ fn join(all: &mut Status, one: Status) {
     all.events.truncate(MOST);
 }
 
-/// Joins entries of the same name, and adds new ones.
+/// Joins entries with the same name, and adds new entries.
 fn by_name<T>(all: &mut Vec<T>, more: Vec<T>, name: fn(&T) -> &String, join: fn(&mut T, T)) {
     for one in more {
         match all.iter_mut().find(|known| name(known) == name(&one)) {
@@ -92,12 +92,12 @@ fn gateway(all: &mut Gateway, one: &Gateway) {
     all.uptime_seconds = all.uptime_seconds.min(one.uptime_seconds);
     add(&mut all.connections, one.connections);
     add(&mut all.waiting, one.waiting);
-    // 0: the system has no figure. Then the sum is 0, too.
+    // If one gateway has no figure, which is 0, the sum has none.
     all.memory_bytes = match (all.memory_bytes, one.memory_bytes) {
         (0, _) | (_, 0) => 0,
         (all, one) => all.saturating_add(one),
     };
-    // If a gateway has no bound, the sum has none.
+    // If one gateway has no bound, the sum has no bound.
     let bounds = all.memory_max_bytes.zip(one.memory_max_bytes);
     all.memory_max_bytes = bounds.map(|(all, one)| all.saturating_add(one));
 }
@@ -123,7 +123,7 @@ fn mean((all, of_all): (f64, u64), (one, of_one): (f64, u64)) -> f64 {
 }
 
 fn limit(all: &mut Limit, one: Limit) {
-    // A limit is only observed if all gateways only observe it.
+    // The limit is shown as observed only if all gateways only observe it.
     all.observed &= one.observed;
     for route in one.routes {
         if !all.routes.contains(&route) {
@@ -134,7 +134,7 @@ fn limit(all: &mut Limit, one: Limit) {
     verdicts(&mut all.second, one.second);
     verdicts(&mut all.minute, one.minute);
     counts(&mut all.decided_by, one.decided_by);
-    // A key may be near on several gateways, so counts are not added up.
+    // A key may be near on several gateways. A sum would count it more than once, so the largest number is kept.
     all.near_keys = all.near_keys.max(one.near_keys);
     all.used = [all.used, one.used].into_iter().flatten().reduce(f64::max);
 }
@@ -161,7 +161,7 @@ fn refusals(all: &mut Refusals, one: Refusals) {
 }
 
 fn overrides(all: &mut Overrides, one: Overrides) {
-    // Gateways on one Redis have the same table, but one gateway may read a change earlier.
+    // Gateways that use the same Redis have the same overrides, but may read a change at different times. So the larger list is kept.
     if all.kept == "redis" && one.kept == "redis" {
         if one.count > all.count {
             *all = one;

@@ -1,4 +1,4 @@
-//! Reads each gateway in a thread of its own, so that a slow gateway delays no other.
+//! Reads each gateway in its own thread, so that a slow gateway does not delay the others.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,19 +14,19 @@ use crate::source::Source;
 #[derive(Debug)]
 pub(crate) struct Reader {
     read: Arc<Mutex<Read>>,
-    // A channel to each gateway's thread, for names of clients.
+    // A channel to the thread of each gateway. It carries names of clients.
     asking: Vec<Sender<String>>,
     answers: Receiver<Answer>,
 }
 
-/// The last answers, and a count of all answers.
+/// The last answer of each gateway, and the number of all answers.
 #[derive(Debug)]
 struct Read {
     changes: u64,
     latest: Vec<Latest>,
 }
 
-/// A gateway's last answer. None: no answer yet.
+/// A gateway's last answer. `None` until the first answer.
 pub(crate) type Latest = Option<Result<Arc<Status>, String>>;
 
 impl Reader {
@@ -50,13 +50,14 @@ impl Reader {
         }
     }
 
-    /// Returns the last answers and their number, if that number is not `known`.
+    /// Returns the last answers and the number of all answers. `None` if this number is still `known`.
     pub(crate) fn latest(&self, known: u64) -> Option<(u64, Vec<Latest>)> {
         let read = lock(&self.read);
         (read.changes != known).then(|| (read.changes, read.latest.clone()))
     }
 
-    /// Sends a client's name to the gateways that answered last, or to all if none did. Returns the number of these gateways.
+    /// Sends a client's name to the gateways whose last call succeeded. If there are none, sends it to all. Returns the number of these
+    /// gateways.
     pub(crate) fn ask(&self, client: &str) -> usize {
         let is_up = |latest: &Latest| matches!(latest, Some(Ok(_)));
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
@@ -77,7 +78,7 @@ fn lock(read: &Mutex<Read>) -> MutexGuard<'_, Read> {
     read.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the gateway again and again, until the channel of names is closed.
+/// Reads the gateway repeatedly, until the channel of names is closed.
 fn keep_reading(
     source: &Source,
     at: usize,
@@ -94,7 +95,7 @@ fn keep_reading(
         drop(all);
         match asked.recv_timeout(every) {
             Ok(first) => {
-                // Names may have queued while the gateway was slow: only the last one is still in view.
+                // Several names may have been queued while the gateway was slow. Only the last of them is still in view.
                 let client = asked.try_iter().last().unwrap_or(first);
                 let report = source.report(&client);
                 let gateway = source.name.clone();

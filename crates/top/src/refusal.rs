@@ -1,4 +1,4 @@
-//! One refusal as `tidegate why` prints it.
+//! A refusal, as `tidegate why` prints it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use tidegate_status::document::Refused;
 
 use crate::text::clean;
 
-/// Describes a refusal: one line for each fact.
+/// Describes a refusal, with one line for each fact.
 pub fn refusal_lines(refused: &Refused) -> String {
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(refused.at));
     let status = match refused.status {

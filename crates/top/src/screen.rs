@@ -1,4 +1,4 @@
-//! The view: its contents, and the effects of keys.
+//! The view: its contents, and the keys that change it.
 
 mod draw;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use crate::reader::{Latest, Reader};
 use crate::table::{Identity, Row, Table};
 use crate::tabs::{Tab, Window};
 
-/// Lines of budgets that a page key moves.
+/// The number of lines of budgets by which a page key scrolls.
 const PAGE: usize = 10;
 
 /// The state of the view.
@@ -25,7 +25,7 @@ pub(crate) struct View {
     column: usize,
     is_reversed: bool,
     selected: usize,
-    /// The row that stays selected, wherever it moves. None: the first line stays selected, with any row.
+    /// The row that stays selected wherever it moves. `None`: the first line stays selected, whichever row it has.
     followed: Option<Identity>,
     filter: String,
     is_typing: bool,
@@ -33,9 +33,9 @@ pub(crate) struct View {
     shows_help: bool,
     client: Option<Budgets>,
     latest: Vec<Latest>,
-    /// The number of `latest`.
+    /// The number of answers up to `latest`.
     known: u64,
-    /// All gateways that answered, merged.
+    /// The merged documents of all gateways that answered.
     status: Option<Status>,
 }
 
@@ -47,7 +47,7 @@ impl View {
         }
     }
 
-    /// Takes new documents, unless the view is paused, and answers about clients.
+    /// Takes new documents, unless the view is paused. Also takes answers about clients.
     pub(crate) fn take(&mut self, reader: &Reader) {
         if !self.is_paused
             && let Some((known, latest)) = reader.latest(self.known)
@@ -68,7 +68,7 @@ impl View {
         self.select_again();
     }
 
-    /// Handles a key. Returns whether the program ends.
+    /// Processes a key. Returns whether the program is to end.
     pub(crate) fn press(&mut self, key: KeyEvent, reader: &Reader) -> bool {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return true;
@@ -134,7 +134,7 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Handles a key while budgets are shown. Returns whether the key had an effect on them.
+    /// Processes a key while budgets are shown. Returns whether the key changed them.
     fn press_in_budgets(&mut self, key: KeyCode) -> bool {
         let Some(client) = &mut self.client else {
             return false;
@@ -165,14 +165,14 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Selects the row at this place, or the last one.
+    /// Selects the row at this place. If there are fewer rows, selects the last one.
     fn select(&mut self, at: usize) {
         let rows = self.table().rows;
         self.selected = at.min(rows.len().saturating_sub(1));
         self.followed = rows.get(self.selected).map(|row| row.identity.clone());
     }
 
-    /// Finds the selected row again after the rows changed. If it is gone, selects the row at its place.
+    /// Finds the selected row again after the rows have changed. If it is gone, selects the row that is now at its place.
     fn select_again(&mut self) {
         let rows = self.table().rows;
         let known = self.followed.as_ref();
@@ -198,7 +198,7 @@ impl View {
         });
     }
 
-    /// Counts the gateways: all, and those whose last answer is a document.
+    /// Returns the numbers of gateways: all, and those whose last answer is a document.
     fn gateways(&self) -> Gateways {
         let up = |latest: &&Latest| matches!(latest, Some(Ok(_)));
         Gateways {
@@ -207,7 +207,7 @@ impl View {
         }
     }
 
-    /// Returns the rows of the tab that pass the filter, sorted.
+    /// Returns the rows of the tab that match the filter, sorted.
     fn table(&self) -> Table {
         let Some(status) = &self.status else {
             return Table::default();
@@ -219,7 +219,7 @@ impl View {
             0 => one.cells[0].cmp(&other.cells[0]),
             _ => other.numbers[column].cmp(&one.numbers[column]),
         };
-        // The sort is stable: equal rows keep the order of the gateway.
+        // The sort is stable, so equal rows keep the order of the document.
         table.rows.sort_by(order);
         if self.is_reversed {
             table.rows.reverse();

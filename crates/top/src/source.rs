@@ -1,4 +1,4 @@
-//! A gateway, and the documents that are read from it.
+//! A gateway whose documents are read.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tidegate_status::document::{Status, VERSION};
 
 use crate::budgets::escaped;
 
-/// Reads a path of a gateway's admin port. The text of an error contains the gateway's name.
+/// Reads a path of a gateway's admin port. An error names the gateway.
 pub type Read = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// A gateway that the program reads.
@@ -27,14 +27,15 @@ impl fmt::Debug for Source {
     }
 }
 
-/// The version of a document. It is read first, because another version may have another form.
+/// The version of a document. It is read first, because a document of another version may have other fields.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
 impl Source {
-    /// Reads the gateway's document. Series are most of a document. Gateways without the parameter `series` always send them.
+    /// Reads the gateway's document. Series make up most of it, so they are requested only if `has_series`. Older gateways ignore this and
+    /// always send series.
     pub(crate) fn status(&self, has_series: bool) -> Result<Status, String> {
         let text = (self.read)(match has_series {
             true => "/status.json",

@@ -1,22 +1,22 @@
-//! Tables, as rows of text.
+//! Tables whose cells are text.
 
 use crate::text::{clean, cut_before_last, left, right, width};
 
-/// Columns reserved for names, if a name is that wide.
+/// The columns that are reserved for names, if a name is that long.
 const NAME: usize = 24;
-/// Least columns of an elastic column.
+/// The least width of an elastic column, in columns of the terminal.
 const ELASTIC: usize = 12;
 
-/// Rows below heads; the first column is at the left, the others at the right.
+/// A table with heads and rows. Cells of the first column are aligned left, other cells right.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub(crate) heads: Vec<&'static str>,
     pub(crate) rows: Vec<Row>,
     /// A line above the rows.
     pub(crate) note: Option<Note>,
-    /// The text in place of rows if there are none.
+    /// The text that replaces the rows of an empty table.
     pub(crate) none: &'static str,
-    /// The column that makes room for names: its cells are cut before their last word.
+    /// The table column that shrinks so that names fit. Its cells keep their last word when they are cut.
     pub(crate) elastic: Option<usize>,
 }
 
@@ -28,29 +28,29 @@ pub(crate) struct Note {
     pub(crate) is_bad: bool,
 }
 
-/// The identity of a row, in any order of rows.
+/// Identifies a row, whatever the order of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
-    /// The name as the gateway has it.
+    /// The name in the document.
     pub(crate) name: String,
-    /// Whether the gateway keeps only a part of the name.
+    /// Whether the document has only a part of the name.
     pub(crate) is_cut: bool,
-    /// Number of rows with this name above it in the document.
+    /// The number of rows above it in the document with the same name.
     pub(crate) before: usize,
 }
 
-/// A row, and a number for each column, for sorting.
+/// A row. Each column also has a number, by which rows are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) identity: Identity,
     pub(crate) cells: Vec<String>,
     pub(crate) numbers: Vec<u64>,
-    /// Whether it has a problem.
+    /// Whether the row shows a problem.
     pub(crate) is_bad: bool,
 }
 
 impl Row {
-    /// Makes a row of this name, with these cells, each with its number.
+    /// Returns a row with this name and these cells. Each cell has its number.
     pub(crate) fn new<const N: usize>(name: &str, cells: [(String, u64); N], is_bad: bool) -> Self {
         let mut row = Self {
             identity: Identity {
@@ -70,7 +70,7 @@ impl Row {
 }
 
 impl Table {
-    /// Makes a table of these rows.
+    /// Returns a table with these rows.
     pub(crate) fn new<const N: usize>(
         heads: [&'static str; N],
         rows: impl IntoIterator<Item = Row>,
@@ -102,7 +102,7 @@ impl Table {
         text
     }
 
-    /// Formats the heads and the rows as lines. With a number of columns, cuts names to the space beside the other cells.
+    /// Formats the heads and the rows as lines. If `columns` is set, names are cut so that a line fits.
     pub(crate) fn lines(
         &self,
         heads: &[String],
@@ -122,7 +122,7 @@ impl Table {
         cells.map(|cells| self.line(cells, &widths)).collect()
     }
 
-    /// Makes the columns fit into a line.
+    /// Reduces widths so that a line fits into `columns`.
     fn fit(&self, widths: &mut [usize], columns: usize) {
         let others = |widths: &[usize]| widths.iter().skip(1).map(|width| width + 2).sum::<usize>();
         let Some(names) = widths.first().copied() else {
@@ -155,7 +155,7 @@ impl Table {
     }
 }
 
-/// Formats a number like [`count`], for a cell with its number.
+/// Formats a number with [`count`]. Returns it as a cell.
 pub(crate) fn plain(number: u64) -> (String, u64) {
     (count(number), number)
 }

@@ -16,7 +16,7 @@ pub(crate) enum Tab {
     Redis,
 }
 
-/// The span over which clients are counted.
+/// The time over which clients are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Window {
     #[default]
@@ -153,7 +153,7 @@ fn redis(status: &Status) -> Table {
         ];
         let name = node.address.as_deref().unwrap_or("redis");
         let mut row = Row::new(name, cells, !redis.is_up);
-        // Servers without an address have the same name.
+        // Servers without an address have the same name, so the rows above are counted.
         let same = redis.nodes[..at].iter();
         row.identity.before = same.filter(|it| it.address == node.address).count();
         row
@@ -165,7 +165,7 @@ fn redis(status: &Status) -> Table {
     }
 }
 
-/// Describes the calls that decide requests: count, mean time and errors.
+/// Describes the calls by which Redis decides on requests: their number, mean duration and errors.
 fn calls(redis: &Redis) -> Note {
     let state = match redis.is_up {
         true => "up",

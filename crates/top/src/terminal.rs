@@ -1,4 +1,4 @@
-//! The terminal: taken over, and restored on every way out.
+//! Takes over the terminal. Restores it whenever the program ends.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,15 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use crate::reader::Reader;
 use crate::screen::View;
 
-/// Pause between two drawings if no key is pressed.
+/// The pause between two drawings if no key is pressed.
 const DRAW: Duration = Duration::from_millis(200);
 
-/// Draws until the user quits, or a signal or a panic ends it. The terminal is restored on every way out.
+/// Draws until the user quits, or a signal or a panic ends the program. Then restores the terminal.
 pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     held(|terminal, is_over| follow(terminal, reader, is_over))
 }
 
-/// Draws on the terminal until `draw` returns; its second argument returns whether it must end.
+/// Calls `draw` with the terminal, and restores the terminal when `draw` returns. The second argument returns whether `draw` must end.
 fn held(
     draw: impl FnOnce(&mut DefaultTerminal, &dyn Fn() -> bool) -> io::Result<()>,
 ) -> Result<(), String> {
@@ -36,7 +36,8 @@ fn held(
     ] {
         signal_hook::flag::register(signal, stop.clone()).map_err(unusable)?;
     }
-    // The hook restores the terminal before a panic of any thread is printed: from then on, draw no more.
+    // `try_init` also sets a panic hook, which restores the terminal before a panic is printed. After a panic the program must not draw any
+    // more.
     let mut terminal = ratatui::try_init().map_err(unusable)?;
     let has_panicked = Arc::new(AtomicBool::new(false));
     let (restore, panicking) = (panic::take_hook(), has_panicked.clone());

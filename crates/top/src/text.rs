@@ -6,12 +6,12 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// The mark at the end of a text that was cut.
 const MARK: &str = "…";
 
-/// Returns a text in a form that is safe for a terminal.
+/// Replaces the characters of a text that are unsafe for a terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Returns the width of a text in columns.
+/// Returns the width of a text, in columns of the terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
@@ -27,7 +27,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     prefix(text, room).to_owned() + MARK
 }
 
-/// Cuts a text before its last word, if that fits; else like [`cut`].
+/// Cuts a text to `columns` in front of its last word, which stays. If the last word does not fit, cuts the text as [`cut`] does.
 pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
     match text.rsplit_once(' ') {
         Some((head, last)) if width(text) > columns && width(last) + 2 <= columns => {
@@ -38,14 +38,14 @@ pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
     }
 }
 
-/// Aligns a text to the left in exactly `columns`; cuts a longer one.
+/// Aligns a text to the left in exactly `columns`. Cuts a longer text.
 pub(crate) fn left(text: &str, columns: usize) -> String {
     let cell = cut(text, columns);
     let room = " ".repeat(columns.saturating_sub(width(&cell)));
     cell + &room
 }
 
-/// Aligns a text to the right in exactly `columns`; cuts a longer one.
+/// Aligns a text to the right in exactly `columns`. Cuts a longer text.
 pub(crate) fn right(text: &str, columns: usize) -> String {
     let cell = cut(text, columns);
     let room = " ".repeat(columns.saturating_sub(width(&cell)));
@@ -64,7 +64,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
             push(&mut lines, " ");
         }
         while width(word) > columns {
-            // No character is wider than a line; if one were, it would have a line of its own.
+            // Takes at least one character, even if a character were wider than a line.
             let first = word.chars().next().map_or(0, char::len_utf8);
             let (head, rest) = word.split_at(prefix(word, columns).len().max(first));
             push(&mut lines, head);
@@ -82,7 +82,7 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// Returns the longest beginning of a text that takes at most `columns`.
+/// Returns the longest beginning of a text that fits into `columns`.
 fn prefix(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     let end = text.char_indices().find(|(_, char)| {

@@ -1,4 +1,4 @@
-//! Clients of several gateways. The sum holds for each client: its count is between `at_least` and `at_most`.
+//! Clients of several gateways. In the merged tables, each client's count is between `at_least` and `at_most`.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -8,10 +8,10 @@ use tidegate_status::document::{Client, Clients, Near, Table};
 
 use super::add;
 
-/// Bounds the clients in a table.
+/// The most clients in a table of a document.
 const MOST: usize = 100;
 
-/// Adds the clients of one more gateway. Tables may exceed the bound of a document until [`bound`] cuts them.
+/// Adds the clients of another gateway. Tables may exceed the bound of a document, until [`bound`] cuts them.
 pub(super) fn join(all: &mut Clients, one: Clients) {
     table(&mut all.minute.admitted, one.minute.admitted);
     table(&mut all.minute.refused, one.minute.refused);
@@ -35,8 +35,8 @@ pub(super) fn bound(all: &mut Clients) {
     near(&mut all.near);
 }
 
-/// Keeps the least share of each client and limit, nearest first. Cut names are not joined: they may be several clients. Limits take turns:
-/// many clients at the end of one limit do not hide those near another.
+/// Keeps the smallest share left for each client and limit, and sorts by it. Cut names are not joined, because they may stand for several
+/// clients. Limits take turns, so that many clients near one limit do not hide the clients near another limit.
 fn near(near: &mut Vec<Near>) {
     let share = |it: &Near| (u128::from(it.left) << 32) / u128::from(it.of.max(1));
     near.sort_by_key(share);
@@ -53,16 +53,16 @@ fn name(client: &Client) -> Name {
     (client.name.clone(), client.is_cut)
 }
 
-/// A table's figures for a name.
+/// The figures that a table has for a name.
 #[derive(Clone, Copy, Default)]
 struct Said {
     rows: usize,
     at_least: u64,
-    /// No client of this name has more.
+    /// The greatest upper bound of the clients with this name.
     at_most: u64,
 }
 
-/// Returns a table's figures for each name in it.
+/// Returns the figures for each name in a table.
 fn said(table: &Table) -> HashMap<Name, Said> {
     let mut said: HashMap<Name, Said> = HashMap::new();
     for client in &table.top {
@@ -74,9 +74,11 @@ fn said(table: &Table) -> HashMap<Name, Said> {
     said
 }
 
-/// Joins two tables. A whole name that each table lists once is one client: its figures are added up. A client that a table does not list
-/// has at most its `others_at_most`. A cut name, or a name listed twice, may be another client in the other table. Its rows stay apart, and
-/// each may have that name's greatest figure there in addition.
+/// Joins two tables. If each table lists a whole name once, both rows are the same client, and their figures are added up. If only one
+/// table lists a client, the other table's `others_at_most` is added to its upper bound.
+///
+/// A name that is cut or listed twice may be another client in the other table. Its rows stay separate, and the greatest figure of that
+/// name in the other table is added to their upper bounds.
 fn table(all: &mut Table, one: Table) {
     let (ours, theirs) = (said(all), said(&one));
     let is_one = |name: &Name| {

@@ -1,10 +1,10 @@
-//! Differences between the gateways of a sum. They are usual during an update of a fleet, but the sum is then of unlike parts.
+//! Differences between gateways whose documents are merged. They are usual while a fleet is updated, but then some sums have no meaning.
 
 use std::collections::BTreeSet;
 
 use tidegate_status::document::{Health, State, Status};
 
-/// Values that gateways should have in common.
+/// The values in which gateways should agree.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     versions: BTreeSet<String>,

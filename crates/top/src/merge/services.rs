@@ -1,4 +1,4 @@
-//! Merges upstreams and stores of gateways.
+//! Merges the upstreams and the stores of gateways.
 
 use tidegate_status::document::{Node, Redis, Server, Store, Upstream};
 
@@ -31,7 +31,7 @@ pub(super) fn store(all: &mut Store, one: Store) {
     add(&mut all.memory_keys, one.memory_keys);
     match (&mut all.redis, one.redis) {
         (Some(all), Some(one)) => join(all, one),
-        // The first gateway keeps its limits in memory.
+        // The first gateway keeps its limits in memory, so it has no figures of Redis.
         (None, Some(redis)) => {
             all.kind = one.kind;
             all.redis = Some(redis);
@@ -40,8 +40,8 @@ pub(super) fn store(all: &mut Store, one: Store) {
     }
 }
 
-/// Joins two gateways' figures of Redis. Only nodes of a Redis Cluster have an address, which names one server. Servers without an address
-/// may differ, so each gateway keeps its own row.
+/// Joins the figures of Redis from two gateways. Only nodes of a Redis Cluster have an address, which identifies the server. Servers
+/// without an address may be different servers, so each gateway keeps its own row.
 fn join(all: &mut Redis, one: Redis) {
     all.mean_ms = mean((all.mean_ms, all.calls), (one.mean_ms, one.calls));
     all.is_up &= one.is_up;
@@ -56,7 +56,7 @@ fn join(all: &mut Redis, one: Redis) {
     }
 }
 
-/// Fills in the values that the first gateway lacks for a server.
+/// Adds the figures of a server that the first gateway lacks.
 fn complete(known: &mut Node, other: Node) {
     *known = Node {
         address: other.address,

@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::tabs::{Tab, Window};
 use crate::text::{clean, cut, wrapped};
 
-/// Bounds the lines of a reason and of an error.
+/// The most lines of a reason, and of an error.
 const LINES: usize = 3;
 
 const HELP: [&str; 14] = [
@@ -65,7 +65,7 @@ impl View {
         }
     }
 
-    /// Returns the state, and the reason for it.
+    /// Returns the lines with the state, and with the reason for it.
     fn head(&self, columns: usize) -> Vec<Line<'static>> {
         let Some(status) = &self.status else {
             return vec![Line::from("tidegate top").bold()];
@@ -111,7 +111,7 @@ impl View {
         answers.filter_map(|answer| answer.as_ref().err())
     }
 
-    /// Returns the text in place of a table before a gateway has answered.
+    /// Returns the text that replaces the table until a gateway has answered.
     fn nothing(&self, columns: usize) -> Vec<Line<'static>> {
         let errors = self.errors().flat_map(|error| bounded(error, columns));
         let mut lines: Vec<_> = errors.map(|line| Line::from(line).red()).collect();
@@ -121,7 +121,7 @@ impl View {
         lines
     }
 
-    /// Returns errors of gateways; below them the filter while it is typed, or the keys.
+    /// Returns the errors of gateways. Below them is the filter, if the user is typing one, or the list of keys.
     fn foot(&self, columns: usize) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         let mut errors = self.errors();
@@ -218,7 +218,7 @@ fn draw_client(frame: &mut Frame<'_>, client: &Budgets) {
     frame.render_widget(Paragraph::new(shown), inner);
 }
 
-/// Wraps a text into lines of less than `columns`. Cuts it after `LINES` lines.
+/// Wraps a text into lines that are shorter than `columns`. Cuts it after [`LINES`] lines.
 fn bounded(text: &str, columns: usize) -> Vec<String> {
     let mut lines = wrapped(&clean(text), columns.saturating_sub(1));
     if lines.len() > LINES {
@@ -232,7 +232,7 @@ fn lines(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// Returns an area in the middle, no larger than the screen.
+/// Returns an area in the middle of the screen, no larger than the screen.
 fn popup(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
