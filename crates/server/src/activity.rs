@@ -16,8 +16,8 @@ use crate::heads::Heads;
 
 pub(crate) use progress::Wait;
 
-/// The time without a request after which an HTTP/1 connection keeps only its socket. Most clients send their next request sooner. The end
-/// of the rest costs about the work of one request.
+/// The time without a request after which an HTTP/1 connection keeps only its socket. Most clients send their next request sooner. A new
+/// start of hyper costs about the same as one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
@@ -45,8 +45,8 @@ pub(crate) struct Activity {
     // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, other frames come as well.
     is_http2: Flag,
     opened: Instant,
-    // Both in milliseconds since `opened`: the last time when the connection became idle, and the start of an incomplete head. 0 is no
-    // head.
+    // Both in milliseconds since `opened`: the last time when the connection became idle, and the start of an incomplete head. `head_since`
+    // is 0 if there is no such head.
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
@@ -86,7 +86,7 @@ pub(crate) enum Watch {
 }
 
 impl Activity {
-    /// Returns the state of a new connection. The deadline of its first head has begun, and includes the bytes before that head.
+    /// Returns the state of a new connection. The time for its first head has begun. This time also covers the bytes before that head.
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             heads: Heads::default(),
@@ -141,7 +141,7 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    /// Returns the time since the last request or body ended, or zero while there is one.
+    /// Returns the time since the last request or body ended. Zero while a request or a body is under way.
     pub(crate) fn quiet_for(&self) -> Duration {
         if self.is_busy() {
             return Duration::ZERO;
@@ -193,7 +193,7 @@ impl Activity {
         }
     }
 
-    /// Returns the end of the idle timeout, if no byte comes before.
+    /// Returns the time at which the idle timeout ends, if no byte comes until then.
     pub(crate) fn idle_until(&self) -> Instant {
         let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
         self.opened + since + self.idle
@@ -270,7 +270,7 @@ pub(crate) struct InBody {
 }
 
 impl InBody {
-    /// Notes that the whole body was read.
+    /// Records that the whole body was read.
     pub(crate) fn ended(self) {
         self.becomes(NO_BODY);
     }

@@ -105,7 +105,7 @@ impl AdminConnections {
 }
 
 impl AdminConnection {
-    /// Notes a request: the connection stays open until it is [`idle`](Self::idle) again.
+    /// Records a request. The connection stays open until it is [`idle`](Self::idle) again.
     pub fn busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(streams_of("192.0.2.1"), MOST_OF_IP, "idle ones give way");
         drop(streams.recv().await);
         assert_eq!(streams_of("192.0.2.1"), MOST_OF_IP - 1, "it has ended");
-        // Where there is nothing else, a stream gives way: a probe is not kept waiting.
+        // If no connection is idle, a stream is closed, so that a probe does not wait.
         for n in 0..100 {
             open_stream(&format!("203.0.113.{n}"));
         }
@@ -260,7 +260,7 @@ mod tests {
         all.iter()
             .for_each(|one| one.idle_since.store(BUSY, Ordering::Relaxed));
         drop(all);
-        // Nobody gives way: the next one is closed.
+        // No connection is idle, so the new connection is closed.
         let before = connections.clock.load(Ordering::Relaxed);
         open(&connections, "192.0.2.1");
         let open = connections.open.lock();

@@ -1,4 +1,4 @@
-//! An HTTP/2 connection that charges for the heads that its protocol refuses.
+//! An HTTP/2 connection. It charges the peer for heads that the HTTP/2 library refuses.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -74,7 +74,7 @@ impl Lingering {
 }
 
 impl ClientStream {
-    /// Returns a stream over `socket` that fails when the client takes an answer below the least rate.
+    /// Returns a stream over `socket` that fails if the client takes an answer more slowly than the least rate.
     pub(crate) fn new(
         socket: TcpStream,
         activity: Arc<Activity>,
@@ -159,7 +159,7 @@ impl ClientStream {
         Some(sent)
     }
 
-    /// Whether sent bytes still wait for the client, and it has kept to the default least rate since the last check.
+    /// Whether sent bytes still wait for the client, and the client has kept to the default least rate since the last check.
     fn is_taking(&self) -> bool {
         let before = self.activity.wait().acknowledged;
         let least = LINGER.as_secs() * LeastRate::default().rate.get();

@@ -79,7 +79,7 @@ impl ConnectionLimit {
     pub(crate) async fn all_closed(&self) {
         loop {
             let mut notified = std::pin::pin!(self.all_closed.notified());
-            // Waits before it reads the count, so that the last close is not missed.
+            // Registers for the notification before it reads the count, so that the last close is not missed.
             notified.as_mut().enable();
             if self.open() == 0 {
                 return;
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(limit.take(in_all(2)).unwrap_err(), LimitReached::Total);
         let third = limit.take(in_all(3)).unwrap();
         drop((first, second));
-        // One is open, which is all that may be by now.
+        // One connection is open, and the bound is one now.
         assert!(limit.take(in_all(1)).is_err());
         assert_eq!(limit.open(), 1);
         let (all, ()) = tokio::join!(limit.all_closed(), async { drop(third) });
@@ -156,7 +156,7 @@ mod tests {
             drop(first);
             assert!(limit.take(of(same)).is_ok());
         }
-        // A refusal counts nothing, and nothing is kept of those that closed.
+        // A refused connection is not counted, and closed connections leave no entries.
         assert_eq!((limit.open(), limit.by_ip.lock().len()), (0, 0));
     }
 }

@@ -26,8 +26,8 @@ const SHUTDOWN_ACK: [u8; 17] = [
 const MOST_CONTROL: u64 = 64 * 1024;
 /// The allowance for each request, in bytes of control frames. It covers priorities, a reset, and window updates for a short answer.
 const PER_REQUEST: u64 = 1024;
-/// The allowance for each part of an answer that the client took, in bytes of control frames. The second bound is the number of bytes of
-/// the part that allow one byte more. Some clients send two window updates and a ping for each part. A client with small windows sends
+/// The allowance for each part of an answer that the client took: `PER_PART` bytes of control frames, and one more byte for each
+/// `BYTES_OF_PART` bytes of the part. Some clients send two window updates and a ping for each part. A client with small windows sends
 /// more.
 const PER_PART: u64 = 64;
 const BYTES_OF_PART: u64 = 8;
@@ -61,7 +61,7 @@ pub(crate) struct FrameReader {
     has_shutdown_ack: bool,
     // Whether a HEADERS frame has come without its last CONTINUATION frame.
     in_block: bool,
-    // The bytes of control frames that no allowance has covered yet, and the last time for which an allowance was given.
+    // The bytes of control frames that no allowance has covered yet, and the time until which the allowance for time was given.
     control: u64,
     paid: Instant,
 }
@@ -207,7 +207,7 @@ mod tests {
             frame(CONTINUATION, 0, 3, 7),
             frame(CONTINUATION, END_HEADERS, 3, 0),
             frame(HEADERS, END_HEADERS, 5, 0),
-            // Not all of it comes.
+            // Only a part of this frame comes.
             frame(HEADERS, END_HEADERS, 7, 9)[..12].to_vec(),
         ]
         .concat();
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// How many of these frames a connection takes.
+    /// Returns the number of these frames that a connection accepts. `None`: all of them.
     fn taken(frames: impl Iterator<Item = Vec<u8>>, allowance: &Allowance) -> Option<usize> {
         let mut reader = FrameReader::default();
         reader.read(&[b'x'; PREFACE]);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(taken(requests, &Allowance::default()), None);
     }
 
-    /// The windows of the stream and of the connection are opened for each part, and a ping is sent: the most that clients do.
+    /// For each part, the client sends two window updates and a ping.
     #[tokio::test(start_paused = true)]
     async fn windows_of_answers_are_opened_as_often_as_it_takes() {
         for part in [1, 100, 16 * 1024] {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// One answer allows no flood later on.
+    /// The allowance of one answer does not permit a later flood.
     #[tokio::test(start_paused = true)]
     async fn an_allowance_is_not_saved() {
         let allowance = Allowance::default();

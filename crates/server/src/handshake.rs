@@ -117,7 +117,7 @@ async fn source(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Option<Soc
     }
 }
 
-/// Reads until the first bytes show HTTP/2 or HTTP/1. Returns the bytes, and whether it is HTTP/2.
+/// Reads until the first bytes show HTTP/2 or HTTP/1. Returns the bytes, and whether they show HTTP/2.
 async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool)> {
     let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {

@@ -43,7 +43,7 @@ impl Heads {
         !self.end_is_due.is_set() && self.unknown() > 0
     }
 
-    /// Records a poll of the connection. If the end was read before this poll, it need not wait any longer.
+    /// Records a poll of the connection. An end that was read before this poll has waited long enough.
     pub(crate) fn poll(&self) {
         if self.is_gone.is_set() {
             self.end_is_due.set();

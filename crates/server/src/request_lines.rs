@@ -104,7 +104,7 @@ fn is_line_end(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads these bytes in parts of `size`, as the head after `heads` others.
+    /// Reads these bytes in parts of `size`. `heads` heads came before.
     fn read(lines: &mut RequestLines, sent: &str, size: usize, heads: usize) -> String {
         let parts = sent.as_bytes().chunks(size);
         let read = parts.flat_map(|part| lines.read(part, heads).unwrap_or_else(|| part.to_vec()));
@@ -140,7 +140,7 @@ mod tests {
         for sent in [
             "GET /a?b=c HTTP/1.1\r\nHost: \"<#>\"\r\n\r\n",
             "GET / HTTP/1.1\"\r\n",
-            // The end of a head that began behind another request.
+            // The end of a head that began in the bytes of another request.
             "X: \"a/b\" /\"<#\r\n\r\n",
             " boundary=\"x\"\r\n",
             "ookie n=\"v\"\r\n",

@@ -39,7 +39,7 @@ tokio::task_local! {
     static SENDING: Sending;
 }
 
-/// Whether the server waits for a client to take a part of its answer.
+/// The state of one answer: the offered part, and the wait for the client to take it.
 #[derive(Default)]
 struct Sending {
     offered: Cell<bool>,
@@ -61,7 +61,7 @@ pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
 
-/// Runs requests. Cuts off an answer whose client takes it below the least rate.
+/// Runs requests. Cuts off answers that clients take more slowly than the least rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub(crate) activity: Arc<Activity>,

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 const MOST_PRIVATE: usize = 32;
 /// The most other networks that are kept.
 const MOST_PUBLIC: usize = 16;
-/// The time without such a connection after which another network may replace a network.
+/// The time without such a connection after which a network makes room for another network.
 const QUIET: Duration = Duration::from_secs(3_600);
 
 /// A header by which proxies name the clients behind them.
@@ -218,7 +218,7 @@ mod tests {
         }
         assert_eq!(proxies.list().len(), MOST_PUBLIC + MOST_PRIVATE);
         assert!(proxies.list()[0].is_private());
-        // A place is free again after an hour without a connection.
+        // After an hour without a connection, a network makes room.
         proxies.add_at(ip("192.168.1.1"), HEADER, start + QUIET);
         let private = proxies.list();
         let private = private.iter().filter(|it| it.is_private());

@@ -68,7 +68,7 @@ pub struct Standing {
     pub algorithm: String,
     /// The parts of the limit's key.
     pub per: Vec<String>,
-    /// The capacity, queue or limit.
+    /// The capacity, queue or limit of the quota, depending on the algorithm.
     pub limit: u64,
     /// Units left.
     pub remaining: u64,
@@ -93,7 +93,7 @@ pub struct Standing {
 /// This gateway's own data on a budget, if the store did not answer.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KnownHere {
-    /// The decider of requests now.
+    /// The decider of this limit's requests.
     pub decides: Decides,
     /// The units that are left of a slice which this gateway has borrowed (`mode: leased`). They are spent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ pub struct LastSaid {
     pub refused_for: u64,
 }
 
-/// A limit whose budgets of the client cannot be listed.
+/// A limit whose budgets for the client cannot be listed.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Unlisted {
     /// Its name.

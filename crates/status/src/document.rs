@@ -37,7 +37,7 @@ pub struct Status {
     pub requests: Requests,
     /// The limits that routes use.
     pub limits: Vec<Limit>,
-    /// The heaviest clients, and clients near a limit.
+    /// The clients with the highest use and the most refusals, and clients near a limit.
     pub clients: Clients,
     /// The routes, and the requests that matched none.
     pub routes: Vec<Route>,
@@ -67,7 +67,7 @@ pub struct Gateway {
     pub uptime_seconds: u64,
     /// Open connections of clients.
     pub connections: u64,
-    /// Requests that wait for a limit.
+    /// Requests that wait for their turn at a limit.
     pub waiting: u64,
     /// The memory of the process; 0 if the system does not provide it.
     pub memory_bytes: u64,
@@ -147,7 +147,7 @@ pub struct RequestCounts {
     pub all: u64,
     /// Refused by limits.
     pub refused: u64,
-    /// Failed: no store, no upstream, or shed.
+    /// Failed: the store or the upstream did not answer, or the request was shed.
     pub failed: u64,
     /// Mean time of a request, in ms.
     pub mean_ms: f64,
@@ -185,7 +185,7 @@ pub struct Limit {
     pub algorithm: String,
     /// The parts of its key, such as `client`.
     pub per: Vec<String>,
-    /// The capacity, queue or limit.
+    /// The capacity, queue or limit of the quota, depending on the algorithm.
     pub of: u64,
     /// The long-term rate, in units a second. `None` for `concurrency`.
     pub rate: Option<f64>,
@@ -245,7 +245,7 @@ pub struct LimitSeries {
     pub would_refuse: Vec<u32>,
 }
 
-/// The heaviest clients, and clients near a limit.
+/// The clients with the highest use and the most refusals, and clients near a limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clients {
@@ -257,7 +257,7 @@ pub struct Clients {
     pub near: Vec<Near>,
 }
 
-/// The heaviest clients, by measure.
+/// The clients with the highest figures, by measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hits {
@@ -305,7 +305,7 @@ pub struct Near {
     pub limit: String,
     /// Units left at the last request.
     pub left: u64,
-    /// The capacity, queue or limit.
+    /// The capacity, queue or limit of the quota, depending on the algorithm.
     pub of: u64,
 }
 
@@ -361,7 +361,7 @@ pub struct Refusal {
 pub struct Event {
     /// Time, in ms since the epoch.
     pub at: u64,
-    /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
+    /// The kind: `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
     pub kind: String,
     /// Whether the event is good or bad.
     pub state: State,

@@ -218,14 +218,14 @@ mod tests {
     use crate::space_saving::NAMES;
     use crate::summary::Entry;
 
-    /// The longest part of a name that lies elsewhere.
+    /// The most bytes of a name outside of the table.
     const NAME: usize = 80;
-    /// What a name takes that is shared, with its counts of references.
+    /// The further bytes of a name that is shared, with its reference counts.
     const SHARED: usize = 24 + 16;
 
     #[test]
     fn one_thread_takes_a_megabyte_at_most() {
-        // As large as a client.
+        // The type is as large as a client.
         type Name = (Box<str>, u64);
         let names = (2 * NAMES + NearTable::<Name>::MOST_NAMES) * NAME;
         let tables = 2 * SpaceSaving::<Name>::MOST_BYTES + SpaceSaving::<Name>::REMOVAL_BYTES;
@@ -233,7 +233,7 @@ mod tests {
         let slice = COUNTERS * size_of::<(u64, Entry<Arc<Name>>)>() + NAMED * (NAME + SHARED);
         let past = 2 * (SLICES + 1) * slice;
         assert!(thread + past < 1 << 20, "{thread} + {past}");
-        // More threads share the past.
+        // Further threads need only this memory, because all threads share the past.
         assert!(thread < 1 << 19, "{thread}");
     }
 
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(found(), [(0, 0), (99, 0), (1, 5)]);
         count(refused, &[(1, 0)]);
         assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
-        // For a minute after the last refusal, also if there was one in each turn.
+        // Limit 0 refuses a request in each turn, so it stays listed. The other limits are listed for only a minute.
         for _ in 0..2 * NEAR_TURNS {
             hitters.turn();
             count(refused, &[(0, 0)]);

@@ -35,7 +35,7 @@ pub struct Nearness {
     pub limit: u32,
     /// Units left.
     pub left: u64,
-    /// The capacity, queue or limit.
+    /// The capacity, queue or limit of the quota, depending on the algorithm.
     pub of: u64,
 }
 
@@ -48,7 +48,7 @@ impl Nearness {
     }
 }
 
-/// The limits that a request is near to, at most [`LIMITS`].
+/// The limits that a request is near to, at most `LIMITS`.
 // There is one array for each number, so that a processor compares and copies several limits at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NearLimits {

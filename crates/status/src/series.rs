@@ -37,7 +37,7 @@ impl<const K: usize> Series<K> {
     pub fn sample(&mut self, counts: [u64; K]) {
         let mut added = [0; K];
         for (at, count) in counts.iter().enumerate() {
-            // If a counter went back, adds 0.
+            // A counter that has decreased adds 0, not its new value.
             let more = count.saturating_sub(self.last[at]);
             added[at] = u32::try_from(more).unwrap_or(u32::MAX);
             self.minute[at] = self.minute[at].saturating_add(added[at]);

@@ -6,7 +6,8 @@
 //! A removal takes many of the smallest counters at once, as in D. Anderson and others, "A High-Performance Algorithm for Identifying
 //! Frequent Items in Data Streams", IMC 2017. A search for the smallest counter at each new key would cost several times more.
 //!
-//! In a stream with many keys, most keys are removed before they occur again. So a key gets its name only at a count of three there.
+//! In a stream with many keys, most keys are removed before they occur again. So in such a stream, a key gets its name only at a count of
+//! three.
 
 use std::sync::Arc;
 
@@ -195,8 +196,8 @@ impl<N> SpaceSaving<N> {
 
     /// Removes the smallest counters, so that at most [`COUNTERS`] stay. There must be more than [`COUNTERS`].
     ///
-    /// All units of a counter above the floor were really added. When the floor rises, more than [`COUNTERS`] counters lose the height of
-    /// the rise. So the floor times [`COUNTERS`] never exceeds the total.
+    /// A counter exceeds the floor only by units that were added to it. When the floor rises by a height, more than [`COUNTERS`] counters
+    /// lose this height each. So the floor times [`COUNTERS`] never exceeds the total.
     #[cold]
     fn remove_smallest(&mut self) {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
@@ -252,7 +253,7 @@ mod tests {
     fn names_and_memory_are_bounded_if_every_key_comes_twice() {
         let mut table = SpaceSaving::default();
         for key in 0..20_000_u64 {
-            // Distinct heights, so that a removal takes no more than it must.
+            // Distinct heights, so that a removal removes only the necessary number.
             table.add(key, 1 + key % 7_919, || key);
             table.add(key, 1, || key);
             for counter in &table.counters {

@@ -9,7 +9,7 @@ use crate::ring::push;
 
 /// The number of seconds in the window.
 const WINDOW: usize = 5;
-/// The least number of calls in the window for a judgement. Also the least number of failures in a row, over any time.
+/// The least number of calls in the window for a judgement. Also the number of failures in a row that prove a problem, over any time.
 const CALLS: u64 = 5;
 /// The number of seconds that must show a problem before the state changes.
 const SEEN: usize = 2;
@@ -51,7 +51,7 @@ pub struct StoreHealth {
     state: StoreState,
     // The number of seconds in a row without a connection.
     lost: usize,
-    // The last seconds since Redis was last unreachable, at most [`WINDOW`].
+    // The last seconds, at most [`WINDOW`]. Seconds before Redis was unreachable are dropped.
     window: VecDeque<StoreSecond>,
     // The failures since the last successful call, and the number of seconds that had them.
     in_a_row: u64,
@@ -75,8 +75,8 @@ impl StoreHealth {
             true => 0,
             false => self.lost.saturating_add(1),
         };
-        // Waits longer in state `Silent`: if a server is loading or read-only, a gateway leaves it and reconnects again and again. Such a
-        // server is reachable, but decides no requests.
+        // Waits longer in state `Silent`: a gateway disconnects from a server that is loading or read-only, and reconnects, again and
+        // again. Such a server is reachable, but decides no requests.
         let patience = match self.state {
             StoreState::Unreachable => 1,
             StoreState::Deciding | StoreState::Partial => SEEN,

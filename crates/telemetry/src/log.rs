@@ -140,7 +140,7 @@ fn report(lines: u64) {
     );
 }
 
-/// Logs a panic. It replaces the hook of the standard library, which would write to standard error directly.
+/// Logs a panic, in place of the standard library's hook. That hook would write to standard error directly.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let backtrace = Backtrace::capture();

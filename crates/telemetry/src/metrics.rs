@@ -286,7 +286,7 @@ impl GatewayMetrics {
         &self.reloads
     }
 
-    /// Counts a changed file of API keys. The outcome is that the file was accepted or refused.
+    /// Counts a read of a changed file of API keys. `outcome` is `taken` or `refused`.
     pub fn key_file_read(&self, outcome: &'static str) {
         self.key_files.inc(outcome);
     }

@@ -99,7 +99,8 @@ impl Traces {
     }
 
     /// Begins the gateway's part of a request's trace. Only trusted peers decide whether a request is recorded, because a recorded request
-    /// costs more. The bound per second also applies to trusted peers, because they may pass on requests of strangers.
+    /// costs more. Other requests are sampled at random. The bound per second also applies to trusted peers, because they may pass on
+    /// requests of strangers.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);
@@ -169,7 +170,7 @@ impl Recording {
 mod tests {
     use super::*;
 
-    /// Strangers choose what a trusted proxy passes on.
+    /// Trusted proxies may pass on headers of strangers.
     #[test]
     fn the_bound_per_second_holds_for_trusted_peers() {
         let settings = TraceSettings {

@@ -21,7 +21,7 @@ impl Activity {
         self.asks.set();
     }
 
-    /// Whether the socket's state is to be read. Clears the request.
+    /// Returns whether the socket's state is to be read, and clears this request.
     pub(crate) fn is_asked(&self) -> bool {
         self.asks.take()
     }
@@ -44,7 +44,7 @@ impl Activity {
         }
     }
 
-    /// Returns the number of requests under way, at least 1: a request calls this.
+    /// Returns the number of requests under way. It is at least 1, because the caller is a request.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed).max(1) as u64
     }

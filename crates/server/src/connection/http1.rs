@@ -40,7 +40,7 @@ impl<S: Service> Connection<S> {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 if version == Version::HTTP_10 && is_last(&response) {
-                    // hyper closes after an answer of this version, and adds no `keep-alive`.
+                    // With this version, hyper closes after the answer, and adds no `keep-alive`.
                     *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)

@@ -46,7 +46,7 @@ impl<S: Service> Connection<S> {
             let answer = this.call(request, unread.clone());
             async move {
                 if this.activity.heads.is_gone.is_set() {
-                    // hyper drops such a request itself over HTTP/1, but not over HTTP/2.
+                    // Drops the request of a client that has left. Over HTTP/1, hyper does this itself.
                     return Err(Dropped::default());
                 }
                 unread.into_iter().for_each(stream::leave_to);
@@ -70,7 +70,7 @@ impl<S: Service> Connection<S> {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(MAX_UNSENT);
         let connection = builder.serve_connection(TokioIo::new(io), service);
-        // Needs no quiet time before the shutdown: the client is informed which requests are served, so it can repeat the others.
+        // Needs no quiet time before the shutdown: GOAWAY names the last request that is served, so the client can repeat later requests.
         let end = End {
             drain: self.facts.drain.clone(),
             quiet_for: Duration::ZERO,

@@ -22,10 +22,10 @@ pub struct Refused {
     pub client: Option<String>,
     /// Whether the name is cut off.
     pub is_cut: bool,
-    /// The limit that refused. If several did, the limit with the longest wait.
+    /// The limit that refused the request. If several limits refused it, the limit with the longest wait.
     pub limit: Option<String>,
     /// Seconds until the client may retry.
     pub retry_after: Option<u64>,
-    /// The entry of `deny` that refused.
+    /// The entry of `deny` that refused the request.
     pub denied_by: Option<String>,
 }

@@ -17,37 +17,37 @@ fn who_has_less_left_takes_the_place_of_others_and_who_was_not_seen_makes_place(
         let near = [nearness].into_iter().collect();
         table.note(key, &near, tick, || name(key));
     };
-    // More than there are places for.
+    // More keys than the table has places.
     (0..100_000).for_each(|key| add(&mut table, key, nearness(10), 1, |key| key));
     let first = names(&table);
     assert!((KEYS..KEYS + SPARE).contains(&first.len()));
-    // Others that have as much left change nothing, and no name is made for them.
+    // Other keys with the same units left change nothing, and no name is made for them.
     (100_000..200_000).for_each(|key| add(&mut table, key, nearness(10), 1, |_| unreachable!()));
     assert_eq!(names(&table), first);
     add(&mut table, 200_000, nearness(9), 1, |key| key);
     assert!(names(&table).contains(&200_000));
-    // Of all, those with most left make place.
+    // Keys with the most units left make room.
     (400_000..500_000).for_each(|key| add(&mut table, key, nearness(8), 1, |key| key));
     let left = |table: &NearTable<u64>| -> Vec<u64> {
         let left = table.seen(1).map(|(_, it)| it.nearness.left);
         left.collect()
     };
     assert!(left(&table).iter().all(|left| *left == 8));
-    // Who is known and has more left again stays, until others have less.
+    // A known key that has more units left again stays, until other keys have fewer.
     let known = names(&table)[0];
     add(&mut table, known, nearness(15), 1, |_| unreachable!());
     assert!(left(&table).contains(&15));
     (500_000..500_100).for_each(|key| add(&mut table, key, nearness(7), 1, |key| key));
     assert!(!names(&table).contains(&known));
-    // Where all of this turn have nothing left, others get no place, whatever they have left.
+    // If all keys of this turn have no units left, other keys get no place.
     (0..100_000).for_each(|key| add(&mut table, key, nearness(0), 1, |key| key));
     let first = names(&table);
     assert_eq!(left(&table).iter().filter(|left| **left > 0).count(), 0);
     (700_000..800_000).for_each(|key| add(&mut table, key, nearness(0), 1, |_| unreachable!()));
     assert_eq!(names(&table), first);
-    // Memory is not taken for more.
+    // The table has not allocated more places.
     assert!(table.keys.capacity() <= KEYS + SPARE);
-    // A turn later the others are old.
+    // One turn later, the keys of this turn are old, and make room.
     (300_000..400_000).for_each(|key| add(&mut table, key, nearness(20), 2, |key| key));
     assert!(table.seen(2).count() >= KEYS);
     assert!(names(&table).iter().all(|name| *name >= 300_000));
@@ -88,15 +88,15 @@ fn a_key_is_near_a_few_limits_at_once() {
     };
     table.note(7, &limits(&[near(0, 20), near(1, 10)]), 1, || ());
     assert_eq!(seen(&table), [(0, 20, 1), (1, 10, 1)]);
-    // Of a limit alone, whatever its place; and of others on another route.
+    // Requests with fewer or other limits are stored in the same places.
     table.note(7, &limits(&[near(1, 12)]), 2, || ());
     table.note(7, &limits(&[near(2, 5), near(0, 19)]), 2, || ());
     assert_eq!(seen(&table), [(0, 19, 2), (1, 12, 2), (2, 5, 2)]);
-    // A fifth takes the place of the one that was not seen for longest.
+    // A fifth limit replaces the limit that was not seen for longest.
     table.note(7, &limits(&[near(3, 1), near(1, 11)]), 3, || ());
     table.note(7, &limits(&[near(4, 2), near(2, 4)]), 4, || ());
     assert_eq!(seen(&table), [(1, 11, 3), (2, 4, 4), (3, 1, 3), (4, 2, 4)]);
-    // Of more limits than there are places for, those that it is nearest to.
+    // Of more limits than places, the limits with the fewest units left are kept.
     let many = [3, 9, 8, 7, 2, 6, 1, 9];
     let many: Vec<_> = (10..)
         .zip(many)

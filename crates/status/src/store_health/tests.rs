@@ -1,4 +1,4 @@
-//! When Redis counts as one that decides.
+//! Tests when Redis counts as deciding.
 
 use super::*;
 
@@ -27,7 +27,7 @@ const LOST: StoreSecond = StoreSecond {
     open_nodes: 0,
 };
 
-/// The states that it goes through, each with the second in which it began.
+/// Returns the changes of the state, each with the second in which the state began.
 fn changes(seconds: impl IntoIterator<Item = StoreSecond>) -> Vec<(usize, StoreState)> {
     let mut health = StoreHealth::default();
     let mut changes = Vec::new();
@@ -59,10 +59,10 @@ fn failures_of_one_second_are_no_news() {
 fn most_calls_of_some_seconds_are() {
     let well = [second(100, 0); 9];
     let ill = [second(100, 90); 9];
-    // Five seconds later, what succeeds is nine of ten.
+    // Five seconds later, nine of ten calls of the window succeed.
     let told = changes([&well[..], &ill, &well, &well].concat());
     assert_eq!(told, [(11, Silent), (22, Deciding)]);
-    // Half of them come and go, and it stays as it is.
+    // If half of the calls fail, the state does not change.
     let half = [second(100, 50); 30];
     assert_eq!(changes(half), []);
     let told = changes([&ill[..], &half].concat());
@@ -113,11 +113,11 @@ fn a_connection_that_comes_and_goes_without_decisions_is_told_of_once() {
 fn nodes_that_fail_are_a_part() {
     let told = changes([[nodes(1, 1, 30); 9], [nodes(0, 0, 0); 9]].concat());
     assert_eq!(told, [(1, Partial), (13, Deciding)]);
-    // A breaker that nobody has tried to close.
+    // An open circuit breaker without calls is no failure.
     assert_eq!(changes([nodes(0, 1, 0); 90]), []);
     let told = changes([vec![nodes(0, 1, 30); 9], vec![nodes(0, 1, 0); 90]].concat());
     assert_eq!(told, [(1, Partial), (68, Deciding)]);
-    // All of them are more than a part.
+    // If all nodes fail, the state is more than `Partial`.
     let told = changes([[nodes(1, 1, 30); 9], [nodes(1, 3, 99); 9]].concat());
     assert_eq!(told, [(1, Partial), (10, Silent)]);
 }

@@ -31,8 +31,8 @@ impl HeadFields {
     }
 }
 
-/// The kept texts of a request's head, concatenated. A text above its bound keeps one byte more than the bound. So the line marks it as
-/// cut.
+/// The kept texts of a request's head, concatenated. A text above its bound keeps one byte more than the bound, so that the line marks it
+/// as cut.
 #[derive(Debug)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,

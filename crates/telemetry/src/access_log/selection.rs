@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A flood of refusals takes no place of the lines of other requests.
+    /// A flood of refusals does not displace lines of other requests.
     #[test]
     fn refusals_are_bounded_and_nothing_else() {
         let mut selection = selection(None, AccessLogSettings::ALL);
@@ -149,7 +149,7 @@ mod tests {
         let taken =
             |ended: RequestSummary| (0..100_000).filter(|_| selection.takes(|| ended)).count();
         let forwarded = taken(ended(RequestOutcome::Forwarded, 200, 0));
-        // 1,000 are expected; one run in many millions is out of these bounds.
+        // 1,000 are expected. Only one run in many millions exceeds these bounds.
         assert!((800..1_200).contains(&forwarded), "{forwarded}");
         assert_eq!(taken(ended(RequestOutcome::Limited, 429, 0)), 100_000);
         assert_eq!(taken(ended(RequestOutcome::Forwarded, 502, 0)), 100_000);

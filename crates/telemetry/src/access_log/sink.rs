@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk that has room for so many bytes.
+    /// A disk with room for `room` bytes.
     #[derive(Default)]
     struct Disk {
         written: Vec<u8>,
@@ -198,7 +198,7 @@ mod tests {
             disk.room = room;
             let failure = append_lines(&mut disk, &mut unfinished, lines);
             let lost = failure.map_or_else(|failure| failure.lost, |()| 0);
-            // Still none.
+            // The disk is still full.
             let again = append_lines(&mut disk, &mut unfinished, b"five\n").is_err();
             assert!(again);
             disk.room = 100;
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Of links that root or the test's own user makes.
+    /// Holds for links that root or the user of the test made.
     #[test]
     fn a_link_may_lead_elsewhere_by_now() {
         let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ const AS_IT_IS: [bool; 256] = {
     table
 };
 
-/// Writes bytes, escaped to stay within their field and their line.
+/// Writes bytes with escapes, so that they stay within their field and their line.
 pub(super) fn escape(out: &mut Vec<u8>, style: Style, bytes: &[u8]) {
     if bytes.iter().all(|byte| style.is_as_it_is(*byte)) {
         out.extend_from_slice(bytes);

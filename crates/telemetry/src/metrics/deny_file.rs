@@ -24,7 +24,7 @@ impl DenyFileMetrics {
         }
     }
 
-    /// Counts a read of the changed file. The outcome is that the file was accepted or refused.
+    /// Counts a read of the changed file. `outcome` is `taken` or `refused`.
     pub fn read(&self, outcome: &'static str) {
         self.reads.inc(outcome);
     }

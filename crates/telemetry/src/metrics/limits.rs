@@ -57,7 +57,7 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
-        // Creates the gauge at start, as the counters.
+        // Creates the gauge at start, like the counters.
         self.near.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();

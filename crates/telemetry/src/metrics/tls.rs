@@ -36,7 +36,7 @@ impl TlsMetrics {
         }
     }
 
-    /// Counts changed certificates of a listener. The outcome is that they were accepted or refused.
+    /// Counts a read of changed certificates of a listener. `outcome` is `taken` or `refused`.
     pub fn certificates_read(&self, outcome: &'static str) {
         self.certificates.inc(outcome);
     }

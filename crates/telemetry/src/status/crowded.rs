@@ -112,7 +112,7 @@ mod tests {
 
     const WHY: &str = "New keys of the limit daily share one budget: the memory store has no place left for them.";
 
-    /// Clients that were never seen before are charged all of a limit.
+    /// Charges new clients the whole quota of a limit.
     fn charge(store: &MemoryStore, clients: std::ops::Range<u8>) {
         let quota = FixedWindow::new(1, MAX_WINDOW).unwrap();
         let limit = Limit::new("daily", quota, OnFailure::Local);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(look(&mut watch, 0), []);
         charge(&store, 8..9);
         assert_eq!(look(&mut watch, 1), [(State::Warning, WHY.to_owned())]);
-        // Once, however often it happens.
+        // The event comes only once.
         charge(&store, 9..20);
         assert_eq!(look(&mut watch, 50), []);
         assert_eq!(watch.reasons().collect::<Vec<_>>(), [WHY]);

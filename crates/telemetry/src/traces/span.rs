@@ -313,7 +313,7 @@ fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns a span of some request whose name has this length.
+    /// Returns a span of a request. The span's name has this length.
     pub(in crate::traces) fn span(length: usize) -> SpanData {
         let maker = Maker {
             context: TraceContext::of(None, true),

@@ -1,4 +1,4 @@
-//! Sums of documents, and what they promise of clients.
+//! Tests the sums of documents, and the bounds of clients' figures in them.
 
 use proptest::prelude::*;
 use tidegate_status::document::{Client, Columns, Near, Node, Redis, State, Table};
@@ -21,7 +21,7 @@ fn of(top: &[(&str, u64, u64)], others_at_most: u64, total: u64) -> Status {
     status
 }
 
-/// The clients that were refused in the last minute.
+/// Returns the figures of the clients that were refused in the last minute.
 fn figures(status: &Status) -> Vec<(&str, u64, u64)> {
     let top = status.clients.minute.refused.top.iter();
     top.map(|it| (it.name.as_str(), it.at_least, it.at_most))
@@ -63,7 +63,7 @@ fn names_that_are_cut_stay_apart() {
     let one = of(&[("x…", 10, 10), ("x…", 4, 5)], 1, 15);
     let other = of(&[("x…", 7, 8)], 0, 8);
     let merged = merged([one, other]).unwrap();
-    // Each row of the one may be the row of the other, and no more.
+    // A row of one document may belong to at most one row of the other document.
     assert_eq!(
         figures(&merged),
         [("x…", 10, 18), ("x…", 7, 18), ("x…", 4, 13)]
@@ -220,17 +220,17 @@ fn clients_near_one_limit_do_not_hide_those_near_another() {
         status.clients.near = near.collect();
         status
     };
-    // The nearest first, from whichever gateway they are.
+    // The nearest clients of all gateways come first.
     let all = merged([with("many", 1, 3), with("few", 0, 100)]).unwrap();
     let limits = all.clients.near.iter().map(|it| it.limit.as_str());
     let limits: Vec<_> = limits.collect();
     assert_eq!(limits, [vec!["few"; 97], vec!["many"; 3]].concat());
 }
 
-/// What one gateway counted of a client, and how exactly it lists that: not, or with so much less and more than it counted.
+/// The count of one client on one gateway. If the client is listed, also the distances of its lower and upper bound.
 type Counted = (u64, Option<(u64, u64)>);
 
-/// A gateway's document. Of a client whose name is cut, three in a row have the same name.
+/// Returns a gateway's document. Three successive clients have the same name if their names are cut.
 fn document(counted: &[Counted], cut: &[bool]) -> Status {
     let mut unlisted = 0;
     let mut top = Vec::new();
@@ -262,7 +262,7 @@ fn name(client: usize, cut: &[bool]) -> String {
 }
 
 fn gateways() -> impl Strategy<Value = (Vec<bool>, Vec<Vec<Counted>>)> {
-    // Those that a gateway does not list have little: else all would be within what is said of others.
+    // Unlisted clients have low counts. Otherwise all counts would be below `others_at_most`.
     let counted = prop_oneof![
         (0_u64..8).prop_map(|count| (count, None)),
         (0_u64..100, (0_u64..5, 0_u64..5)).prop_map(|(count, error)| (count, Some(error))),
@@ -294,7 +294,7 @@ proptest! {
             let rows: Vec<_> = sum.top.iter().filter(|it| it.name == name && it.is_cut == *is_cut).collect();
             let holds = |row: &&Client| row.at_least <= truth && truth <= row.at_most;
             if *is_cut {
-                // One of the rows of this name is the client's.
+                // One of the rows with this name belongs to the client.
                 prop_assert!(truth <= sum.others_at_most || rows.iter().any(holds), "{} {:?}", truth, rows);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Every tab on 80 columns and 24 lines.
+//! Tests every tab on 80 columns and 24 lines.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use super::*;
 use crate::Source;
 
-/// Long enough for anything that must happen on a busy machine.
+/// The longest wait for an event, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 const DOCUMENT: &str = r#"{
@@ -46,7 +46,7 @@ const BUDGETS: &str = r#"{ "client": "user_id:greedy", "plan": "gold", "overridd
         "allowed": false, "retry_after": 2 }],
     "unlimited": ["daily"], "unlisted": [{ "name": "per-path", "per": ["path:id"] }], "shared": ["all"] }"#;
 
-/// A gateway with this answer for each path.
+/// Returns a gateway that gives this answer for each path.
 fn gateway(
     name: &str,
     answer: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
@@ -57,7 +57,7 @@ fn gateway(
     }
 }
 
-/// A gateway that has this document, and asks nobody.
+/// Returns a gateway with this document and one client's budgets.
 fn with_document(document: &'static str) -> Source {
     gateway("127.0.0.1:9901", move |path| {
         let text = match path {
@@ -68,7 +68,7 @@ fn with_document(document: &'static str) -> Source {
     })
 }
 
-/// A view of these gateways, of which all have been asked.
+/// Returns a view of these gateways after each has answered.
 fn view_of(gateways: Vec<Source>) -> (View, Reader) {
     let reader = Reader::start(gateways, Duration::from_millis(1));
     let mut view = View::new();
@@ -80,7 +80,7 @@ fn view_of(gateways: Vec<Source>) -> (View, Reader) {
     (view, reader)
 }
 
-/// A view of one gateway that has answered, and what asks that gateway.
+/// Returns a view of one gateway that has answered, and its reader.
 fn view() -> (View, Reader) {
     view_of(vec![with_document(DOCUMENT)])
 }
@@ -111,14 +111,14 @@ fn assert_shows(view: &View, texts: &[&str]) {
     }
 }
 
-/// The view takes a document in place of the one that it has.
+/// Replaces the view's document.
 fn give(view: &mut View, document: &str) {
     let status = serde_json::from_str(document).unwrap();
     view.latest = vec![Some(Ok(std::sync::Arc::new(status)))];
     view.merge();
 }
 
-/// What is on the screen, line by line.
+/// Returns the lines of the screen.
 fn screen(view: &View) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal.draw(|frame| view.draw(frame)).unwrap();
@@ -129,7 +129,7 @@ fn screen(view: &View) -> Vec<String> {
         .collect()
 }
 
-/// The words of the first line that has this.
+/// Returns the words of the first line that contains `text`.
 fn words<'a>(screen: &'a [String], text: &str) -> Vec<&'a str> {
     let mut lines = screen.iter().filter(|line| line.contains(text));
     let line = lines.next();
@@ -137,7 +137,7 @@ fn words<'a>(screen: &'a [String], text: &str) -> Vec<&'a str> {
     line.split_whitespace().collect()
 }
 
-/// The lines below the heads of the clients.
+/// Returns the lines below the heads of the table of clients.
 fn rows(screen: &[String]) -> &[String] {
     let heads = screen.iter().position(|line| line.contains("CLIENT"));
     &screen[heads.unwrap() + 1..]
@@ -219,7 +219,7 @@ fn keys_sort_reverse_filter_and_open_a_client() {
     assert!(view.press(KeyEvent::from(KeyCode::Char('q')), &reader));
 }
 
-/// Clients, each with how often it was refused.
+/// Returns a document with these clients: name, whether it is cut, and refusals.
 fn refused(clients: &[(&str, bool, u64)]) -> String {
     let top: Vec<_> = clients
         .iter()
@@ -231,7 +231,7 @@ fn refused(clients: &[(&str, bool, u64)]) -> String {
         .to_string()
 }
 
-/// The client whose row is selected.
+/// Returns the client of the selected row.
 fn selected(view: &View) -> String {
     view.table().rows[view.selected].identity.name.clone()
 }
@@ -253,7 +253,7 @@ fn a_selection_stays_with_its_client_and_on_a_row() {
         ("c", 2),
         "and down"
     );
-    // It is gone, and so is its place.
+    // The selected row is gone, and there are fewer rows.
     give(&mut view, &refused(&[("a", false, 9)]));
     assert_eq!(selected(&view), "a");
     assert!(!has(&screen(&view), "none"), "{:#?}", screen(&view));
@@ -318,7 +318,7 @@ fn gateways_that_answer_are_asked_for_budgets() {
     };
     let quota = words(&shown, "in 2s")[3].to_owned();
     assert!(has(&shown, of(&quota)), "{shown:#?}");
-    // The other answer comes, and has its own figures.
+    // The answer of the other gateway comes, with its own figures.
     let other = if quota == "41" { "42" } else { "41" };
     let deadline = Instant::now() + LONG;
     loop {

@@ -1,11 +1,11 @@
-//! A panic while something is drawn leaves the terminal as it was.
+//! Tests that a panic during a drawing restores the terminal.
 
 use std::process::Command;
 use std::{env, fs};
 
 use super::held;
 
-/// Runs below in a terminal of its own.
+/// The test below runs this in a terminal of its own.
 #[test]
 #[ignore = "it panics; the test below runs it"]
 fn panics_in_draw() {

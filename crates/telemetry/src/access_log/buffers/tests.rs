@@ -5,7 +5,7 @@ use crate::access_log::{AccessField, AccessFormat};
 use super::*;
 use crate::access_log::value::Value;
 
-/// A request of which only the path is known.
+/// A request that has only a path.
 struct Path(String);
 
 impl Fields for Path {
@@ -19,7 +19,7 @@ fn buffers() -> Buffers {
     Buffers::new(Format::new(&AccessFormat::Json(fields)))
 }
 
-/// The values of a member of JSON lines.
+/// Returns the values of one member of JSON lines.
 fn members(lines: &[u8], name: &str) -> Vec<serde_json::Value> {
     let text = std::str::from_utf8(lines).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -125,7 +125,7 @@ fn what_cannot_be_written_is_said_when_lines_are_taken_again() {
     let mut taken = Vec::new();
     buffers.collect(|collected| {
         taken.push(collected.lines.to_vec());
-        // The first line finds no room on its disk.
+        // The disk has no room for the first line.
         if taken.len() == 1 { 1 } else { 0 }
     });
     assert_eq!(taken.len(), 2);

@@ -1,4 +1,4 @@
-//! Formats of the access log, and what is refused of them.
+//! Tests the formats of the access log, and the templates that are refused.
 
 use super::*;
 

@@ -2,7 +2,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 
-/// A standard error that takes nothing until it is told to.
+/// A standard error that accepts bytes only when the test permits it.
 struct Pipe {
     takes: Receiver<()>,
     taken: Sender<Vec<u8>>,
@@ -10,7 +10,7 @@ struct Pipe {
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // An error: it is open for good.
+        // An error means that the pipe accepts all bytes from now on.
         let _ = self.takes.recv();
         self.taken.send(bytes.to_vec()).map_err(io::Error::other)?;
         Ok(bytes.len())
@@ -28,7 +28,7 @@ struct Bench {
     reported: Receiver<u64>,
 }
 
-/// A queue whose thread cannot write yet.
+/// Returns a queue whose thread cannot write yet.
 fn stuck(overlong: Overlong) -> Bench {
     let lines = Lines::new(overlong, Box::leak(Box::default()));
     let ((opens, takes), (given, taken)) = (channel(), channel());
@@ -48,7 +48,7 @@ fn stuck(overlong: Overlong) -> Bench {
 }
 
 impl Bench {
-    /// Opens the pipe for good, and gives back all that comes out of it.
+    /// Lets the pipe accept all bytes, and returns all bytes that were written.
     fn drained(self) -> String {
         drop(self.opens);
         self.lines.close(Duration::from_secs(60));
@@ -88,7 +88,7 @@ fn what_is_queued_is_bounded_in_bytes_and_what_is_lost_is_reported() {
     } = bench;
     drop(opens);
     lines.close(Duration::from_secs(60));
-    // In several reports if the writer took a part of the queue before the rest came.
+    // There are several reports if the writer took a part of the queue before the rest came.
     assert_eq!(reports.try_iter().sum::<u64>(), reported);
     let all: Vec<u8> = taken.try_iter().flatten().collect();
     let written = all.iter().filter(|byte| **byte == b'\n').count();
@@ -105,7 +105,7 @@ fn the_access_log_waits_and_leaves_room_for_warnings() {
             lines.push(&line, Source::AccessLog);
         }
     });
-    // Until the flood has to wait.
+    // Waits until the flood has to wait.
     while bench.lines.0.state.lock().queued.len() < CAPACITY - RESERVED - 1_024 {
         std::thread::yield_now();
     }
@@ -128,7 +128,7 @@ fn the_end_does_not_wait_for_a_log_that_is_not_read() {
     assert_eq!(bench.drained(), "one\n");
 }
 
-/// A terminal acts on these, and a reader does not see them.
+/// A terminal obeys these characters, and a reader does not see them.
 #[test]
 fn what_is_not_seen_in_a_line_is_escaped() {
     for (overlong, expected) in [
@@ -169,7 +169,7 @@ fn a_line_that_is_too_long_is_cut_and_stays_what_it_was() {
     }
 }
 
-/// A standard error that somebody has set to non-blocking.
+/// A standard error that another program has set to non-blocking.
 struct NonBlocking(Vec<u8>, usize);
 
 impl Write for &mut NonBlocking {

@@ -1,4 +1,4 @@
-//! What a histogram of durations shows.
+//! Tests the text of a histogram of durations.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;

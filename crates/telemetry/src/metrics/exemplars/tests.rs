@@ -1,4 +1,4 @@
-//! Which exemplars are shown, and where.
+//! Tests which exemplars are shown, and on which lines.
 
 use tidegate_tower::WaitQueues;
 
@@ -18,7 +18,7 @@ fn the_last_recorded_request_of_each_bucket_is_shown_in_openmetrics_only() {
         routes[0].ended(RequestOutcome::Forwarded, None, took);
         routes[0].recorded(took, trace_id);
     }
-    // Not recorded.
+    // This request is not recorded.
     let took = Duration::from_millis(3);
     routes[1].ended(RequestOutcome::Forwarded, None, took);
     let mut text = String::new();

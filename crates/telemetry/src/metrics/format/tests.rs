@@ -23,7 +23,7 @@ fn openmetrics_is_for_those_who_name_it() {
     for accept in [
         "application/openmetrics-text",
         "Application/OpenMetrics-Text; version=1.0.0",
-        // Prometheus 2 and 3.
+        // The headers of Prometheus 2 and 3.
         "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
         "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
          application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\

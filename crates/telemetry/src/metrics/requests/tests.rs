@@ -16,7 +16,7 @@ fn no_total_shrinks_when_routes_are_made_anew_or_go() {
     };
     let all = |totals: RequestTotals| (totals.outcomes.iter().sum::<u64>(), totals.took);
     let (first, second) = (route("first"), route("second"));
-    // An unusual one, whose counter is made with it.
+    // Status 101 is unusual, so its counter is created with the first request.
     for status in [101, 200] {
         ended(&first, status);
     }
@@ -25,7 +25,7 @@ fn no_total_shrinks_when_routes_are_made_anew_or_go() {
     let anew = route("first");
     assert_eq!(all(anew.requests()), (2, 4_000));
     assert_eq!(all(metrics.requests.totals()), (3, 6_000));
-    // One that began before a reload ends.
+    // A request that began before a reload ends.
     ended(&first, 101);
     ended(&route("second"), 200);
     assert_eq!(all(anew.requests()), (3, 6_000));
