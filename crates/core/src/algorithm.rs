@@ -2,7 +2,7 @@
 
 use crate::{Calendar, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
-/// An algorithm: a check that decides, and a commit that writes, on a state of its own.
+/// An algorithm of a limit: [`check`](Self::check) decides, and [`commit`](Self::commit) charges.
 ///
 /// In a fresh state (its `Default`) no unit is used. `cost` is at least 1 and at most [`Algorithm::capacity`].
 pub trait Algorithm {
@@ -15,17 +15,17 @@ pub trait Algorithm {
     /// Whether an admitted request waits for its turn.
     const IS_QUEUE: bool = false;
 
-    /// Whether capacity comes back at an even rate.
+    /// Whether used units become free at a constant rate.
     const IS_PACED: bool = false;
 
-    /// Whether capacity comes back bit by bit, and not all of it at the end of a window.
+    /// Whether used units become free bit by bit, and not all together at the end of a window.
     const IS_GRADUAL: bool = false;
 
     /// Returns the most units that can be admitted at once: the limit that a client sees.
     fn capacity(&self) -> u64;
 
-    /// Decides. No later decision can see a change, with one exception. If a stamp is further ahead of `now` than the key's period,
-    /// the clock stepped back. The stamp is then moved to `now`, so that no client is locked out until the clock catches up.
+    /// Decides whether a cost fits. The check changes the state in one case only: if a stamp is further ahead of `now` than the key's
+    /// period, the clock stepped back. The stamp is then moved to `now`, so that no client is locked out until the clock catches up.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
@@ -34,15 +34,15 @@ pub trait Algorithm {
         verdict.remaining -= cost;
     }
 
-    /// Charges a cost, whether or not it fits: units beyond the capacity count, too. Numbers too large to be exact are cut to the
+    /// Charges a cost, whether or not it fits: units beyond the capacity count, too. A sum that is too large to be exact is cut to the
     /// largest exact number.
     fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
 
     /// Returns the used units beyond the capacity; 0 if there are none.
     fn excess(&self, state: &Self::State, now: Micros) -> u64;
 
-    /// Returns the time in which these units leave, in us, if units leave one after the other. None if they leave together, at
-    /// [`counts_until`](Self::counts_until).
+    /// Returns the us in which `units` used units become free, if units become free one after another. `None` if they become free together,
+    /// at [`counts_until`](Self::counts_until).
     fn time(&self, _units: u64) -> Option<Micros> {
         None
     }
@@ -50,14 +50,14 @@ pub trait Algorithm {
     /// Returns the time from which the state equals a fresh one.
     fn expires(&self, state: &Self::State) -> Micros;
 
-    /// Returns the arguments of the scripts, at `now` on their clock (lua/README.md).
+    /// Returns the quota's numbers as arguments of its script (lua/README.md). `now` is the time by Redis's clock.
     fn numbers(&self, now: Micros) -> Numbers;
 
-    /// Returns the window, or the time in which a full bucket is paid off, in us. A client that uses the limit evenly uses the whole
-    /// capacity in this time.
+    /// Returns the window, the lease of `concurrency`, or the time in which a full bucket is paid off, in us. A client that uses a limit
+    /// evenly uses its whole capacity in this time.
     fn period(&self) -> Micros;
 
-    /// Returns the time from which a charge that was made at `at` counts no longer, however full the key was.
+    /// Returns the time from which a charge of time `at` no longer counts, even if it filled the capacity.
     fn counts_until(&self, at: Micros) -> Micros {
         at + self.period()
     }
@@ -65,22 +65,22 @@ pub trait Algorithm {
     /// Returns the numbers as users write them, such as `capacity 20, refill 10/s`.
     fn written(&self) -> String;
 
-    /// Returns the window as a part of keys, if the algorithm has a window.
+    /// Returns the window's name in keys. `None` if the algorithm has no window.
     fn window_name(&self) -> Option<String> {
         None
     }
 
-    /// Returns the us after which a running request's hold lapses unless it is renewed. None if a request is charged.
+    /// Returns the us after which a running request's hold lapses unless it is renewed. `None` if the algorithm charges requests at once.
     fn lease(&self) -> Option<Micros> {
         None
     }
 
-    /// Returns the calendar of its windows, if it has one. Then its [numbers](Self::numbers) depend on the time.
+    /// Returns the calendar that defines the windows, if there is one. With a calendar, the [numbers](Self::numbers) depend on the time.
     fn calendar(&self) -> Option<&'static Calendar> {
         None
     }
 
-    /// Returns its windows, if they all have one length, so that counts of several gateways can be added up.
+    /// Returns the windows of an algorithm that counts per window, if all windows have the same length. Gateways can add up such counts.
     fn counter(&self) -> Option<Counter> {
         None
     }
@@ -90,40 +90,40 @@ pub trait Algorithm {
         Self::State::default()
     }
 
-    /// Returns the us until no unit counts any longer, if `units` are charged later. `reset` is this time without them.
+    /// Returns a key's `reset` after another charge of `units`. `reset` is its value before this charge.
     fn reset_with(&self, reset: Micros, _units: u64) -> Micros {
         reset
     }
 
-    /// Returns the wait of a cost, given the refusal of a smaller one. None if the refusal leaves it open. Then the wait is between
-    /// the refusal's `retry_after` and its `reset`.
+    /// Returns the `retry_after` of a cost, computed from the refusal of a smaller cost. `None` if the refusal does not determine it. It is
+    /// then between the refusal's `retry_after` and its `reset`.
     fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
         let is_open = cost < self.capacity() && smaller.retry_after < smaller.reset;
         (!is_open).then_some(smaller.reset)
     }
 
-    /// Returns the used units of a key whose verdict has this `reset`, if it shows a debt beyond the capacity; else 0.
+    /// Returns the used units of a key whose debt exceeds the capacity, given the `reset` of its verdict. 0 if `reset` does not show them.
     fn debt_of(&self, _reset: Micros) -> u64 {
         0
     }
 
-    /// Returns the same algorithm with another capacity. A pace changes in proportion. If no configuration can contain the new pace,
-    /// it is rounded down by less than one part in a thousand.
+    /// Returns the same algorithm with another capacity. The rate of a bucket changes in proportion. If users cannot write the new rate in
+    /// a configuration, it is rounded down by less than one part in a thousand.
     ///
     /// # Errors
     ///
-    /// The capacity is 0, or too large for exact numbers, or the pace too slow.
+    /// The capacity is 0 or too large for exact numbers, or the rate becomes too slow.
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError>
     where
         Self: Sized;
 
-    /// Whether a charge counts no longer than under `other`, which is the same with another capacity.
+    /// Whether a charge stops counting no later than under `other`, which is the same algorithm with another capacity.
     fn is_as_fast(&self, _other: &Self) -> bool {
         true
     }
 
-    /// Returns the share that each of `parts` may admit, so that together they admit no more than the whole. A share is at least 1,
-    /// and so is `parts`.
+    /// Divides the capacity by `parts`, rounded down, but to no less than 1 unit. All shares together admit no more than the whole, unless
+    /// there are more parts than units. `parts` is at least 1.
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where

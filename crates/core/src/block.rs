@@ -1,23 +1,23 @@
-//! `block`: refuses a key for a while once its limit was exceeded, even if its units are free again by then.
+//! `block`: refuses a key for a time after it exceeded its limit, even if units are free again before the end.
 //!
-//! A refusal by the limit itself starts a block; a refusal by another limit of the same request does not. During a block every
-//! request is refused, and prolongs the block if `extend` is set. `lua/block.lua` computes the same.
+//! A refusal by the limit itself starts a block. A refusal by another limit of the same request does not. During a block every request is
+//! refused. If `extend` is set, each refused request starts the block anew. `lua/block.lua` computes the same.
 
 use crate::{Micros, Verdict};
 
-/// The block of a limit: the time for which a key is refused once its limit was exceeded.
+/// The block of a limit: the time for which a key is refused after it exceeded the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The length in us, from 1 to [`crate::MAX_WINDOW`].
     pub span: Micros,
-    /// Whether requests that are refused meanwhile start the block anew.
+    /// Whether each request that a block refuses starts the block anew.
     pub extend: bool,
 }
 
 impl Block {
     /// Applies a block that ends at `until` (0: no block) to the verdict.
     ///
-    /// A block longer than its span is cut: the clock stepped back, or the span has become shorter.
+    /// A block that lasts for longer than the span is cut to it: the clock stepped back, or the configured span has become shorter.
     pub(crate) fn check(&self, until: &mut Micros, now: Micros, verdict: &mut Verdict) {
         *until = (*until).min(now + self.span);
         let left = until.saturating_sub(now);
@@ -29,7 +29,7 @@ impl Block {
         }
     }
 
-    /// Starts a block, or prolongs it, after a check that refused.
+    /// Starts a block after a check that refused, or starts a running block anew if `extend` is set.
     pub(crate) fn start(&self, until: &mut Micros, now: Micros, verdict: &mut Verdict) {
         if *until <= now || self.extend {
             *until = now + self.span;

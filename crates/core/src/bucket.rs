@@ -1,9 +1,9 @@
-//! Buckets: a debt that is paid off continuously, which a token bucket and a leaky bucket charge alike. `lua/token_bucket.lua` and
-//! `lua/leaky_bucket.lua` compute the same.
+//! The quota of both buckets: token buckets and leaky buckets charge the same kind of debt, which is paid off continuously.
+//! `lua/token_bucket.lua` and `lua/leaky_bucket.lua` compute the same.
 
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
-/// The quota of a bucket. The requests of a `QUEUE` wait for their turn.
+/// The quota of a bucket. With `QUEUE` it is a leaky bucket, whose requests wait for their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket<const QUEUE: bool> {
     meter: Meter,
@@ -23,7 +23,7 @@ impl<const QUEUE: bool> Bucket<QUEUE> {
         Ok(Self { meter })
     }
 
-    /// Returns the capacity and the rate, as numbers of the script.
+    /// Returns the capacity and the rate, in the script's numbers.
     pub const fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -33,7 +33,7 @@ impl<const QUEUE: bool> Algorithm for Bucket<QUEUE> {
     type State = Debt;
 
     const MODES: &'static [Mode] = match QUEUE {
-        // A slice of a queue would be a queue of its own.
+        // `leased` is left out: the slice of each gateway would be a queue of its own.
         true => &[Mode::Exact, Mode::Local],
         false => &[Mode::Exact, Mode::Leased, Mode::Local],
     };

@@ -1,6 +1,6 @@
 //! Windows of different lengths: the days or months of a time zone.
 //!
-//! Their starts are a list from another crate: this crate has no time zones.
+//! Another crate computes the starts of the windows, because this crate has no time zones.
 
 use crate::Micros;
 
@@ -12,8 +12,9 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// Returns the windows that start at `starts`, which ascend strictly. `name` names them in keys. Windows behind the last start
-    /// have the last window's length; before the first start is one window. None without two starts.
+    /// Returns a calendar of windows that start at `starts`, in strictly ascending order. `name` becomes a part of keys. Each window after
+    /// the last start has the length between the last two starts. The time before the first start is one window. `None` if there are fewer
+    /// than two starts, or if they do not ascend.
     pub fn new(name: impl Into<Box<str>>, starts: impl Into<Box<[Micros]>>) -> Option<Self> {
         let (name, starts) = (name.into(), starts.into());
         let ascends = starts.len() >= 2 && starts.windows(2).all(|pair| pair[0] < pair[1]);
@@ -25,7 +26,7 @@ impl Calendar {
         &self.name
     }
 
-    /// Returns the length of the last window in the list, in us. Others may have another length.
+    /// Returns the length between the last two starts, in us. Other windows may be shorter or longer.
     pub fn nominal(&self) -> Micros {
         match *self.starts {
             [.., before, last] => last - before,

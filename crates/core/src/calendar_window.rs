@@ -1,17 +1,18 @@
 //! `fixed_window` by the calendar: at most the limit per day or month of a time zone.
 //!
-//! A fixed window with the windows of a [`Calendar`]. Promise: at most the limit per window. `lua/calendar_window.lua` computes the
-//! same, and gets the windows around `now` with each call.
+//! A fixed window whose starts and ends come from a [`Calendar`]. Promise: at most the limit per window. `lua/calendar_window.lua` computes
+//! the same. Each call sends it the windows around `now`.
 
 use crate::numbers::{MAX_SPAN, at_most, nonzero};
 use crate::{Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount};
 
-/// Bounds the difference between the caller's and Redis's clock, in us, if windows are long enough.
+/// The largest difference between the caller's clock and Redis's, in us, for windows of two seconds or more.
 const LEEWAY: Micros = 1_000_000;
 
 /// The quota of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The limit comes first, as in every other quota. So a quota's capacity is at one offset, and reading it needs no branch on the kind.
+// The limit comes first, as in every other quota. The capacity is then at the same offset in all of them, so that no branch on the
+// algorithm is needed to read it.
 #[repr(C)]
 pub struct CalendarWindow {
     limit: u64,
@@ -34,7 +35,7 @@ impl CalendarWindow {
 impl Algorithm for CalendarWindow {
     type State = WindowCount;
 
-    // Days are not lent in slices.
+    // `leased` is left out: units of calendar windows are not lent in slices.
     const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
 
     fn capacity(&self) -> u64 {
@@ -58,8 +59,8 @@ impl Algorithm for CalendarWindow {
         self.counts_until(state.start)
     }
 
-    /// Returns the limit, the start of a window, the ends of that and of the next two, in us. The call's time is in either of the
-    /// first two windows. This holds if `now` is wrong by less than a second, and by less than half a window.
+    /// Returns the limit, the start of a window, and the ends of this window and the next two, in us. The time by Redis's clock is in the
+    /// first or second window if `now` is wrong by less than a second, and by less than half a window.
     fn numbers(&self, now: Micros) -> Numbers {
         let [start, end, _] = self.calendar.windows(now);
         let early = ((end - start) / 2).min(LEEWAY);

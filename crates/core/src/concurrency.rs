@@ -1,15 +1,15 @@
-//! `concurrency`: a number of requests under way at a time.
+//! `concurrency`: a bound of the requests that run at the same time.
 //!
-//! Admits cost c when the held units + c <= the limit. Counts [holds](crate::KeyHolds) alone. Their ends and lapses charge no unit.
-//! Promise: at most the limit at any time. `lua/concurrency.lua` computes the same.
+//! Admits cost c when the held units + c <= the limit. Only [holds](crate::KeyHolds) count as used units. The end or lapse of a hold
+//! charges no unit. Promise: at most the limit at any time. `lua/concurrency.lua` computes the same.
 
 use crate::numbers::{at_most, window_quota, written_span};
 use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
-/// The largest limit of one key, in holds that Redis keeps.
+/// The largest limit. It bounds the number of holds that Redis stores under one key.
 const LARGEST: u64 = 1_000_000;
 
-/// The `retry_after` of a refusal, in us: the end of the next request is unknown.
+/// The `retry_after` of a refusal, in us. It is a guess, because the end of a running request cannot be computed.
 const RETRY_AFTER: Micros = 1_000_000;
 
 /// The quota of a concurrency limit.
@@ -20,7 +20,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Returns a quota of at most `limit` at a time. A hold lapses after `lease` us unless it is renewed.
+    /// Returns a quota of at most `limit` held units at a time. A hold lapses after `lease` us unless it is renewed.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Concurrency {
 impl Algorithm for Concurrency {
     type State = ();
 
-    // Holds are not lent in slices.
+    // `leased` is left out: holds are not lent in slices.
     const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
 
     fn capacity(&self) -> u64 {

@@ -1,8 +1,8 @@
-//! Counts by windows of one length, which several gateways can add up.
+//! Counts per window. All windows have the same length, so several gateways can add up their counts.
 
 use crate::Micros;
 
-/// The windows of an algorithm that counts.
+/// The windows of an algorithm that counts units per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// The length of a window, in us.

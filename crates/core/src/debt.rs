@@ -3,9 +3,9 @@
 //! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
 //! rate of n per P is exact in integers: `weight / pay = P / n`.
 //!
-//! A cost from an answer may bring the debt above the capacity. Then no request is admitted until enough of it is paid off. A debt is
-//! bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the capacity,
-//! where the rate allows that.
+//! A cost that is set by a response may bring the debt above the capacity. No request is then admitted until enough of the debt is paid
+//! off. A debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the
+//! capacity, where the rate allows that.
 //!
 //! If the quota changes, the debt keeps its units, and is paid off at the new rate from the time when it was last written.
 //!
@@ -19,18 +19,18 @@ use weights::{largest_capacity, weigh, weighed};
 use crate::Verdict;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
 
-/// The debt of one key, as of a time.
+/// The debt of one key, and the time at which it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
-    /// The parts that were owed when this was written.
+    /// The owed parts at the time `at`.
     pub owed: u64,
-    /// When this was written, in us.
+    /// The time at which the debt was last written, in us.
     pub at: Micros,
-    /// The parts of a unit of cost; 0 only in a fresh state.
+    /// The number of parts of a unit of cost. It is 0 in a fresh state alone.
     pub weight: u64,
 }
 
-/// A capacity and the rate at which it is paid off, as integers that stay below 2^53.
+/// The capacity of a bucket and the rate at which its debt is paid off, as integers whose products stay below 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
     capacity: u64,
@@ -42,8 +42,8 @@ pub struct Meter {
 impl Meter {
     /// Returns a meter for `capacity` units of cost, paid off at `rate`.
     ///
-    /// Where the exact fraction does not fit, the rate is rounded down, by less than one part in a million. So the limit gets
-    /// stricter and never looser. `what` is the capacity's name in YAML, for errors.
+    /// If the exact rate does not fit the integers, it is rounded down by less than one part in a million. So the limit gets stricter and
+    /// never looser. `what` is the name of the capacity in YAML, for errors.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Meter {
         self.full
     }
 
-    /// Returns the time in which these units are paid off, in us.
+    /// Returns the time in which `units` are paid off, in us.
     pub(crate) const fn time(&self, units: u64) -> Micros {
         (units * self.weight).div_ceil(self.pay)
     }
@@ -93,8 +93,8 @@ impl Meter {
         u64::try_from(paid).unwrap_or(MAX_EXACT)
     }
 
-    /// Returns the wait of a cost, given the refusal of a smaller one, as [`crate::Algorithm::wait_of`]. At the reset
-    /// any cost fits. A smaller cost leaves room, and fits earlier by the time in which that room is paid off.
+    /// Returns the `retry_after` of `cost`, given the refusal of a smaller cost ([`crate::Algorithm::wait_of`]). The whole capacity fits at
+    /// the refusal's `reset`. A cost below the capacity fits earlier, by the time in which the difference is paid off.
     pub(crate) fn wait_of(&self, cost: u64, smaller: &Verdict) -> Micros {
         let room = self.capacity.saturating_sub(cost) * self.weight / self.pay;
         smaller.retry_after.max(smaller.reset.saturating_sub(room))
@@ -148,15 +148,15 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// Returns the largest exact debt, in parts: one payment more stays exact, and it is paid off within [`MAX_SPAN`]. A larger debt
-    /// is cut to it.
+    /// Returns the largest debt, in parts, to which larger debts are cut. It stays exact when one payment is added, and it is paid off
+    /// within [`MAX_SPAN`].
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);
         exact.min(longest).max(self.capacity * self.weight)
     }
 
-    /// Returns the debt at `now`, and the time from which it is paid off: `now`, or a stamp ahead of `now`.
+    /// Returns the debt at `now`, and the time from which it is paid off: `now`, or the debt's own time if that is later.
     fn owed(&self, debt: &Debt, now: Micros) -> (u64, Micros) {
         let owed = self.weighed(debt);
         let elapsed = now.saturating_sub(debt.at);
@@ -164,12 +164,12 @@ impl Meter {
         (owed.saturating_sub(paid), debt.at.max(now))
     }
 
-    /// Returns the debt as it was written, in parts of this meter, rounded up.
+    /// Converts the debt, as it was written, to this meter's parts, rounded up.
     fn weighed(&self, debt: &Debt) -> u64 {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }
 
-    /// Returns the time in which `parts` are paid off, from `at` on, in us from `now`; 0 if there are no parts.
+    /// Returns the us from `now` until `parts` are paid off, if payment begins at `at`. 0 if there are no parts.
     const fn time_to_pay(&self, parts: u64, at: Micros, now: Micros) -> Micros {
         if parts == 0 {
             return 0;

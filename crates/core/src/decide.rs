@@ -1,4 +1,4 @@
-//! Decides a request over all its limits: checks every limit, then charges all of them or none.
+//! Decides a request by all its limits: checks every limit, then charges all of them or none.
 
 use crate::{Block, Hold, HoldId, KeyHolds, Micros, Quota, State, Verdict};
 
@@ -13,11 +13,11 @@ pub struct Slot<'a> {
     pub cost: u64,
     /// Whether the limit is only observed: it counts, and refuses no request.
     pub observed: bool,
-    /// The block of a key whose limit was exceeded.
+    /// The block that begins when the key exceeds the limit, if the limit has one.
     pub block: Option<Block>,
-    /// The time until which the key is refused; 0, or a time in the past, without a block.
+    /// The time until which the key is refused. Without a block it is 0 or in the past.
     pub blocked_until: Micros,
-    /// The time after which the request's hold lapses unless it is renewed, in us. None: the request is charged at once.
+    /// The time after which the request's hold lapses unless it is renewed, in us. `None` if the request is charged at once.
     pub lease: Option<Micros>,
     /// The ID of this request's hold. No other request under the key has it.
     pub hold: HoldId,
@@ -26,7 +26,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Returns a limit that is enforced and does not block. Its requests hold units if the quota has a lease (`concurrency`).
+    /// Returns the slot of a limit that is enforced and has no block. The request holds units if the quota has a lease (`concurrency`).
     pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
@@ -41,7 +41,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Returns this limit's verdict on its own, as [`crate::Algorithm::check`]. Held units count as used.
+    /// Returns the verdict of this limit alone ([`crate::Algorithm::check`]). Held units count as used.
     pub fn check(&mut self, now: Micros) -> Verdict {
         let mut verdict = match self.holds.is_empty() {
             true => self.quota.check(&mut self.state, self.cost, now),
@@ -63,10 +63,10 @@ impl<'a> Slot<'a> {
         }
         let left = verdict.remaining.saturating_sub(held);
         verdict.allowed = cost <= left;
-        // Only held units refuse it. Holds of `concurrency` do not settle: their requests run for an unknown time.
+        // Only held units cause this refusal. Holds of `concurrency` do not set `settling`, because their requests run for an unknown time.
         verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
         verdict.remaining = left;
-        // As if all held units were charged now.
+        // The times are computed as if all held units were charged now.
         if units > capacity {
             verdict.retry_after = quota.later(verdict.retry_after, units - capacity, now);
         }
@@ -107,8 +107,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Charges the reserved units of lapsed holds, if a charge at the last of these lapses still counts. The charge has the time
-    /// `now`, because stamps never decrease.
+    /// Charges the reserved units of lapsed holds, unless a charge at the latest of these lapses would no longer count. The time of the
+    /// charge is `now`, because stamps never decrease.
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
@@ -127,8 +127,8 @@ impl<'a> Slot<'a> {
         self.quota.charge(&mut self.state, units, now);
     }
 
-    /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if it is missing: it ended before,
-    /// was lost, or has lapsed and was charged by a check.
+    /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if the hold is missing. It has then ended
+    /// before, was lost, or lapsed, in which case a check charged its units.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
         if is_held {
@@ -138,8 +138,8 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Decides one request: writes a verdict per slot, and charges all slots if every enforced slot allows it. Returns whether it is
-/// admitted. An observed slot is charged with the others, if it allows the request itself.
+/// Decides one request: writes a verdict per slot, and charges all slots if every enforced slot allows the request. Returns whether the
+/// request is admitted. An observed slot is charged with the others if it allows the request itself.
 ///
 /// `verdicts` has the length of `slots`. `lua/decide.lua` computes the same.
 ///

@@ -1,11 +1,12 @@
 //! Holds: units that requests set aside under a key until they end.
 //!
-//! A decision takes a hold in place of a charge, under an ID that no request had before. The gateway renews the hold while the
-//! request runs, and takes it again if it is missing. A hold ends once, by its ID: it is dropped, and the used units are charged. The
-//! end of a missing hold has no effect. Renewals and ends may be repeated.
+//! A decision takes a hold in place of a charge, under an ID that no request had before. The gateway renews the hold while the request
+//! runs, and takes it again if it is missing. The first end with this ID drops the hold and charges the used units. The end of a missing
+//! hold has no effect. So renewals and ends may be repeated.
 //!
-//! The next check of a key drops lapsed holds, and charges their reserved units. If such a request still runs, its hold is taken
-//! again, and its end charges, too. The request then costs more, and never less. A limit of `concurrency` has no charges.
+//! The next check of a key drops lapsed holds, and charges their reserved units. If the request of a lapsed hold still runs, its gateway
+//! takes the hold again, and the end charges the used units, too. Such a request costs more, and never less. `concurrency` charges no
+//! units.
 //!
 //! `lua/holds.lua` computes the same.
 
@@ -13,12 +14,13 @@ use std::fmt;
 
 use crate::Micros;
 
-/// The ID of one request's holds, under every key. No two requests of any gateways have the same ID. 0: no hold.
+/// The ID of one request's holds, the same under every key. No two requests have the same ID, even in different gateways. 0 is the ID of a
+/// request without holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId(pub u64);
 
 impl fmt::Display for HoldId {
-    /// Writes it as in Redis, in hexadecimal digits.
+    /// Writes the ID in hexadecimal digits, as in Redis.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}", self.0)
     }
@@ -41,13 +43,13 @@ pub struct KeyHolds(Option<Box<Held>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Held {
-    /// The holds by ID, ascending: a process counts its requests, so a new hold is usually the last.
+    /// The holds in ascending order of their IDs. A process assigns ascending IDs, so a new hold is usually the last.
     entries: Vec<Entry>,
     /// The units of all entries.
     units: u64,
-    /// A lower bound of all lapses.
+    /// A time before which no entry lapses.
     first: Micros,
-    /// The time at which the last entry lapses.
+    /// The latest lapse of all entries.
     last: Micros,
 }
 
@@ -68,19 +70,19 @@ impl KeyHolds {
         self.0.as_ref().map_or(0, |held| held.units)
     }
 
-    /// Returns the time at which the last hold lapses; 0 without holds.
+    /// Returns the latest lapse of all holds; 0 without holds.
     pub fn last(&self) -> Micros {
         self.0.as_ref().map_or(0, |held| held.last)
     }
 
-    /// Whether this request holds units.
+    /// Whether the request with this ID holds units.
     pub fn has(&self, id: HoldId) -> bool {
         let held = self.0.as_ref();
         held.is_some_and(|held| held.find(id).is_ok())
     }
 
-    /// Drops holds that have lapsed at `now`. Returns their units, and the latest of their lapses. Cuts holds that would last for
-    /// longer than `lease` and their own: the clock stepped back.
+    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, cuts the rest of
+    /// each hold to `lease` or to its own lease, the longer of the two.
     pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
         let Some(held) = &mut self.0 else {
             return (0, 0);
@@ -105,7 +107,7 @@ impl KeyHolds {
         lapsed
     }
 
-    /// Takes a hold, or renews it: it lapses a lease from `now`.
+    /// Takes a hold, or renews it. It lapses after its lease, counted from `now`.
     pub fn take(&mut self, hold: Hold, now: Micros) {
         let held = self.0.get_or_insert_with(|| {
             Box::new(Held {
@@ -149,7 +151,7 @@ impl KeyHolds {
         true
     }
 
-    /// Adds a hold for requests of other gateways, so that `all` units are held in total, for `lease` us.
+    /// Adds one hold for the requests of other gateways, so that `all` units are held in total. It lapses after `lease` us.
     pub fn count_others(&mut self, all: u64, lease: Micros, now: Micros) {
         let id = HoldId::default();
         self.end(id);
@@ -177,7 +179,7 @@ impl Held {
         }
     }
 
-    /// Computes the sum and both times anew.
+    /// Computes the units and both times anew.
     fn count(&mut self) {
         let (mut units, mut first, mut last) = (0, Micros::MAX, 0);
         for Entry { hold, lapse } in &self.entries {

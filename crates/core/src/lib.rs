@@ -1,10 +1,10 @@
-//! Decides: the algorithms of a rate limiter as pure functions of a state, a cost and a time.
+//! The algorithms of a rate limiter, as pure functions of a state, a cost and a time.
 //!
-//! This crate is the definition: the memory store runs it, and `lua/*.lua` must agree with it, number by number. It has no clock, no
-//! store, no request and no configuration. Time is an argument, a state is a value, and the answer is a [`Verdict`].
+//! This crate defines the algorithms. The memory store runs this code, and `lua/*.lua` must compute the same numbers. The crate has no
+//! clock, no store, no request and no configuration. State and time are arguments, and the result is a [`Verdict`].
 //!
-//! All arithmetic is on integers below 2^53, because Lua's numbers are doubles and the two must never differ. A quota whose products
-//! could leave that range is refused when it is made ([`QuotaError`]).
+//! Decisions use integers below 2^53 alone, because Lua's numbers are doubles, which round larger integers. [`QuotaError`] refuses a quota
+//! whose products could leave that range.
 
 mod algorithm;
 mod block;

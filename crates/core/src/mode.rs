@@ -6,9 +6,11 @@ pub enum Mode {
     /// Redis decides every request.
     #[default]
     Exact,
-    /// A gateway borrows a slice of a budget from Redis and spends it by itself. Together they never spend more than the budget.
+    /// Each gateway borrows a slice of a budget from Redis and spends the slice by itself. All gateways together never spend more than the
+    /// budget.
     Leased,
-    /// Gateways count by themselves, and exchange counts through Redis now and then. Only for window counters.
+    /// Each gateway counts by itself, and sends and receives counts through Redis at intervals. Only algorithms that count per window have
+    /// this mode.
     Synced,
     /// Each gateway counts for itself, without Redis.
     Local,
@@ -18,7 +20,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Self; 4] = [Self::Exact, Self::Leased, Self::Synced, Self::Local];
 
-    /// Returns its name in YAML.
+    /// Returns the mode's name in YAML.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Exact => "exact",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Time since the Unix epoch, or a span of it, in whole microseconds.
+/// A time since the Unix epoch, or a span of time, in whole microseconds.
 pub type Micros = u64;
 
 /// Returns a duration in whole microseconds; the largest number if it does not fit.
@@ -17,10 +17,10 @@ pub fn micros(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
-/// The largest integer that a double, and so a Lua script, holds without rounding: 2^53 - 1.
+/// The largest integer in decisions, 2^53 - 1. Lua's numbers are doubles, which round larger integers.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// The longest time until a key equals a new one, 2^52 us (142 years). Added to today's time it stays below [`MAX_EXACT`].
+/// The longest time until a key equals a fresh one, 2^52 us (142 years). The sum of today's time and this span is below [`MAX_EXACT`].
 pub const MAX_SPAN: Micros = 1 << 52;
 
 /// The longest window, 31 days.
@@ -35,7 +35,7 @@ pub struct Rate {
     pub per: Micros,
 }
 
-/// Formats a span of time as users write it, in the largest unit of which it is a whole number.
+/// Formats a span of time as users write it, in the largest unit that gives a whole number.
 pub(crate) fn written_span(span: Micros) -> String {
     const UNITS: [(Micros, &str); 5] = [
         (86_400_000_000, "d"),
@@ -54,7 +54,8 @@ pub(crate) fn written_span(span: Micros) -> String {
 /// The highest count of a rate in a configuration.
 pub const HIGHEST_RATE: u64 = 1_000_000_000;
 
-/// Returns the rate of `units` per `span` us, in lowest terms, with a span of whole milliseconds. None if users cannot write it.
+/// Returns the rate of `units` per `span` us, with a span of whole milliseconds. `units / span` must be in lowest terms. `None` if users
+/// cannot write the rate.
 pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
     let factor = 1_000 / gcd(1_000, span);
     let rate = Rate {
@@ -69,7 +70,7 @@ pub(crate) const fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Formats a rate as users write it: per second, minute, hour or day, if that is a whole number.
+/// Formats a rate as users write it: per second, minute, hour, day or millisecond if the count is then a whole number.
 pub(crate) fn written_rate(rate: Rate) -> String {
     const PER: [(Micros, &str); 5] = [
         (1_000_000, "s"),
@@ -98,13 +99,13 @@ pub enum QuotaError {
     Zero(&'static str),
     /// The window, or a rate's span, is longer than [`MAX_WINDOW`].
     LongWindow,
-    /// The window is not a whole number of milliseconds, which the sliding counter needs from one hour up.
+    /// The window is an hour or longer, and not a whole number of milliseconds, which `sliding_window_counter` needs.
     UnevenWindow,
-    /// The named number does not fit beside the others. `largest` is the greatest number that does (0: none).
+    /// The named number is too large for the other numbers of the quota.
     TooLarge {
         /// The number's name as users write it.
         what: &'static str,
-        /// The greatest that fits.
+        /// The greatest number that fits; 0 if none fits.
         largest: u64,
     },
 }
@@ -157,7 +158,7 @@ pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> 
     Ok(())
 }
 
-/// The numbers of a quota, as arguments of a script, in its order.
+/// The numbers of a quota, in the order of its script's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     all: [u64; 5],

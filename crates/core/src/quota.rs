@@ -1,6 +1,7 @@
-//! All algorithms under one name.
+//! One type for the quotas of all algorithms, and one for their states.
 //!
-//! [`algorithms!`](crate::algorithms) has one row for each. No other code matches on [`Quota`]: an algorithm has its differences in its own file.
+//! [`algorithms!`](crate::algorithms) lists the algorithms, one row each. No code outside this file matches on [`Quota`]: the code of an
+//! algorithm is in its own file.
 
 use crate::{
     Algorithm, Calendar, Counter, Debt, Micros, Mode, Numbers, QuotaError, Rate, Stamps, Verdict,
@@ -24,7 +25,7 @@ macro_rules! quota {
         }
 
         impl Quota {
-            /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
+            /// The names of all algorithms, in YAML, in keys and as names of files in `lua/`.
             pub const ALGORITHMS: &[&str] = &[$(stringify!($name)),+];
 
             /// Returns the algorithm's name.
@@ -84,7 +85,7 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => quota.counts_until(at),)+ }
             }
 
-            /// See [`Algorithm::is_as_fast`]. Quotas of different algorithms are not comparable: false.
+            /// See [`Algorithm::is_as_fast`]. False for quotas of different algorithms.
             pub fn is_as_fast(&self, other: &Self) -> bool {
                 match (self, other) {
                     $((Self::$algorithm(quota), Self::$algorithm(other)) => quota.is_as_fast(other),)+
@@ -203,8 +204,8 @@ macro_rules! quota {
     };
 }
 
-/// One row for each algorithm: its name, its type, the type of its state, and files of `lua/`. Its module has the same name. Its
-/// script needs these files beside `<name>.lua`. Hands all rows to the macro `$to`.
+/// Calls the macro `$to` with one row for each algorithm. A row has the name of the algorithm and of its module, its type, and the type of
+/// its state. It ends with the files of `lua/` that the algorithm's script needs beside `<name>.lua`.
 #[macro_export]
 macro_rules! algorithms {
     ($to:ident) => {
@@ -223,8 +224,8 @@ macro_rules! algorithms {
 algorithms!(quota);
 
 impl Quota {
-    /// Returns the part of a key that this quota adds to the limit's name: the algorithm, and the window if there is one. Another
-    /// algorithm or window is another key; every other number may change under a key that has state.
+    /// Returns the part of a key that follows the limit's name: the algorithm, and the window if there is one. A quota with another
+    /// algorithm or window has other keys. Every other number may change while the keys and their state stay.
     pub fn kind(&self) -> String {
         match self.window_name() {
             None => self.algorithm().to_owned(),
@@ -232,8 +233,8 @@ impl Quota {
         }
     }
 
-    /// Returns the `reset` or `retry_after` in us, given its value `wait` without these units. At most the capacity
-    /// counts.
+    /// Returns a `reset` or `retry_after` in us, as if `units` were charged at `now` as well. `wait` is its value without them. Units above
+    /// the capacity do not count.
     pub(crate) fn later(&self, wait: Micros, units: u64, now: Micros) -> Micros {
         match self.time(units.min(self.capacity())) {
             Some(time) => wait + time,
@@ -241,17 +242,18 @@ impl Quota {
         }
     }
 
-    /// Whether a verdict's `reset` is a time for clients. Units that requests hold may be free at any moment, and have none.
+    /// Whether clients receive the `reset` of a verdict. Limits of `concurrency` have none, because held units may become free at any
+    /// moment.
     pub fn has_reset(&self) -> bool {
         self.lease().is_none()
     }
 
-    /// Returns a quota of the same algorithm whose state expires within a second. It serves calls that check whether a server decides
-    /// at all. The windows of a calendar are too long: a fixed window takes their place.
+    /// Returns a quota of the same algorithm whose state expires within a second. Calls use it to check that a server decides. The windows
+    /// of a calendar would be too long, so a fixed window takes their place.
     ///
     /// # Errors
     ///
-    /// None: the numbers are fixed, and fit.
+    /// It returns no error, because the numbers are constants that fit.
     pub fn brief(&self) -> Result<Self, QuotaError> {
         const UNITS: u64 = 1_000;
         const SPAN: Micros = 10_000;

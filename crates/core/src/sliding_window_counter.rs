@@ -1,16 +1,17 @@
 //! `sliding_window_counter`: two counts that approximate a sliding window.
 //!
 //! Admits cost c when current + c + previous × (window − elapsed)/window <= limit. This estimate assumes that the previous window's
-//! requests came evenly. Promise: the estimate never exceeds the limit; the true count of the worst window stays below twice the
-//! limit. `lua/sliding_window_counter.lua` computes the same.
+//! requests came evenly. Promise: the estimate never exceeds the limit, and the true count of any window stays below twice the limit.
+//! `lua/sliding_window_counter.lua` computes the same.
 
 use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
-/// From this window up, in us, elapsed time counts in whole milliseconds: products of longer windows would leave 2^53.
+/// The shortest window, in us, in which elapsed time counts in whole milliseconds. In microseconds, products of such windows could exceed
+/// 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
 
-/// Bounds the count of a window: quotients of 2^52 are exact.
+/// The largest count of a window, 2^52. Divisions of larger counts may be inexact in Lua.
 const LARGEST_COUNT: u64 = MAX_SPAN;
 
 /// The quota of a sliding window counter.
@@ -18,7 +19,7 @@ const LARGEST_COUNT: u64 = MAX_SPAN;
 pub struct SlidingWindowCounter {
     limit: u64,
     window: Micros,
-    // The step in which elapsed time counts: 1, or 1,000 for windows of an hour and more.
+    // The step in which elapsed time counts, in us: 1, or 1,000 for windows of an hour and more.
     unit: Micros,
 }
 
@@ -43,17 +44,17 @@ impl SlidingWindowCounter {
         Ok(quota)
     }
 
-    /// Returns the window's length in units.
+    /// Returns the window's length in steps.
     const fn steps(&self) -> u64 {
         self.window / self.unit
     }
 
-    /// Returns the largest limit of this window whose two products still add up below 2^53.
+    /// Returns the largest limit for which the sum of both products of the formula stays below 2^53.
     const fn largest(&self) -> u64 {
         MAX_EXACT / (2 * self.steps())
     }
 
-    /// Returns the pair that counts at `now`: a window that has passed becomes the previous one.
+    /// Returns the counts in force at `now`. After the end of the current window, its count becomes the previous count.
     fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
         let start = now - now % self.window;
         let counted = WindowPair {
@@ -81,24 +82,25 @@ impl SlidingWindowCounter {
     fn remaining(&self, pair: &WindowPair, now: Micros) -> u64 {
         let (steps, left) = (self.steps(), self.left(pair, now));
         let free = self.limit.saturating_sub(pair.current) * steps;
-        // A count beyond the limit may be so large that its product would not be exact; its quotient is.
+        // A count beyond the limit may make the product inexact, so the condition divides instead.
         if pair.previous > 0 && left > free / pair.previous {
             return 0;
         }
         (free - pair.previous * left) / steps
     }
 
-    /// Returns the time after `pair.start` at which a refused cost fits, in us: the smallest whole unit that solves the formula.
+    /// Returns the time after `pair.start` at which a refused cost fits, in us: the smallest number of whole steps that satisfies the
+    /// formula.
     fn fits_after(&self, pair: &WindowPair, cost: u64) -> Micros {
         let steps = self.steps();
-        // During the current window, its free units must hold the rest of the previous count.
+        // In the current window, the cost fits when the weighted previous count is at most `free`.
         if let Some(free) = self.limit.checked_sub(pair.current + cost) {
             let share = (free * steps).checked_div(pair.previous).unwrap_or(steps);
             if share > 0 {
                 return steps.saturating_sub(share) * self.unit;
             }
         }
-        // In the next window the current count becomes the previous one, and the new count is 0.
+        // In the next window, the current count becomes the previous count, and the new count is 0.
         let free = self.limit - cost;
         let share = (free * steps).checked_div(pair.current).unwrap_or(steps);
         self.window + steps.saturating_sub(share) * self.unit
@@ -169,7 +171,7 @@ impl Algorithm for SlidingWindowCounter {
         state.start + windows * self.window
     }
 
-    /// Returns the limit, the window, and the step in which elapsed time counts, both in us.
+    /// Returns the limit, the window in us, and the step in which elapsed time counts, in us.
     fn numbers(&self, _now: Micros) -> Numbers {
         [self.limit, self.window, self.unit].into()
     }

@@ -12,17 +12,17 @@ use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 /// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
 
-/// From this capacity on, in entries, a log gives back memory that it no longer needs.
+/// The capacity, in entries, above which a log releases memory that it no longer needs.
 const LARGE: usize = 1_024;
 
 /// The admitted requests, oldest first.
 ///
-/// Each entry has the extra: the units beyond one per entry, in this entry and all before it. So two entries give the units between
-/// them, without a sum.
+/// An entry's `extra` is the sum of (units - 1) over this entry and all entries before it. So the units between two entries are a
+/// difference, and need no loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     entries: VecDeque<Entry>,
-    // The extra of the entries that were dropped before the first.
+    // The `extra` of the last dropped entry.
     before: u64,
 }
 
@@ -39,12 +39,12 @@ impl Stamps {
         self.entries.back().map(|last| last.stamp)
     }
 
-    /// Returns the units of all entries, also of entries that have left the window.
+    /// Returns the units of all entries, including entries that have left the window.
     pub fn all_units(&self) -> u64 {
         self.units(0, self.entries.len())
     }
 
-    /// Returns the extra of all entries before this one.
+    /// Returns the `extra` of the entry before this one.
     fn extra_before(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
             Some(index) => self.entries[index].extra,
@@ -62,7 +62,7 @@ impl Stamps {
         self.entries.push_back(Entry { stamp, extra });
     }
 
-    /// Drops the first entries. If no entry is left, the extra starts at 0 again.
+    /// Drops the first `count` entries. If no entry is left, the `extra` starts at 0 again.
     fn drop_first(&mut self, count: usize) {
         self.before = match count == self.entries.len() {
             true => 0,
@@ -74,7 +74,8 @@ impl Stamps {
         }
     }
 
-    /// Moves entries ahead of `now` to `now`, as one entry: so Redis need not look at each.
+    /// Replaces all entries ahead of `now` by one entry at `now`, with their units. The script does the same in Redis, without a loop over
+    /// the entries.
     fn gather(&mut self, now: Micros) {
         let moved = self.entries.partition_point(|entry| entry.stamp <= now);
         let units = self.units(moved, self.entries.len());
@@ -85,7 +86,7 @@ impl Stamps {
         self.push(now, units);
     }
 
-    /// Returns the stamp of the first entry at which the units from `first` on reach `units`.
+    /// Returns the stamp of the first entry at which the sum of units, counted from the entry `first`, reaches `units`.
     fn stamp_after(&self, first: usize, units: u64) -> Micros {
         let (mut low, mut high) = (first, self.entries.len() - 1);
         while low < high {
@@ -130,8 +131,8 @@ impl SlidingWindowLog {
         Ok(Self { limit, window })
     }
 
-    /// Returns the number of entries that have left the window. The next charge drops them, and no earlier call: after a step back of
-    /// the clock they count again.
+    /// Returns the number of entries that have left the window. Only a charge drops them: if the clock steps back before that, they count
+    /// again.
     fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
         let is_dead = |entry: &Entry| entry.stamp + self.window <= now;
         stamps.entries.partition_point(is_dead)
@@ -170,7 +171,8 @@ impl Algorithm for SlidingWindowLog {
             retry_after: if allowed {
                 0
             } else {
-                // The units that do not fit must leave, the oldest first. A cost within the limit never needs more than there are.
+                // The cost fits when `missing` units have left, the oldest first. A cost within the limit never needs more units than the
+                // log has.
                 let missing = live + cost - self.limit;
                 self.leaves(stamps.stamp_after(dead, missing), now)
             },
@@ -186,9 +188,9 @@ impl Algorithm for SlidingWindowLog {
 
     fn charge(&self, stamps: &mut Stamps, cost: u64, now: Micros) {
         stamps.drop_first(self.dead(stamps, now));
-        // Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
+        // Stamps never decrease: after the clock stepped back, entries get the newest stamp until the clock catches up.
         let stamp = stamps.last().map_or(now, |last| now.max(last));
-        // An entry as large as the largest limit keeps all others out until it leaves.
+        // A larger entry has no other effect: `LARGEST` units refuse all other requests until they leave.
         stamps.push(stamp, cost.min(LARGEST));
     }
 
@@ -220,7 +222,7 @@ impl Algorithm for SlidingWindowLog {
         Some(self.window.to_string())
     }
 
-    /// A later charge has a later stamp.
+    /// The added charge is the last to leave the window.
     fn reset_with(&self, _reset: Micros, _units: u64) -> Micros {
         self.window
     }

@@ -1,10 +1,10 @@
-//! The tally of a window counter in mode `synced`, where gateways exchange counts. It has the gateway's own counts, the part of these
-//! that the store has, and the counts of the others. Time is the store's.
+//! The tally of a limit of mode `synced`, where gateways exchange counts. A tally has the gateway's own counts, the part of them that the
+//! store has, and the counts of other gateways. All times are by the store's clock.
 
 use crate::{MAX_EXACT, Micros, Quota, State, Verdict};
 
-/// The counts of a window and of the window before it. Counts of others are negative after a reset, which also drops the counts of
-/// this gateway.
+/// The counts of a window and of the window before it. After a reset, the counts of other gateways are negative: they cancel the gateway's
+/// own counts, which the reset dropped as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyCounts {
     /// The count of the current window.
@@ -14,7 +14,7 @@ pub struct TallyCounts {
 }
 
 impl TallyCounts {
-    /// Returns the sum of both.
+    /// Returns the sums of the current counts and of the previous counts.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl TallyCounts {
         }
     }
 
-    /// Returns these counts less the others.
+    /// Returns these counts minus the others.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl TallyCounts {
         }
     }
 
-    /// Returns the same counts, seen `windows` later.
+    /// Returns the counts as they are after `windows` more windows.
     const fn after(self, windows: Micros) -> Self {
         match windows {
             0 => self,
@@ -55,14 +55,14 @@ impl TallyCounts {
     }
 }
 
-/// The store's answer about a key.
+/// The counts of a key in an answer of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyTotals {
     /// The time at which the current window started, in us.
     pub start: Micros,
     /// The counts of all gateways.
     pub all: TallyCounts,
-    /// The part of these that was added for this gateway.
+    /// The part of `all` that this gateway has sent.
     pub own: TallyCounts,
 }
 
@@ -75,12 +75,12 @@ pub struct Tally {
     own: TallyCounts,
     told: TallyCounts,
     others: TallyCounts,
-    // The start of a window and the count of all gateways in it, by the last answer of the store.
+    // The start of the window in the store's last answer, and the count of all gateways in it.
     seen: Option<(Micros, i64)>,
 }
 
 impl Tally {
-    /// Returns an empty tally; none if `quota` is no window counter.
+    /// Returns an empty tally. `None` if the algorithm of `quota` does not count per window.
     pub fn of(quota: &Quota, now: Micros) -> Option<Self> {
         let window = quota.counter()?.window;
         Some(Self {
@@ -95,19 +95,19 @@ impl Tally {
         self.start
     }
 
-    /// Returns all counts of this gateway, also counts that the store does not have yet.
+    /// Returns all counts of this gateway, including counts that the store does not have yet.
     pub const fn own(&self) -> TallyCounts {
         self.own
     }
 
-    /// Counts `cost`, if the counts of all gateways leave room for it.
+    /// Counts `cost` if the counts of all gateways leave room for it.
     pub fn charge(&mut self, quota: &Quota, cost: u64, now: Micros) -> Verdict {
         self.turn(now);
         self.decide(quota, self.own.with(self.others), cost, now)
     }
 
-    /// Counts `cost`, if this gateway's share, one part in `gateways`, leaves room for it. A part of the counts in the store's last
-    /// answer is charged to each share. Later counts of this gateway are charged to its own share.
+    /// Counts `cost` if it fits this gateway's share, which is the quota divided by `gateways`. Each share is charged its part of the
+    /// counts in the store's last answer. This gateway's later counts are charged to its own share alone.
     pub fn charge_share(
         &mut self,
         quota: &Quota,
@@ -118,7 +118,7 @@ impl Tally {
         self.turn(now);
         let share = quota.divided(gateways);
         let (part, whole) = (share.capacity(), quota.capacity().max(1));
-        // Rounded up: the remaining units are shared, and no unit is admitted twice.
+        // The part is rounded up, so that the shares together admit no more units than remain.
         let part_of = |count: i64| {
             let count = u128::from(count.max(0).unsigned_abs());
             let part = (count * u128::from(part)).div_ceil(u128::from(whole));
@@ -135,7 +135,7 @@ impl Tally {
         self.add(cost);
     }
 
-    /// Takes back a cost that was counted in the window that started at `start`.
+    /// Subtracts a cost that was counted in the window that started at `start`.
     pub fn uncount(&mut self, cost: u64, start: Micros) {
         let count = if start == self.start {
             &mut self.own.current
@@ -147,9 +147,9 @@ impl Tally {
         *count = (*count - signed(cost)).max(0);
     }
 
-    /// Takes an answer of the store, at `now` by its clock. Returns the units of all gateways beyond the limit, and the part of these
-    /// that was counted after the previous answer. The first answer counts the units of this gateway only: another configuration
-    /// may have allowed the rest.
+    /// Applies an answer of the store, at `now` by the store's clock. Returns the units of all gateways beyond the limit, and the part of
+    /// them that was counted after the previous answer. For the first answer, both are the part that this gateway counted, because another
+    /// configuration may have allowed the rest.
     pub fn learn(&mut self, quota: &Quota, totals: TallyTotals, now: Micros) -> (u64, u64) {
         if totals.start > self.start {
             self.turn_to(totals.start);
@@ -158,7 +158,7 @@ impl Tally {
         if totals.start == self.start {
             (self.told, self.others) = (totals.own, others);
         } else if totals.start + self.window == self.start {
-            // The store's window has not turned yet.
+            // The store is still in the previous window.
             (self.told.previous, self.others.previous) = (totals.own.current, others.current);
         }
         let current = totals.all.current;
@@ -175,7 +175,7 @@ impl Tally {
         (if seen.is_some() { all } else { more }, more)
     }
 
-    /// Assumes that the store has no counts any more: a reset drops all used units.
+    /// Applies a reset, after which the store has no counts. The counts of others become negative, so that all used units are dropped.
     pub fn forget(&mut self) {
         self.others = TallyCounts::default().without(self.own);
     }
@@ -185,7 +185,8 @@ impl Tally {
         self.told != TallyCounts::default()
     }
 
-    /// Leaves the counts that the store has to another gateway, under whose ID they were sent. Returns false if there are none.
+    /// Moves the counts that the store has from this gateway to the others. The caller does this when the gateway gets a new ID: the store
+    /// has these counts under the old one. Returns false if the store has none.
     pub fn leave_told(&mut self) -> bool {
         let has_told = self.has_told();
         let told = std::mem::take(&mut self.told);
@@ -223,8 +224,8 @@ impl Tally {
         self.own.current = self.own.current.saturating_add(signed(cost)).min(most);
     }
 
-    /// Goes on to the window of `now`. A window ahead of it stays, unless it is ahead by more than its length. If it is, the clock
-    /// stepped back, and the counts are kept.
+    /// Moves to the window of `now`. A window that starts after `now`, by one length at most, stays. If it starts later than that, the
+    /// clock stepped back: the start is corrected, and the counts are kept.
     fn turn(&mut self, now: Micros) {
         let start = now - now % self.window;
         if self.start > now + self.window {
@@ -256,7 +257,7 @@ fn state(quota: &Quota, start: Micros, used: TallyCounts) -> State {
     })
 }
 
-/// Returns the units by which a count, or the estimate of a sliding one, exceeds the limit.
+/// Returns the units by which the count, or the estimate of `sliding_window_counter`, exceeds the limit.
 fn beyond(quota: &Quota, totals: TallyTotals, now: Micros) -> u64 {
     let count = |count: i64| u128::from(count.max(0).unsigned_abs());
     let mut used = count(totals.all.current);

@@ -6,14 +6,15 @@ use crate::{Micros, Verdict};
 /// The count of one window, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCount {
-    /// When the window started, in us.
+    /// The time at which the window started, in us.
     pub start: Micros,
     /// The units admitted in it.
     pub count: u64,
 }
 
 impl WindowCount {
-    /// Returns the count that is in force: of the window that starts at `start`, or of a later one before the clock stepped back.
+    /// Returns the count in force: the count of the window that starts at `start`. After the clock stepped back, it is the count of a later
+    /// window.
     pub(crate) const fn settled(&self, start: Micros) -> Self {
         match self.start >= start {
             true => *self,
@@ -21,7 +22,7 @@ impl WindowCount {
         }
     }
 
-    /// Decides, as [`crate::Algorithm::check`], in the window from `start` to `end`. The next one ends at `next_end`.
+    /// Decides in the window from `start` to `end` ([`crate::Algorithm::check`]). The window after it ends at `next_end`.
     pub(crate) fn check(
         &mut self,
         [start, end, next_end]: [Micros; 3],
@@ -29,7 +30,7 @@ impl WindowCount {
         cost: u64,
         now: Micros,
     ) -> Verdict {
-        // The clock stepped back by more than a window: the count moves to the current one.
+        // The clock stepped back by more than a window: the count moves to the current window.
         if self.start > end {
             self.start = start;
         }

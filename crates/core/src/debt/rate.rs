@@ -1,4 +1,4 @@
-//! The rate of a meter as users write it, and the rate of a meter with another capacity.
+//! Formats the rate of a meter as users write it, and makes meters with another capacity.
 
 use super::Meter;
 use crate::numbers::{
@@ -8,7 +8,7 @@ use crate::numbers::{
 const MILLI: Micros = 1_000;
 const SECOND: Micros = 1_000 * MILLI;
 
-/// The spans of rates, as users prefer them.
+/// The spans that are tried for a rate, from the most readable to the least.
 const SPANS: [Micros; 6] = [
     SECOND,
     60 * SECOND,
@@ -19,17 +19,18 @@ const SPANS: [Micros; 6] = [
 ];
 
 impl Meter {
-    /// Returns the rate at which it is paid off, as users write it.
+    /// Returns the rate as users write it.
     pub(crate) fn written(&self) -> String {
         written_rate(self.rate().unwrap_or_else(|close| close))
     }
 
-    /// Returns a rate that users can write and that makes this meter. Else a rate that is closer than one part in a million.
+    /// Returns a rate that users can write and that makes exactly this meter. If there is none, the error is a rate that differs by less
+    /// than one part in a million.
     fn rate(&self) -> Result<Rate, Rate> {
         let (pay, weight) = (u128::from(self.pay), u128::from(self.weight));
         let common = gcd(pay, weight);
         let exact = in_millis(pay / common, weight / common);
-        // The weight was rounded up, by less than one.
+        // The weight may have been rounded up by less than 1, so rates that are slightly higher make the same meter.
         let whole = SPANS.iter().filter_map(|per| {
             let count = (pay * u128::from(*per)).div_ceil(weight);
             rate(count, *per)
@@ -46,8 +47,8 @@ impl Meter {
         same.ok_or_else(|| close.or(exact).unwrap_or(own))
     }
 
-    /// Returns a meter with another capacity that is paid off in the same time. If users cannot write its rate, it is slower by less
-    /// than one part in a thousand. `what` is the capacity's name in YAML.
+    /// Returns a meter with another capacity. A full debt is paid off in the same time. If users cannot write the new rate, it is slower by
+    /// less than one part in a thousand. `what` is the capacity's name in YAML.
     pub(crate) fn with_capacity(
         &self,
         what: &'static str,
@@ -84,7 +85,8 @@ fn rate(count: u128, per: Micros) -> Option<Rate> {
     is_rate.then_some(Rate { count, per })
 }
 
-/// Returns the fraction with the smallest numbers from `low` to `high`, each with its denominator.
+/// Returns the fraction between `low` and `high`, both included, that has the smallest numbers. Each fraction is a numerator and a
+/// denominator.
 fn simplest([low, low_of]: [u128; 2], [high, high_of]: [u128; 2]) -> [u128; 2] {
     let whole = low / low_of;
     if low == whole * low_of {

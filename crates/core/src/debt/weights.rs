@@ -1,12 +1,13 @@
-//! The parts of a unit of cost, so that rates are exact in integers, and the conversion of debts to other parts.
+//! Chooses the number of parts of a unit of cost, so that rates are exact in integers. Converts debts to another number of parts.
 
 use super::Meter;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 
-/// The debts that weights leave room for, in capacities, if such weights are exact to one part in a million.
+/// The largest debt for which weights leave room, in multiples of the capacity. It is smaller if the rate would otherwise err by more than
+/// one part in a million.
 const HEADROOM: u64 = 1_000;
 
-/// Converts a debt from `from` parts per unit to `to` parts per unit: rounded up, and `most` at most.
+/// Converts a debt from `from` parts per unit to `to` parts per unit. The result is rounded up, and is at most `most`.
 pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
     if owed == 0 || from == to {
         return owed.min(most);
@@ -37,9 +38,9 @@ pub(super) fn largest_capacity(rate: Rate) -> u64 {
     fits
 }
 
-/// Returns `weight` and `pay` with `weight / pay >= P / n`: equal if that fits, else closer than one part in a million. None for a
-/// capacity that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts of up to [`HEADROOM`]
-/// capacities, or fewer if these do not fit.
+/// Returns `weight` and `pay` with `weight / pay >= P / n`. Both sides are equal if the numbers fit. Otherwise they differ by less than one
+/// part in a million. The numbers leave room for a debt of [`HEADROOM`] capacities, or for a smaller debt if that does not fit. `None` if a
+/// full debt does not fit, or is not paid off within [`MAX_SPAN`].
 pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
     let span = u128::from(capacity) * u128::from(rate.per);
     if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
@@ -50,9 +51,9 @@ pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
         .find_map(|times| weigh_up_to(capacity.checked_mul(times)?, rate))
 }
 
-/// Returns the numbers of [`weigh`] for exact debts of up to `units`.
+/// Returns the result of [`weigh`] that keeps debts of up to `units` exact, if there is one.
 fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
-    // Its result fits: it is no larger than either number.
+    // The divisor fits in a `u64`, because it is no larger than either number.
     let common = gcd(rate.count.into(), rate.per.into()) as u64;
     let (weight, pay) = (rate.per / common, rate.count / common);
     let fits = |weight: u64, pay: u64| {
@@ -62,7 +63,7 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
     if fits(weight, pay) {
         return Some((weight, pay));
     }
-    // The greatest payment whose weight still fits. The weight rounds up, by less than one part in itself.
+    // The greatest payment whose weight still fits. The weight is rounded up by less than 1, which is less than one part in a million.
     let room = MAX_EXACT.checked_sub(pay)? / units;
     let pay = u128::from(room) * u128::from(rate.count) / u128::from(rate.per);
     let weight = (pay * u128::from(rate.per)).div_ceil(u128::from(rate.count));
@@ -71,11 +72,11 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
 }
 
 impl Meter {
-    /// Returns a share, as [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
+    /// Returns a share of this meter ([`crate::Algorithm::divided`]): a smaller capacity with a slower rate.
     pub(crate) fn divided(&self, parts: u64) -> Self {
         let parts = parts.max(1);
         let capacity = (self.capacity / parts).max(1);
-        // This meter's rate is `pay` per `weight` us. The span that does not fit a rate is cut, with its count.
+        // This meter's rate is `pay` per `weight` us. A span that is too long for a rate is cut, and the count is cut in proportion.
         let span = u128::from(self.weight) * u128::from(parts);
         let per = span.min(u128::from(MAX_WINDOW));
         let count = (u128::from(self.pay) * per / span).max(1);
@@ -84,7 +85,7 @@ impl Meter {
             count: number(count),
             per: number(per),
         };
-        // A smaller capacity always fits. If it did not, the whole would be too strict rather than too loose.
+        // A smaller capacity fits. If rounding of the rate prevented that, the share would have this meter's whole rate.
         Self::new("capacity", capacity, rate).unwrap_or(Self {
             capacity,
             full: (capacity * self.weight).div_ceil(self.pay),
@@ -92,7 +93,7 @@ impl Meter {
         })
     }
 
-    /// Whether at least the same units are paid off in any time, as [`crate::Algorithm::is_as_fast`].
+    /// Whether this meter pays off no fewer units than `other` in any time ([`crate::Algorithm::is_as_fast`]).
     pub(crate) fn is_as_fast(&self, other: &Self) -> bool {
         let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
         product(self.pay, other.weight) >= product(other.pay, self.weight)
