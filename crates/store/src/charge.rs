@@ -17,17 +17,17 @@ use tidegate_redis::Word;
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
 
-/// The lease of the holds of a request until all of its limits are decided, in us.
+/// The lease of the holds that a request takes until all of its limits are decided, in us.
 pub(crate) const DECISION_LEASE: Micros = 10_000_000;
 
-/// One item per charge of a request, in their order. Most requests have one or two charges: these need no allocation, and are cheap to
-/// move.
+/// One item per charge of a request, in the order of the charges. Up to two items need no allocation and are cheap to move. Most requests
+/// have no more charges.
 pub type PerCharge<T> = SmallVec<[T; 2]>;
 
 /// The policy of a limit while Redis does not decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// This process counts alone, with its share of the quota, from the last answer of Redis.
+    /// This process counts alone, with its share of the quota. It begins with the used units of the last answer of Redis.
     #[default]
     Local,
     /// This limit admits the request.
@@ -40,7 +40,7 @@ pub enum OnFailure {
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
-    // The plan with these budgets, as a part of the keys. Empty for the limit's own budgets.
+    // The part of the keys that names a plan or an override with budgets of its own. Empty for the limit's own budgets.
     budget: String,
     quota: Quota,
     on_failure: OnFailure,
@@ -91,7 +91,8 @@ impl Limit {
         Self { mode, ..self }
     }
 
-    /// Marks the limit as shared by many clients. If charges are made one after the other, it is charged first.
+    /// Marks the limit as shared by many clients. An unreadable key of one client then does not end the repetition of refusals by this
+    /// limit.
     #[must_use]
     pub fn shared(self) -> Self {
         Self {
@@ -100,7 +101,7 @@ impl Limit {
         }
     }
 
-    /// Returns the same limit with another quota. Its keys are the same if the quotas are of one [kind](Quota::kind).
+    /// Returns the same limit with another quota. The keys stay the same if both quotas are of one [kind](Quota::kind).
     #[must_use]
     pub fn with_quota(&self, quota: impl Into<Quota>) -> Self {
         let mut limit = self.clone();
@@ -108,14 +109,14 @@ impl Limit {
         limit.made()
     }
 
-    /// Gives the plan of this name budgets of its own: the name becomes a part of the keys.
+    /// Gives a plan budgets of its own: the plan's name becomes a part of the keys.
     #[must_use]
     pub fn of_plan(mut self, plan: &str) -> Self {
         self.budget = format!("@{plan}");
         self.made()
     }
 
-    /// Gives numbers that operators set for clients budgets of their own. No plan has the same keys.
+    /// Gives overrides budgets of their own. No plan has the same keys.
     #[must_use]
     pub fn of_override(mut self) -> Self {
         self.budget = "+set".to_owned();
@@ -129,32 +130,32 @@ impl Limit {
         self.made()
     }
 
-    /// Returns the name that users gave it.
+    /// Returns the limit's name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its quota.
+    /// Returns the limit's quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// Returns its policy while Redis does not decide.
+    /// Returns the limit's policy while Redis does not decide.
     pub const fn on_failure(&self) -> OnFailure {
         self.on_failure
     }
 
-    /// Returns the mode in which gateways share it.
+    /// Returns the mode in which gateways share the limit.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether it counts running requests, and charges no cost.
+    /// Whether the limit counts running requests, and charges no cost (`concurrency`).
     pub(crate) fn counts_running(&self) -> bool {
         self.quota.lease().is_some()
     }
 
-    /// Whether it only counts, and refuses no request.
+    /// Whether the limit only counts, and refuses no request.
     pub const fn is_observed(&self) -> bool {
         self.is_observed
     }
@@ -164,23 +165,23 @@ impl Limit {
         self.block
     }
 
-    /// Returns the lease of holds of a limit whose costs come with answers, in us. None if requests are charged at once.
+    /// Returns the lease of the holds that reserve a cost until the response sets it, in us. `None` if requests reserve no cost.
     pub const fn reserves(&self) -> Option<Micros> {
         self.reserves
     }
 
-    /// Returns the time after which a hold of an admitted request lapses unless it is renewed, in us. None if requests take no holds.
+    /// Returns the time after which a hold of an admitted request lapses unless it is renewed, in us. `None` if requests take no holds.
     pub const fn lease(&self) -> Option<Micros> {
         self.made.lease
     }
 
-    /// Whether a refusal stays valid until its time to come back. An observed limit refuses no request, and held units may be free again at
-    /// any moment.
+    /// Whether a refusal stays valid until its `retry_after` has passed. An observed limit refuses no request, and held units may become
+    /// free at any moment.
     pub fn is_refusal_final(&self) -> bool {
         !self.is_observed && self.lease().is_none()
     }
 
-    /// Whether many clients are charged to it together.
+    /// Whether many clients share the limit ([`Self::shared`]).
     pub(crate) const fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -190,12 +191,12 @@ impl Limit {
         &self.made.id
     }
 
-    /// Returns the hash of its ID, which all of its keys have.
+    /// Returns the hash of the limit's ID. The [`LimitKey`] of every charge contains it.
     pub(crate) const fn id_hash(&self) -> u64 {
         self.made.hash
     }
 
-    /// Returns the words that scripts receive: one for each option and number of the limit, and an empty one in place of the cost.
+    /// Returns the words that scripts receive: one for each option and number of the limit, and an empty word in place of the cost.
     pub(crate) fn words(&self) -> &[Word] {
         &self.made.words
     }
@@ -224,11 +225,11 @@ struct Made {
     lease: Option<Micros>,
 }
 
-/// Seeded per process; a limit has the same hash after a reload.
+/// Seeded once per process, so that a limit has the same hash after a reload.
 static SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
-/// The identity of a charge in every table of this process: the hash of the limit's ID, and the key. State outlives a reload, since the ID
-/// stays the same.
+/// The identity of a charge in every table of this process: the hash of the limit's ID, and the key. A reload does not change the ID, so
+/// the state stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitKey {
     /// The hash of the limit's ID.
@@ -257,7 +258,7 @@ impl LimitKey {
 impl Hash for LimitKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Keyed hashes, and a hash: no further mixing is needed.
+        // All parts are hashes already, so no further mixing is needed.
         let [tag, rest] = [self.key.tag, self.key.rest].map(u128::from_ne_bytes);
         state.write_u128(tag ^ rest.rotate_left(1) ^ u128::from(self.limit));
     }
@@ -273,7 +274,7 @@ pub struct Key {
     pub rest: [u8; 16],
 }
 
-/// Clients to which other limits apply from now on: their remembered state is checked again.
+/// Clients whose limits have changed, so that their cached refusals and their slices must not be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recall {
     /// All clients.
@@ -291,43 +292,43 @@ impl Recall {
     }
 }
 
-/// The address that chose the values of a key, if none of them is verified, as a hash of this process.
+/// The address that chose the values of a key, if none of the values is verified. It is a hash that differs between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(NonZeroU32);
 
 impl Origin {
     /// Returns the origin of keys that this address chooses.
     pub fn of(address: IpAddr) -> Self {
-        // Two addresses with one hash share a bound.
+        // Two addresses with the same hash share one bound on keys.
         let hash = SEED.hash_one(address) as u32;
         Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
     }
 }
 
-/// One limit, one key, one cost.
+/// A cost to charge under one key of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
-    /// The rule.
+    /// The limit.
     pub limit: &'a Limit,
-    /// The client or value that it is counted for.
+    /// The client or value that the charge is counted for.
     pub key: Key,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
-    /// The address that chose the key. None if the values of the key are verified, or few.
+    /// The address that chose the key. `None` if the values of the key are verified, or if there are few values.
     pub origin: Option<Origin>,
 }
 
-/// The ID of the next request's holds. Gateways begin at random numbers of 64 bits, so no two requests have the same ID.
+/// The ID of the next request's holds. Each gateway begins at a random number of 64 bits, so that no two gateways use the same IDs.
 static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
-/// Continues from another random number, since a clone of this process counts from the same one. `at` is the time of an answer that no
-/// other process has received.
+/// Continues from another random number, because a clone of this process would use the same IDs. `at` makes the number differ from the
+/// number of the clone: no other process has received an answer of this time.
 pub(crate) fn renew_hold_ids(at: Micros) {
     NEXT_HOLD.store(RandomState::new().hash_one(at), Ordering::Relaxed);
 }
 
-/// Returns an ID for the holds of a request with these charges, in one decision; 0 if none of them takes a hold.
+/// Returns a new ID for the holds of a request with these charges; 0 if none of the charges takes a hold.
 pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
     let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();
     if !charges.iter().any(holds) {
@@ -336,19 +337,19 @@ pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
     next_hold()
 }
 
-/// Returns an ID for the holds of a request.
+/// Returns a new ID for the holds of a request.
 pub(crate) fn next_hold() -> HoldId {
     HoldId(NEXT_HOLD.fetch_add(1, Ordering::Relaxed))
 }
 
 impl<'a> Charge<'a> {
-    /// Returns its identity in the tables of this process.
+    /// Returns the charge's identity in the tables of this process.
     pub(crate) const fn limit_key(&self) -> LimitKey {
         LimitKey::of(self.limit, self.key)
     }
 
-    /// Returns the keys of a charge: of its state, of holds, and of a block, as far as the limit has these. With `is_held` the key of holds is
-    /// always there.
+    /// Returns the Redis keys of a charge: the keys of its state, of its holds and of its block, if the limit has them. With `is_held`, the
+    /// key of holds is always included.
     pub(crate) fn keys(&self, prefix: &str, is_held: bool) -> impl Iterator<Item = Word> + use<'a> {
         let key = self.redis_key(prefix);
         let block = self.limit.block.map(|_| format!("{key}:block"));
@@ -360,18 +361,18 @@ impl<'a> Charge<'a> {
     }
 
     /// Returns the Redis key: `prefix:{tag}:limit:kind` and the rest's hash. A plan with a budget of its own has `limit@plan`. Only the tag
-    /// is in braces, since names contain none.
+    /// is in braces, because names contain no braces.
     pub fn redis_key(&self, prefix: &str) -> String {
         key_of(prefix, self.limit.id(), &self.key)
     }
 }
 
-/// Returns the key of the counts that each gateway has sent, for a limit that gateways count by themselves.
+/// Returns the key of the counts that each gateway has sent for a limit of mode `synced`.
 pub(crate) fn notes_key(key: &str) -> String {
     format!("{key}:counted")
 }
 
-/// Returns the same key as [`Charge::redis_key`], by the limit's ID.
+/// Returns the same key as [`Charge::redis_key`], given the limit's ID.
 pub(crate) fn key_of(prefix: &str, limit_id: &str, key: &Key) -> String {
     let mut text = String::with_capacity(prefix.len() + 128);
     text.push_str(prefix);

@@ -28,9 +28,9 @@ pub struct Source {
 pub enum Outcome {
     /// Every limit admitted the request, and every limit was charged.
     Admitted,
-    /// At least one limit refused the request. None was charged, but for units of a leased limit that Redis had charged before.
+    /// At least one limit refused the request. No limit was charged, except units of a leased limit that Redis had already charged.
     Refused,
-    /// A `closed` limit had no store; none was charged.
+    /// Redis did not decide on a limit with `on_failure: closed`. No limit was charged.
     Unavailable,
 }
 
@@ -47,7 +47,7 @@ pub enum Via {
     Fallback,
 }
 
-/// The answer to one request's charges.
+/// The decision on one request's charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the request goes on.
@@ -65,7 +65,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns a refusal that Redis gave a moment ago, at this time by its clock.
+    /// Returns a refusal that repeats an answer of Redis. `now` is the present time by its clock.
     pub(crate) fn remembered(now: Micros, verdicts: impl Iterator<Item = Option<Verdict>>) -> Self {
         let verdicts: Verdicts = verdicts.collect();
         Self {
@@ -78,7 +78,7 @@ impl Decision {
         }
     }
 
-    /// Returns the sources of a decision that was made at once, and whose holds have this ID.
+    /// Returns one source for every charge of a decision. `hold` is the ID of the holds, if there are any.
     pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: HoldId) -> Sources {
         Sources::from_elem(Source { at, here, hold }, charges)
     }
@@ -91,29 +91,29 @@ pub struct Outlook {
     pub now: Micros,
     /// The verdict of this limit alone.
     pub verdict: Verdict,
-    /// Whether the verdict is from the count of this process alone; other gateways may admit the same again.
+    /// Whether the verdict is from the counts of this process alone. Other gateways may then admit the same units again.
     pub here: bool,
 }
 
 /// The state of a charge in this process, read without a charge and without a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalView {
-    /// The verdict without Redis: by this process's share of the quota, or by its own count ([`Mode::Local`](crate::Mode)).
+    /// The verdict without Redis: by this process's share of the quota, or by the process's own count ([`Mode::Local`](crate::Mode)).
     pub outlook: Outlook,
-    /// The capacity by which that verdict is computed.
+    /// The capacity that the outlook is computed from: the share's or the whole quota's.
     pub capacity: u64,
     /// The units left in a borrowed slice ([`Mode::Leased`](crate::Mode)).
     pub leased: Option<u64>,
-    /// The last decision of Redis on the key, if it is remembered.
+    /// The last decision of Redis on the key, if it is cached.
     pub last: Option<LastDecision>,
 }
 
 /// The last decision of Redis on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastDecision {
-    /// The units left then.
+    /// The units that were left.
     pub remaining: u64,
-    /// The time for which a refusal still lasts, in us; 0 without a refusal, or after its time.
+    /// The time until the refusal ends, in us. 0 if it has ended, or if the decision was no refusal.
     pub retry_after: Micros,
     /// The time since that decision.
     pub age: Duration,
@@ -122,7 +122,7 @@ pub struct LastDecision {
 /// A call to Redis, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCall {
-    /// The time that the decision waited for it.
+    /// The time that the decision waited for the call.
     pub took: Duration,
     /// The error, if the call returned no decision.
     pub error: Option<StoreError>,

@@ -1,6 +1,6 @@
 //! The memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! Before each decision it makes sure that no hold of a running request lapses.
+//! Before a decision at which a hold of a running request may have lapsed, the store renews the holds of this process.
 
 mod replay;
 
@@ -51,7 +51,7 @@ impl MemoryStore {
         let terms = |charge: &Charge<'_>| Terms::of(*charge.limit.quota());
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
-        // After a pause, holds may have lapsed that were just kept.
+        // If the process paused here, holds that were just renewed may have lapsed. The decision then uses the time before the pause.
         let is_right = |later: &Micros| !self.registry.may_lapse(*later);
         let clock = || Some(crate::now()).filter(is_right).unwrap_or(now);
         self.table.decide_by(charges, clock, terms)
@@ -62,7 +62,7 @@ impl MemoryStore {
         self.decide_by(charges, now, |charge| Terms::of(*charge.limit.quota()))
     }
 
-    /// Decides at a given time, on other terms than the limits' own.
+    /// Decides at a given time, on the terms that `terms` returns in place of the limits' own.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
@@ -95,8 +95,8 @@ impl MemoryStore {
         self.table.check(charge, terms, now)
     }
 
-    /// Returns the outlook of each charge alone, and charges no unit. A key without an entry counts as unused, though it may find no room
-    /// when it comes.
+    /// Returns the outlook of each charge alone, and charges no unit. A key without an entry counts as unused, although its next request
+    /// may find no room.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
         let views = charges.iter().map(|charge| self.view(charge));
         views.map(|view| view.outlook).collect()
@@ -114,8 +114,7 @@ impl MemoryStore {
         }
     }
 
-    /// Returns the refusal of these charges, if a limit refuses now, and the refusal starts and extends no block. Charges no
-    /// unit.
+    /// Returns the refusal of these charges if a limit refuses now. `None` if the refusal would start or extend a block. Charges no unit.
     pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
@@ -140,7 +139,8 @@ impl MemoryStore {
         })
     }
 
-    /// Clears the use of these keys, but not the holds of running requests. Their use of a budget that new keys share stays.
+    /// Drops the used units of these keys, but not the holds of running requests. Units that these keys have used of a shared budget stay
+    /// used.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         self.registry.forget_here(&self.table, crate::now(), || {
             for charge in charges {
@@ -149,13 +149,13 @@ impl MemoryStore {
         });
     }
 
-    /// Drops the expired keys of the next shard in turn, and frees memory; call it from time to time.
+    /// Drops the expired keys of one shard, the next at each call, and frees memory. Call it at intervals.
     pub fn sweep(&self) {
         self.registry.keep_here(&self.table, crate::now());
         self.table.sweep();
     }
 
-    /// Divides the floors among this number of limits. Call it when the configuration changes.
+    /// Divides the floors of the table among this number of limits. Call it when the configuration changes.
     pub fn divide(&self, limits: usize) {
         self.table.divide(limits);
     }
@@ -165,7 +165,7 @@ impl MemoryStore {
         self.table.crowded()
     }
 
-    /// Returns how full it is.
+    /// Returns the number of keys, and the effects of a full table.
     pub fn usage(&self) -> MemoryUse {
         self.table.usage()
     }

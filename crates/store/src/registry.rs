@@ -29,7 +29,7 @@ pub(crate) struct Registry {
     // The number of holds that outlive their requests.
     kept: AtomicUsize,
     next: AtomicU64,
-    /// Ends that are being sent to Redis.
+    /// The number of calls to Redis in the background, such as ends of holds.
     pub(crate) on_the_way: AtomicUsize,
     /// Ends that Redis has not answered.
     pub(crate) unanswered: Unanswered,
@@ -40,7 +40,7 @@ pub(crate) struct Registry {
     pub(crate) wanted: Notify,
     /// Tasks that wait for settlements, by key.
     pub(crate) watchers: Watchers,
-    /// Notified when a hold was settled or renewed.
+    /// Notified when a hold was settled or renewed, or a call in the background has ended.
     pub(crate) progress: Notify,
 }
 
@@ -70,7 +70,7 @@ impl Registry {
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
     }
 
-    /// Marks the holds under these keys as not renewed: Redis may have lost them.
+    /// Marks the holds under these keys as not renewed, because Redis may have lost them.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let key = hold.charge().limit_key();
@@ -81,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Begins a reset of holds. Until the guard is dropped, no server is sure to have all holds.
+    /// Begins a reset of holds. Until the guard is dropped, no server counts as one with all holds.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)
@@ -91,13 +91,13 @@ impl Registry {
         self.holds.lock().keys().copied().collect()
     }
 
-    /// Whether there are no holds, and no ends on their way.
+    /// Whether there are no holds, no unanswered ends and no calls in the background.
     pub(crate) fn is_idle(&self) -> bool {
         let is_all_said = self.on_the_way.load(Ordering::Relaxed) == 0;
         is_all_said && self.unanswered.count() == 0 && self.holds.lock().is_empty()
     }
 
-    /// Keeps a hold for `time` and no longer, after its request has ended. Returns false if there are too many such holds.
+    /// Keeps a hold for at most `time` after its request has ended. Returns false if there are too many such holds.
     pub(crate) fn keep(&self, id: u64, time: Duration) -> bool {
         if self.kept.load(Ordering::Relaxed) >= MOST_KEPT {
             return false;
@@ -110,7 +110,7 @@ impl Registry {
         true
     }
 
-    /// Returns the holds that outlived their requests and whose time is over.
+    /// Returns the kept holds whose time is over.
     pub(crate) fn over(&self) -> Vec<u64> {
         if self.kept.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -128,15 +128,15 @@ impl Registry {
         over
     }
 
-    /// Removes a hold that ends, and returns it with its cost. None if the end has to wait for a renewal.
+    /// Removes a hold, and returns it with the cost of its end. `None` if the end has to wait for a renewal that is under way.
     pub(crate) fn end(&self, id: u64, used: Option<u64>, memory: &Table) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
         let used = hold.used(used);
-        // A renewal that arrives later would take the hold again.
+        // If the end were sent now, a renewal that arrives after it would take the hold again.
         if matches!(hold.state, State::Renewing) {
             hold.state = State::Ended(used);
-            // The copy here is free at once.
+            // The copy in this process ends at once.
             self.here.drop_copy(hold, memory);
             return None;
         }
@@ -145,7 +145,8 @@ impl Registry {
         Some((hold, used))
     }
 
-    /// Returns the holds that are due, and marks them as under renewal. A hold of `concurrency` is also due if `is_lost` is true of it.
+    /// Returns the holds that are due for renewal, and marks them as under renewal. A hold of `concurrency` in Redis is also due if
+    /// `is_lost` returns true for it.
     pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
         let is_due = |hold: &Hold| {
@@ -161,8 +162,8 @@ impl Registry {
         .collect()
     }
 
-    /// Records a renewal, if it succeeded, with its connection, and drops the copy in `memory`. Returns the hold and its cost if it ended
-    /// meanwhile.
+    /// Ends a renewal. If it succeeded, records its time and connection, and drops the copy in `memory`. Returns the hold and the cost of
+    /// its end if the request ended meanwhile.
     pub(crate) fn renewed(
         &self,
         id: u64,

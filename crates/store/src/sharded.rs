@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Sharded<T> {
     shards: Box<[Mutex<T>]>,
-    // Seeded per process: a client cannot aim keys at one shard.
+    // Seeded per process, so that a client cannot choose keys that all fall into one shard.
     hasher: RandomState,
 }
 
@@ -25,7 +25,7 @@ impl<T> Sharded<T> {
 
     /// Returns the index of a key's shard.
     pub(crate) fn index(&self, key: &impl Hash) -> usize {
-        // Maps in the shards use the low bits of hashes of their own.
+        // The high bits of the hash, because the maps in the shards use low bits.
         (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1)
     }
 

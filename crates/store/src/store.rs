@@ -19,9 +19,10 @@ pub enum Store {
 }
 
 impl Store {
-    /// Decides one request: charges every limit, or none of them. Units of a leased limit that Redis has charged stay charged.
+    /// Decides one request: charges every limit, or none of them. If another limit refuses, units of a leased limit that Redis has already
+    /// charged stay charged.
     ///
-    /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
+    /// It returns no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         match self {
             Self::Memory(store) => store.decide(charges),
@@ -29,8 +30,8 @@ impl Store {
         }
     }
 
-    /// Returns the refusal of these charges that needs no call, if there is one. Charges no unit, and errs by no more than
-    /// [`decide`](Self::decide) itself may. None by limits that count units which other requests may give back.
+    /// Returns a refusal of these charges that needs no call, if there is one. Charges no unit. The refusal is as accurate as a refusal by
+    /// [`decide`](Self::decide). Limits that are observed, or whose requests hold units, never cause it.
     pub fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match self {
             Self::Memory(store) => store.known_refusal(charges),
@@ -46,7 +47,7 @@ impl Store {
         }
     }
 
-    /// Returns the state of these charges in this process, for when [`peek`](Self::peek) fails. Charges no unit.
+    /// Returns the state of these charges in this process, in case [`peek`](Self::peek) fails. Charges no unit.
     pub fn peek_here(&self, charges: &[Charge<'_>]) -> Vec<LocalView> {
         let look = |charge| match self {
             Self::Memory(store) => store.view(charge),
@@ -55,8 +56,9 @@ impl Store {
         charges.iter().map(look).collect()
     }
 
-    /// Resets the keys of these charges to a full budget. All gateways admit the full quota within a second, but a limit of [`Mode::Local`](crate::Mode)
-    /// is reset in this process alone. Running requests take their holds again: here at once, in other gateways by their next renewal.
+    /// Resets the keys of these charges to a full budget. Within a second, all gateways admit the full quota. A limit of
+    /// [`Mode::Local`](crate::Mode) is reset in this process alone. Running requests take their holds again: in this gateway at once, in
+    /// other gateways by their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.reset(charges),
@@ -64,7 +66,7 @@ impl Store {
                 let resetting = store.registry().resetting();
                 self.lose(charges);
                 let reset = store.reset(charges).await;
-                // A hold may have been renewed before the reset took effect.
+                // A hold that was renewed before the reset took effect is lost as well.
                 self.lose(charges);
                 drop(resetting);
                 self.renew_due().await;
@@ -78,7 +80,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the slices of all limits but these ([`RedisStore::keep_leased`]). In memory no limit is leased.
+    /// Returns to Redis the slices of all limits that are not in `limits` ([`RedisStore::keep_leased`]). The memory store has no slices.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         match self {
             Self::Memory(_) => true,
@@ -86,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Sends Redis the state that only this process has, for a second at most. Call it at the end.
+    /// Sends Redis the state that only this process has, for a second at most. Call it at the end of the process.
     pub async fn close(&self) {
         match self {
             Self::Memory(_) => {}
@@ -94,7 +96,7 @@ impl Store {
         }
     }
 
-    /// Whether the store decides requests with these limits; the memory store always does.
+    /// Checks that the store decides requests with these limits. The memory store always does.
     pub async fn ready<'a>(
         &self,
         limits: impl Iterator<Item = &'a Limit>,
@@ -105,7 +107,7 @@ impl Store {
         }
     }
 
-    /// Returns the cost and the overshoot of limits of [`Mode::Synced`](crate::Mode); empty in memory.
+    /// Returns the keys, the calls and the overshoot of limits of [`Mode::Synced`](crate::Mode). The memory store has none.
     pub fn synced_usage(&self) -> SyncedUse {
         match self {
             Self::Memory(_) => SyncedUse::default(),
@@ -113,7 +115,8 @@ impl Store {
         }
     }
 
-    /// Returns the state that this process keeps: all of it, or the state that an outage of Redis left.
+    /// Returns the memory store of this process. If the store is in Redis, the memory store has the local limits and the state that outages
+    /// of Redis left.
     pub fn memory(&self) -> &MemoryStore {
         match self {
             Self::Memory(store) => store,

@@ -1,11 +1,12 @@
 //! The table of the memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! It holds at most a stated number of keys. Expired keys leave by [`Table::sweep`], or for new keys that find no place. Each limit has a
-//! floor of places that no other limit can take; the `occupancy` of a shard divides the rest. A new key without a place replaces an expired
-//! key, or a key that has used less than half of its quota. The limit with most keys gives its places first. A client whose key was
-//! replaced may then be admitted up to half a quota too much. Keys that have used more stay. So a flood of new keys cannot reset a key that
-//! is being limited. A refused new key replaces no key. New keys without a place share one budget per limit and shard until there is a
-//! place again.
+//! The number of keys is bounded. [`Table::sweep`] drops expired keys. Each limit has a floor: places that no other limit can take. The
+//! `occupancy` of a shard divides the other places.
+//!
+//! A new key that finds no free place replaces an expired key, or a key that has used less than half of its quota. The limit with the most
+//! keys loses a key first. A client whose key was replaced may be admitted up to half a quota too much. A key that has used more is not
+//! replaced, so a flood of new keys cannot reset a key that is being limited. A refused new key replaces no key. New keys without a place
+//! share one budget per limit and shard until a place is free.
 
 mod shard;
 
@@ -35,9 +36,9 @@ pub(crate) struct Table {
 /// The number of keys in the memory store, and the effects of a full table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Keys held now.
+    /// The present number of keys.
     pub keys: usize,
-    /// Unexpired keys that made place for new keys, since start.
+    /// Unexpired keys that new keys replaced, since start.
     pub evicted: u64,
     /// Decisions made on a shared budget because there was no room, since start.
     pub shared: u64,
@@ -57,9 +58,9 @@ pub enum Crowded {
 /// A limit with decisions on a shared budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrowdedLimit {
-    /// Its name.
+    /// The limit's name.
     pub limit: Box<str>,
-    /// The number of its decisions that were made on a shared budget, since start.
+    /// The number of decisions on its shared budget, since start.
     pub decisions: u64,
     /// The reason why its keys found no place.
     pub crowded: Crowded,
@@ -76,8 +77,8 @@ impl Table {
         }
     }
 
-    /// Decides at the time of a clock, on other terms than the limits' own. The clock is read while the keys are locked: so decisions about
-    /// one key are in the order of their times.
+    /// Decides at the time of `clock`, on the terms that `terms` returns. The clock is read while the keys are locked, so that decisions
+    /// about one key are in the order of their times.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
@@ -177,8 +178,8 @@ impl Table {
         shard.end(&key, charge, quota, (hold, used), now);
     }
 
-    /// Renews the hold with this ID, or takes it again if it is missing. Returns when it lapses then. A running request of `concurrency`
-    /// counts as its cost, also beyond the quota: a reload, or a gateway that leaves, may raise this gateway's share.
+    /// Renews the hold with this ID, or takes it again if it is missing. Returns the new lapse. A running request of `concurrency` holds
+    /// its whole cost, even beyond the quota, because a reload or a leaving gateway may raise this gateway's share.
     pub(crate) fn renew(
         &self,
         charge: &Charge<'_>,
@@ -226,7 +227,7 @@ impl Table {
         }
     }
 
-    /// Returns the present verdict on a charge, by [`Shard::look`].
+    /// Returns the present verdict on a charge ([`Shard::look`]).
     pub(crate) fn look(&self, charge: &Charge<'_>, now: Micros) -> Option<(Verdict, bool)> {
         let (shard, key) = self.locate(charge);
         self.shards.at(shard).look(&key, charge, now)
@@ -251,7 +252,7 @@ impl Table {
         }
     }
 
-    /// Drops the expired keys of the next shard in turn, and frees memory; call it from time to time.
+    /// Drops the expired keys of one shard, the next at each call, and frees memory. Call it at intervals.
     pub(crate) fn sweep(&self) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.count();
         self.shards.at(next).sweep(crate::now());
@@ -297,7 +298,7 @@ impl Table {
 
 /// The place of a key in a decision.
 struct Place {
-    // The index of its shard: among all shards, then among the locked ones.
+    // The index of the shard among all shards. After the shards are locked, the index among the locked shards.
     shard: usize,
     key: LimitKey,
     room: Room,
@@ -309,11 +310,11 @@ type Beside = (usize, bool, Option<Box<Elsewhere>>);
 /// The terms on which this process decides a charge.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    /// The quota; a cost that it can never fit counts as all of it.
+    /// The quota. A cost above its capacity counts as the capacity.
     pub(crate) quota: Quota,
-    /// Use and holds from elsewhere. They count if they exceed the use and holds of this process. Boxed: most charges have none.
+    /// Used and held units from elsewhere. They count as far as they exceed the units in this process. Boxed, since most charges have none.
     pub(crate) elsewhere: Option<Box<Elsewhere>>,
-    /// Whether another limit may still refuse the request. Then the charge is held until all limits have decided.
+    /// Whether another limit may still refuse the request. If so, the charge is held until all limits have decided.
     pub(crate) is_undecided: bool,
 }
 
@@ -322,7 +323,7 @@ pub(crate) struct Terms {
 pub(crate) struct Elsewhere {
     /// The state.
     pub(crate) used: Option<State>,
-    /// The units that running requests hold, and the time for which these count, in us.
+    /// The units that running requests hold, and the time in us for which this number counts.
     pub(crate) held: Option<(u64, Micros)>,
     /// The end of a block; 0 if there is none.
     pub(crate) blocked_until: Micros,
@@ -339,13 +340,13 @@ impl Terms {
     }
 }
 
-/// Restricts the state of a key by its use elsewhere, if there is any.
+/// Adds to the state of a key its use elsewhere, if there is any.
 fn restrict(slot: &mut Slot<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros) {
     let Some(elsewhere) = elsewhere else {
         return;
     };
     if let Some((all, lease)) = elsewhere.held {
-        // Own holds are counted one by one.
+        // This process's own holds are counted already, so only the difference is added.
         slot.holds.count_others(all, lease, now);
     }
     let own = std::mem::replace(&mut slot.state, slot.quota.fresh());
@@ -353,8 +354,8 @@ fn restrict(slot: &mut Slot<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros)
     slot.blocked_until = slot.blocked_until.max(elsewhere.blocked_until);
 }
 
-/// Returns the state of this process, charged with the use from elsewhere that exceeds it. If it has expired, the state from elsewhere.
-/// Copies no state: a log may have megabytes.
+/// Returns the own state, after charging the units by which the use elsewhere exceeds it. If the own state has expired, returns the state
+/// from elsewhere. Copies no state, because a log may have megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;
@@ -362,7 +363,7 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
     if quota.expires(&own) <= now {
         return used;
     }
-    // Neither replaces the other: each may have units that the other lacks.
+    // Neither state replaces the other, because each may have units that the other lacks.
     let [known, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
     let excess = |state: &State| quota.excess(state, now);
     let more = match kept.checked_sub(known) {

@@ -13,14 +13,15 @@ pub(crate) const COST: usize = 1;
 /// The index of the lease.
 pub(crate) const LEASE: usize = 4;
 
-/// Returns the algorithm, an empty word for the cost, the limit's options, and the quota's numbers. Calendar numbers are placeholders.
+/// Returns the algorithm, an empty word for the cost, the limit's options, and the quota's numbers. The numbers of a calendar are
+/// placeholders, because they depend on the time of the call.
 pub(super) fn of(limit: &Limit) -> Arc<[Word]> {
     let number = |number: u64| Word::interned(number.to_string());
     let mut words = vec![
         Word::from(limit.quota().algorithm()),
         Word::default(),
         number(u64::from(limit.is_observed())),
-        // Negative if refused requests prolong the block.
+        // A negative number if refused requests prolong the block.
         match limit.block() {
             None => number(0),
             Some(Block {

@@ -1,7 +1,7 @@
-//! The cache of Redis's last decisions, per key: refusals that are repeated without a call, and the used units when Redis fell silent.
+//! The cache of Redis's last decision on each key. Refusals in it are repeated without a call. Used units in it count during an outage.
 //!
-//! The table has a fixed size. A key that finds its row full replaces the key with the oldest decision. A dropped entry costs a call to
-//! Redis, or a budget that starts unused, and never a wrong answer.
+//! The table has a fixed size. A key whose row is full replaces the key with the oldest decision. Without its entry, a key may need another
+//! call to Redis, and has an unused budget in an outage.
 //!
 //! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
 //! - [`larger`]: the waits of larger costs than the refused one
@@ -29,7 +29,7 @@ use single_flight::Waiters;
 const ROWS: usize = 1 << 14;
 const KEYS: usize = 4;
 
-/// The longest time for which a refusal is repeated: every reset and changed limit applies within it.
+/// The longest time for which a refusal is repeated, so that every reset and every changed limit applies within this time.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The last decisions of Redis.
@@ -44,7 +44,7 @@ pub(super) struct DecisionCache {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     key: LimitKey,
-    // The numbers of the decision. It does not apply to other numbers, as after a reload.
+    // The quota's numbers. The decision does not apply to a quota with other numbers, such as after a reload.
     capacity: u64,
     period: Micros,
     cost: u64,
@@ -55,7 +55,7 @@ struct Seen {
     at: Micros,
     sent: Instant,
     received: Instant,
-    // Whether a refusal may be repeated: no call has failed since.
+    // Whether a refusal may be repeated: no call has failed, and the client's limits have not changed since.
     holds: bool,
     // While no units are left: the time until which requests wait for the one request that calls Redis again.
     asking: Option<Instant>,
@@ -66,11 +66,11 @@ struct Seen {
 pub(super) enum Known {
     /// It is refused, at this time by Redis's clock.
     Refused(Verdict, Micros),
-    /// The same, by an old answer: one request should call Redis.
+    /// It is refused by an old answer, so one request should call Redis.
     Stale(Verdict, Micros),
     /// No units were left for it in the last answer, and some may be left by now.
     Exhausted,
-    /// No answer is of use.
+    /// No cached answer decides.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ impl DecisionCache {
         let Some(place) = place.and_then(|place| row.get_mut(place)) else {
             return;
         };
-        // Answers may overtake each other.
+        // A newer answer may have come before this one.
         if own.is_some() && place.is_some_and(|known| known.at > seen.at && known.sent > seen.sent)
         {
             return;
@@ -138,8 +138,8 @@ impl DecisionCache {
         *place = Some(seen);
     }
 
-    /// Returns the last answer about this charge, above all a refusal that needs no call. While one request asks again, the refusal holds
-    /// for the others until its time to come back.
+    /// Returns the last answer about this charge, such as a refusal that needs no call. While one request calls Redis again, the other
+    /// requests get the refusal until its `retry_after` has passed.
     pub(super) fn of(&self, charge: &Charge<'_>, now: Instant) -> Known {
         let known = self.with(charge, |seen| {
             if !seen.holds || !seen.leaves_nothing(charge) {
@@ -159,8 +159,8 @@ impl DecisionCache {
         known.unwrap_or(Known::Nothing)
     }
 
-    /// Records that Redis did not answer about a charge. A refusal is not repeated until Redis answers, since now each limit's `on_failure`
-    /// is to decide.
+    /// Records that Redis did not answer about a charge. Until Redis answers, the refusal is not repeated, because each limit's
+    /// `on_failure` decides.
     pub(super) fn unanswered(&self, charge: &Charge<'_>) {
         self.with(charge, |seen| {
             seen.holds = false;
@@ -168,8 +168,8 @@ impl DecisionCache {
         });
     }
 
-    /// Returns the use of a key by Redis's last decision, in units of `quota`, its share of the limit's own quota. The result is a state at
-    /// `now` by this machine's clock.
+    /// Returns the used units of a key in Redis's last decision, as a state at `now` by this machine's clock. The units are scaled to
+    /// `quota`, a share of the limit.
     pub(super) fn state(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Option<State> {
         self.with(charge, |seen| {
             let used = seen.used(charge, quota).max(seen.debt(charge, quota));
@@ -183,8 +183,8 @@ impl DecisionCache {
         })
     }
 
-    /// Returns the units of `quota`, its share of the limit's own quota, that running requests held in Redis's last decision. They may be
-    /// held for the returned time, in us, unless they are renewed.
+    /// Returns the units that running requests held in Redis's last decision, scaled to `quota`, a share of the limit. Also returns the
+    /// time, in us, after which they lapse unless they are renewed.
     pub(super) fn held(&self, charge: &Charge<'_>, quota: &Quota) -> Option<(u64, Micros)> {
         self.with(charge, |seen| {
             let lease = charge.limit.lease()?;
@@ -193,8 +193,8 @@ impl DecisionCache {
         })
     }
 
-    /// Returns the end of a key's block by the last answer of Redis, by this machine's clock; 0 if it is not blocked. A block outlasts
-    /// other numbers.
+    /// Returns the end of a key's block in the last answer of Redis, by this machine's clock. 0 if the key is not blocked. A change of the
+    /// quota does not end a block.
     pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
         let Some(block) = charge.limit.block() else {
             return 0;
@@ -250,8 +250,8 @@ impl DecisionCache {
 }
 
 impl Seen {
-    /// Returns the units of `quota`, a share of the limit's own, that were not left. The rest is rounded down, so that no two gateways get
-    /// a part.
+    /// Returns the used units, scaled to `quota`, a share of the limit. The units left are rounded down, so that all shares together have
+    /// no more units than are left.
     fn used(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
         let whole = charge.limit.quota().capacity();
         let left = u128::from(self.verdict.remaining.min(whole));
@@ -259,24 +259,24 @@ impl Seen {
         quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity())
     }
 
-    /// Whether it decided on this charge's key, by this charge's numbers.
+    /// Whether the decision is about this charge's key, by the charge's numbers.
     fn is_of(&self, key: &LimitKey, charge: &Charge<'_>) -> bool {
         self.key == *key
             && self.capacity == charge.limit.quota().capacity()
             && self.period == charge.limit.quota().period()
     }
 
-    /// Returns whether its refusal needs no other call yet.
+    /// Whether the refusal is new enough to be repeated without a call.
     fn is_new(&self, charge: &Charge<'_>, now: Instant) -> bool {
         now.saturating_duration_since(self.sent) < longest(charge)
     }
 
-    /// Returns whether a request is asking again.
+    /// Whether a request is calling Redis again.
     fn is_asked(&self, now: Instant) -> bool {
         self.asking.is_some_and(|until| now < until)
     }
 
-    /// Returns the refusal as it is now, and the time by Redis's clock; none if the time to come back has come.
+    /// Returns the refusal with its times as of `now`, and the present time by Redis's clock. `None` if `retry_after` has passed.
     fn refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
         let since = micros(now.saturating_duration_since(self.received));
         let retry_after = self.verdict.retry_after.saturating_sub(since);
@@ -288,10 +288,10 @@ impl Seen {
         (retry_after > 0).then_some((verdict, self.at + since))
     }
 
-    /// Returns the debt of a key, in units of `quota`, a share of its limit's own, if it exceeds the capacity; else 0. A share is paid off
-    /// more slowly, as its capacity is smaller.
+    /// Returns the debt of a key if it exceeds the capacity, or else 0. It is computed by the rate of `quota`, a share of the limit, which
+    /// is paid off more slowly.
     fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
-        // A block makes the reset later.
+        // A limit with a block shows no debt, because a block makes the reset later, too.
         let owes = self.verdict.reset > charge.limit.quota().period();
         if self.verdict.allowed || !owes || charge.limit.block().is_some() {
             return 0;
@@ -299,14 +299,15 @@ impl Seen {
         quota.debt_of(self.verdict.reset)
     }
 
-    /// Returns whether this charge would have been refused right after it.
+    /// Whether this charge would have been refused right after this decision.
     fn leaves_nothing(&self, charge: &Charge<'_>) -> bool {
         let is_refused = !self.verdict.allowed && self.cost <= charge.cost;
         is_refused || self.verdict.remaining < charge.cost
     }
 }
 
-/// Returns the longest that a refusal of this charge needs no other call. Calls extend a block long before it ends.
+/// Returns the longest time for which a refusal of this charge is repeated without a call. If refused requests prolong the block, it is
+/// short enough that calls prolong the block before its end.
 fn longest(charge: &Charge<'_>) -> Duration {
     match charge.limit.block() {
         Some(Block { span, extend: true }) => LONGEST.min(Duration::from_micros(span / 4)),

@@ -1,7 +1,7 @@
-//! Limits of mode `exact`: Redis decides each request, by a call or by an answer of a moment ago. If no units were left, one request calls
-//! Redis and others wait.
+//! Limits of mode `exact`: Redis decides each request, by a call or by a cached answer. If no units were left in the last answer, one
+//! request calls Redis, and the others wait.
 //!
-//! - [`remembered`]: decisions by new answers of Redis, and the calls that these need all the same
+//! - [`remembered`]: decisions by new answers of Redis, and the calls that are needed in spite of such answers
 //! - [`holds`]: calls after a decision
 
 mod holds;
@@ -18,20 +18,20 @@ use crate::registry::Registry;
 use crate::{Charge, Decision, MemoryStore, StoreCall, StoreError};
 pub(super) use remembered::Remembered;
 
-/// The most waits of a request for the answer to another request, before it calls Redis as well.
+/// The most times that a request waits for the answer to another request, before it calls Redis itself.
 const WAITS: usize = 2;
 
 /// Limits whose requests Redis decides, one by one.
 #[derive(Debug)]
 pub(crate) struct Exact {
     pub(super) access: Access,
-    // It has the registry of holds.
+    // The memory store, which has the registry of holds.
     memory: Arc<MemoryStore>,
     remember_refusals: bool,
 }
 
 impl Exact {
-    /// Creates it with this access. Without `remember_refusals` each request calls Redis.
+    /// Creates the part for this access. Without `remember_refusals`, each request calls Redis.
     pub(super) const fn new(
         access: Access,
         memory: Arc<MemoryStore>,
@@ -48,11 +48,11 @@ impl Exact {
         self.memory.registry()
     }
 
-    /// Decides a request, by Redis's answer of a moment ago or by a call.
+    /// Decides a request, by a cached answer of Redis or by a call.
     ///
     /// # Errors
     ///
-    /// Redis does not decide: each limit's `on_failure` has to.
+    /// Redis does not decide, so each limit's `on_failure` must decide.
     pub(super) async fn decide(
         &self,
         charges: &[Charge<'_>],
@@ -68,7 +68,7 @@ impl Exact {
         }
     }
 
-    /// Calls Redis about charges of which one has no units left by the last answer. One request calls, and the others wait.
+    /// Calls Redis about charges if the last answer about any of them left no units. One request calls, and the others wait.
     async fn ask_single_flight(
         &self,
         charges: &[Charge<'_>],
@@ -91,8 +91,8 @@ impl Exact {
         self.ask_redis(charges, asked).await
     }
 
-    /// Calls Redis about charges of which one is refused, and others are in doubt. While one request calls, the others get the refusal. A
-    /// refusal that `is_new` holds also without an answer.
+    /// Calls Redis about a request that a cached answer refuses, while answers about other charges are in doubt. One request calls, and the
+    /// others get the refusal. If the refusal `is_new`, it holds even if the call fails.
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
@@ -124,8 +124,8 @@ impl Exact {
         Ok(refusal)
     }
 
-    /// Checks charges of a request that a limit of this process refuses. Charges none, and starts the blocks of keys that the request
-    /// exceeds. New answers need no call. Each key has one call a second at most, and all keys together have a bounded number.
+    /// Checks charges of a request that a limit of this process refuses. Charges no unit, and starts the block of each key that the request
+    /// exceeds. New answers are used without a call. Each key has at most one call a second, and all keys together have a bounded number.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Exact {
         charges: &[Charge<'_>],
         asked: Instant,
     ) -> Result<Decision, StoreError> {
-        // Boxed: a decision without Redis then needs no room for the call.
+        // Boxed, so that a decision without a call needs no room for the call.
         let answer = Box::pin(self.ask(charges, asked + self.access.timeout)).await;
         match answer {
             Ok(mut decision) => {
@@ -177,7 +177,7 @@ impl Exact {
                 Ok(decision)
             }
             Err(error) => {
-                // A key that cannot be read does not end refusals of shared limits: they apply to other clients as well.
+                // If a key cannot be read, refusals by shared limits are still repeated, because they apply to other clients as well.
                 let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
                     if !(error.is_about_keys() && is_theirs(&charge)) {
@@ -189,7 +189,7 @@ impl Exact {
         }
     }
 
-    /// Has Redis decide, and caches the answer.
+    /// Calls Redis for a decision, and caches the answer.
     pub(super) async fn ask(
         &self,
         charges: &[Charge<'_>],
@@ -206,7 +206,7 @@ impl Exact {
                     decision: answer.content,
                 }
             }
-            // No script can decide them at once.
+            // No script can decide all charges at once.
             None => Box::pin(caller.decide(charges, until)).await?,
         };
         Ok(self.noted(charges, decided))

@@ -27,7 +27,7 @@ impl Fallback {
     }
 
     /// Decides by each limit's `on_failure`. One `closed` limit makes the request unavailable, `local` limits decide together, and `open`
-    /// limits have no verdict. If it `is_undecided` whether the request goes on, its charges are held.
+    /// limits have no verdict. With `is_undecided`, the charges are held, because other limits decide later.
     pub(super) fn decide(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let policy =
             |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
@@ -75,8 +75,8 @@ impl Fallback {
         (capacity, self.memory.table().peek(charge, terms, now))
     }
 
-    /// Checks charges with `on_failure: local` of a request that another limit refuses. Charges none, and starts the blocks of keys that
-    /// the request exceeds.
+    /// Checks charges with `on_failure: local` of a request that another limit refuses. Charges no unit, and starts the block of each key
+    /// that the request exceeds.
     pub(super) fn check(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
@@ -97,7 +97,7 @@ impl Fallback {
         }
     }
 
-    /// Decides here, by this gateway's share of each quota, and from the last answer of Redis about each key.
+    /// Decides in this process, by this gateway's share of each quota. Units that were used in Redis's last answer about a key count.
     fn decide_alone(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
@@ -108,7 +108,7 @@ impl Fallback {
         self.memory.decide_by(charges, now, terms)
     }
 
-    /// Counts here the running requests that Redis has admitted, if any of these limits counts them.
+    /// Makes this process count the running requests that Redis has admitted, if any of these limits is of `concurrency`.
     fn count_running(&self, charges: &[Charge<'_>], now: Micros) {
         if charges.iter().any(|charge| charge.limit.counts_running()) {
             let share = |limit: &Limit| self.share(limit);
@@ -123,7 +123,7 @@ impl Fallback {
         let quota = charge.limit.quota().divided(gateways);
         let blocked_until = self.cache.blocked_until(charge, now);
         let (held, used) = match charge.limit.counts_running() {
-            // No other gateway holds units.
+            // There is no other gateway, so this process has all holds.
             true if gateways == 1 => (None, None),
             true => (self.cache.held(charge, &quota), None),
             false => (None, self.cache.state(charge, &quota, now)),

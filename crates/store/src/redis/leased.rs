@@ -1,11 +1,11 @@
 //! Leased: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
-//! A slice counts as spent while it is lent, so all gateways together never spend more than the limit. The gateway calls Redis at three
-//! times. When a slice is used up, the next request calls. When little of a slice is left, the gateway calls in the background. When a
-//! slice has lasted for a while, the gateway settles the spent units and returns the unneeded ones. A key that is seldom used has no slice:
-//! Redis decides each of its requests, as for exact limits.
+//! A slice counts as spent while it is lent, so all gateways together never spend more than the limit. The gateway calls Redis in three
+//! cases. When a slice is used up, the next request calls. When little of a slice is left, the gateway calls in the background. When a
+//! slice has lasted for a while, the gateway settles the spent units and returns unneeded units. A key that is seldom used has no slice,
+//! and Redis decides each of its requests, as for exact limits.
 //!
-//! - [`mod@slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: both at work
+//! - [`mod@slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: the work on all slices
 //! - [`lender`]: the call and its answer; [`answered`]: the verdicts by an answer
 //! - [`clock`]: the clock by which slices end
 
@@ -31,13 +31,12 @@ use table::{MAX_SLICES, Table};
 
 use crate::{Charge, Recall, StoreError};
 
-/// All slices that are lent to this gateway, and their lender. Slices that are lent when this is dropped lapse, as if all their units were
-/// spent.
+/// All slices that are lent to this gateway, and their lender. Slices that are still lent when this is dropped lapse, and count as spent.
 #[derive(Debug)]
 pub(super) struct Leased {
     lender: Lender,
     table: Table,
-    // The limits that lend slices, by the hashes of their IDs; none: all.
+    // The limits that lend slices, by the hashes of their IDs. `None` if all leased limits do.
     leased: RwLock<Option<HashSet<u64>>>,
     // The last number given to a session or a call.
     last_number: AtomicU64,
@@ -49,12 +48,12 @@ pub(super) struct Taken {
     pub(super) verdict: Verdict,
     /// Whether Redis was called.
     pub(super) asked: bool,
-    /// The slice that the cost was spent from. None: Redis charged it, or it was refused.
+    /// The slice from which the cost was spent. `None` if Redis charged the cost, or if the charge was refused.
     pub(super) spent: Option<Spent>,
 }
 
 impl Leased {
-    /// Starts without slices, with a task that looks after them. Must be called inside a tokio runtime.
+    /// Starts without slices, and starts the task that settles slices. Must be called inside a tokio runtime.
     pub(super) fn start(lender: Lender) -> Arc<Self> {
         Self::with_capacity(lender, MAX_SLICES)
     }
@@ -70,9 +69,9 @@ impl Leased {
         leased
     }
 
-    /// Spends from the charge's slice, or has Redis decide, which then lends a slice if the key is in demand. If a call about this key is
-    /// under way, waits for its answer. A charge that Redis makes stays. With `checks` no unit is spent or charged: another limit has
-    /// refused the request.
+    /// Spends from the charge's slice. If the slice does not suffice, Redis decides, and lends a slice if the key is in demand. If a call
+    /// about this key is under way, waits for its answer. A charge that Redis made is not undone. With `checks` no unit is spent or
+    /// charged, because another limit has refused the request.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -89,7 +88,7 @@ impl Leased {
         entry.slice.look(quota, charge.cost, clock::now())
     }
 
-    /// Puts back into the slice the units that a refused request has spent.
+    /// Puts the units that a refused request has spent back into the slice.
     pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
         if let Some(mut entry) = self.table.known(&charge.limit_key()) {
             entry.slice.put_back(charge.cost, spent);
@@ -109,7 +108,7 @@ impl Leased {
         }
     }
 
-    /// Settles the spent units of this key, and returns the rest.
+    /// Settles the spent units of this key, and returns the units left.
     pub(super) async fn settle(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -119,15 +118,15 @@ impl Leased {
         settled.map(drop)
     }
 
-    /// Settles and returns all slices of these clients once, in the background. Requests may borrow others meanwhile.
+    /// Settles and returns all slices of these clients once, in the background. Requests may borrow new slices meanwhile.
     pub(super) fn recall(self: &Arc<Self>, recall: Recall) {
         let leased = self.clone();
         tokio::spawn(async move { leased.return_of(&recall).await });
     }
 
-    /// Borrows slices of these limits only from now on, by the hashes of their IDs, and settles and returns the slices of others. While
-    /// Redis does not answer it goes on trying. A slice that is not returned when this is dropped lapses. No other mode counts the units
-    /// that were spent of it.
+    /// From now on borrows slices only of these limits, which are named by the hashes of their IDs. Settles and returns the slices of other
+    /// limits, and retries while Redis does not answer. If this future is dropped before the end, the remaining slices lapse. No other mode
+    /// counts the units that were spent of a lapsed slice.
     pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
         *self.leased.write() = Some(limits);
         self.end_where(|key| !self.is_leased(key)).await;

@@ -1,11 +1,11 @@
 //! The Redis store: one script call per request, a deadline on every call, and a fallback if no call is answered.
 //!
 //! A decision makes one call. A call that timed out may still have run, so it is not sent again. A call is sent again only if its answer
-//! proves that it changed no state. Then the server did not have the script, the script ran too late, or another node has the slot.
+//! proves that it changed no state: the server did not have the script, the script ran too late, or another node has the slot.
 //!
 //! - [`script`]: the texts of scripts, and the calls that run them
-//! - [`modes`]: which mode decides what: [`exact`] calls Redis; [`leased`] and [`synced`] keep limits in this process, by slices and by
-//!   differences; [`fallback`] decides without Redis
+//! - [`modes`]: the decisions by mode. [`exact`] calls Redis, [`leased`] spends borrowed slices, [`synced`] exchanges counts, and
+//!   [`fallback`] decides without Redis
 //! - [`decision_cache`]: the last answers of Redis, for repeated refusals and for outages; [`access`]: the parts that every mode needs
 //! - [`probe`]: checks whether Redis decides, without a request
 //!
@@ -52,17 +52,17 @@ pub use synced::{Overshoot, SyncedUse};
 pub struct RedisOptions {
     /// `redis://[user:password@]host:port[/database]`, or another form of docs/sharing.md.
     pub url: String,
-    /// The trusted authorities if the URL asks for TLS. None: the authorities of the system.
+    /// The trusted authorities if the URL asks for TLS. `None` for the authorities of the system.
     pub tls: Option<Tls>,
     /// The longest time that a decision waits for Redis.
     pub timeout: Duration,
     /// The prefix of all keys.
     pub key_prefix: String,
-    /// The number of gateways that share this Redis. None: gateways count each other.
+    /// The number of gateways that share this Redis. `None` if the gateways count each other.
     pub gateways: Option<u64>,
     /// The time between two exchanges of counts of [`Mode::Synced`](crate::Mode::Synced): a millisecond at least.
     pub sync_every: Duration,
-    /// Whether a refusal is repeated for a second without a call. Only a comparison of every answer with another result needs this off.
+    /// Whether a refusal is repeated for a second without a call. Set it to false only to compare every answer with another result.
     pub remember_refusals: bool,
 }
 
@@ -76,8 +76,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Starts connecting in the background, and waits for it at most the time that one connection may take. A Redis that is down does not
-    /// keep a gateway from starting. Must be called inside a tokio runtime.
+    /// Connects in the background. Waits for the first attempt, but no longer than one connection may take, so that a gateway also starts
+    /// while Redis is down. Must be called inside a tokio runtime.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl RedisStore {
     pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
         let timeout = options.timeout;
         let shards = Shards::start(&options.url, options.tls, timeout, script::all())?;
-        // The first decision detects whether Redis is up.
+        // The result is ignored, because the first decision detects whether Redis is up.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
         let access = Access {
@@ -124,7 +124,7 @@ impl RedisStore {
         })
     }
 
-    /// Decides one request within the timeout: by the state in this process, by a refusal that still holds, by Redis, or by each limit's
+    /// Decides one request within the timeout: by the state in this process, by a cached refusal, by Redis, or by each limit's
     /// [`OnFailure`](crate::OnFailure).
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         self.modes.decide(charges).await
@@ -141,28 +141,28 @@ impl RedisStore {
         self.modes.peek_here(charge)
     }
 
-    /// Clears the use of these keys: in Redis, and then in this process. After an error a part of it may be cleared in Redis, and a
-    /// repetition is safe.
+    /// Drops the used units of these keys, first in Redis and then in this process. After an error, some of the keys may be reset in Redis.
+    /// The call may be repeated.
     ///
-    /// Other gateways may repeat a remembered refusal, for a second at most. If an outage begins before they have called Redis again, they
-    /// go on from the last state that they received. Their slices stay lent, and the units spent of them count, so a reset never makes room
-    /// for more than the limit. Their counts of limits of [`Mode::Local`](crate::Mode::Local) stay: such a limit is reset in this process
-    /// alone.
+    /// Other gateways may repeat a cached refusal, for a second at most. If an outage begins before their next call, they decide by Redis's
+    /// last answer, which is from before the reset. Their slices stay lent, and the units spent of them count, so a reset never makes room
+    /// for more than the limit. Their counts of limits of [`Mode::Local`](crate::Mode::Local) stay, because such a limit is reset in this
+    /// process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
     }
 
-    /// Drops the remembered refusals of these clients, and returns their slices in the background.
+    /// Drops the cached refusals of these clients, and returns their slices in the background.
     pub fn recall(&self, recall: Recall) {
         self.modes.fallback.cache.forget_refusals(&recall);
         self.modes.leased.recall(recall);
     }
 
-    /// Borrows slices of the leased limits among these only from now on, and returns the slices of all others. So Redis counts all units
-    /// spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
+    /// From now on borrows slices only of the leased limits in `limits`, and returns the slices of all other limits. So Redis counts all
+    /// units that were spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
     ///
-    /// Returns whether all slices were returned within a second. The rest is returned later or lapses within 5 s. The other modes do not
-    /// count a slice that has lapsed.
+    /// Returns whether all slices were returned within a second. Other slices are returned later, or lapse within 5 s. After a lapse, the
+    /// limit's new mode does not count the units spent of the slice.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         let leased = limits.filter(|limit| limit.mode() == crate::Mode::Leased);
         self.modes
@@ -176,34 +176,34 @@ impl RedisStore {
         (caller.shards.clone(), &caller.key_prefix)
     }
 
-    /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits needs it running, once. Without it
-    /// these limits work like local ones.
+    /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits must run it, once. Otherwise these
+    /// limits work like local limits.
     pub async fn keep_synced(&self) {
         self.modes.synced.keep().await;
     }
 
-    /// Returns the cost of synced limits, and their overshoot.
+    /// Returns the keys, the calls and the overshoot of synced limits.
     pub fn synced_usage(&self) -> SyncedUse {
         self.modes.synced.usage()
     }
 
-    /// Sends Redis the state that only this gateway has, for a second at most; the rest is lost, or lapses. Call it when decisions have
-    /// ended, and no other task of this store runs.
+    /// Sends Redis the state that only this gateway has, for a second at most. The state that is not sent by then is lost, or lapses. Call
+    /// it when decisions have ended, and no other task of this store runs.
     pub async fn close(&self) {
         self.modes.close().await;
     }
 
-    /// Returns the refusal of these charges that needs no call, if there is one. Changes no state.
+    /// Returns a refusal of these charges that needs no call, if there is one. Changes no state.
     pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         self.modes.exact.known_refusal(charges)
     }
 
-    /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Makes no call.
+    /// Checks that this process has a connection to Redis, or to any node of a Redis Cluster. Makes no call.
     pub fn connected(&self) -> Result<(), StoreError> {
         self.access.caller.shards.connected()
     }
 
-    /// Reads the state of every server: of the one server, or of each primary of a Redis Cluster that answers.
+    /// Returns the state of the Redis server, or of each primary of a Redis Cluster that answers.
     ///
     /// # Errors
     ///
@@ -212,8 +212,8 @@ impl RedisStore {
         self.access.caller.shards.info(self.access.timeout).await
     }
 
-    /// Returns the secret that all gateways share, from Redis under `<key_prefix>:secret`. Stores `own` if there is none. It expires 64
-    /// days after the last call.
+    /// Returns the secret that all gateways share, from Redis under `<key_prefix>:secret`. Stores `own` if there is none. The secret
+    /// expires 64 days after the last call.
     pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
         let Caller {
             shards, key_prefix, ..
@@ -229,16 +229,17 @@ impl RedisStore {
         self.access.secret.set(agreement);
     }
 
-    /// Whether other gateways may share this Redis: a gateway that has just started is not counted yet.
+    /// Whether other gateways may share this Redis. If gateways count each other, this is always true, because a new gateway is not counted
+    /// at once.
     pub(crate) fn has_others(&self) -> bool {
         self.gateways.has_others()
     }
 
-    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force. A higher count
-    /// applies at once. A lower count applies when Redis has answered it for longer than a gateway may be silent.
+    /// Sends a heartbeat, and counts the gateways. Call it every [`HEARTBEAT`]. Returns the count that is in force. A higher count applies
+    /// at once. A lower count applies after Redis has returned it for longer than a gateway may be silent.
     ///
-    /// A Redis that has lost its data gets the counts of synced limits again. A gateway that finds another process under its own ID, both
-    /// resumed from one snapshot, goes on under another ID.
+    /// If Redis has lost its data, the counts of synced limits are sent again. If another process uses the ID of this gateway, because both
+    /// were resumed from one snapshot, this gateway takes a new ID.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
         let Caller {
             shards, key_prefix, ..
@@ -254,7 +255,7 @@ impl RedisStore {
         Ok(self.gateways.count())
     }
 
-    /// Goes on under another ID, since the data in Redis under the old ID belongs to the other process.
+    /// Takes a new ID, because the data in Redis under the old ID belongs to the other process.
     fn leave_twin(&self, at: Micros) {
         tracing::warn!(
             "another process sends heartbeats under this gateway's ID, as two clones of one running machine do; this gateway \
@@ -273,7 +274,7 @@ impl RedisStore {
         self.fallback().registry()
     }
 
-    /// Returns the part that has Redis decide, and that ends and renews holds there.
+    /// Returns the part that calls Redis for decisions, and that ends and renews holds in Redis.
     pub(crate) const fn exact(&self) -> &Exact {
         &self.modes.exact
     }
@@ -283,7 +284,7 @@ impl RedisStore {
         &self.modes.fallback
     }
 
-    /// Returns the state of limits that this process alone counts, and the state that outages left here.
+    /// Returns the state of limits that this process alone counts, and the state that outages left in this process.
     pub fn fallback(&self) -> &MemoryStore {
         &self.modes.fallback.memory
     }

@@ -1,18 +1,18 @@
 //! Decisions on requests whose limits have different modes.
 //!
-//! Limits with state in this process are reserved first, without a call to Redis if possible. Then the other limits are decided as ever. If
-//! the request is refused after all, or dropped, slices get their units back, counts are undone, and holds end with cost 0. A charge that
-//! Redis made to lend a slice stays. [`super::leased`] and [`super::synced`] describe slices and differences.
+//! Charges to limits with state in this process are reserved first, without a call to Redis if possible. Redis then decides the other
+//! limits. If the request is refused or dropped, slices get their units back, counts are subtracted, and holds end with cost 0. A charge
+//! that Redis made when it lent a slice stays. [`super::leased`] and [`super::synced`] describe slices and counts.
 //!
-//! After a limit has refused, the others are checked, and are not charged. So a refusal names each limit that refuses, as far as this
-//! process has new answers. A limit that the request exceeds starts its block, as between exact limits. A flood of refused requests must
-//! not make a call for each of them:
+//! After a limit has refused, the other limits are checked, and no unit is charged. So a refusal names all limits that refuse, as far as
+//! this process has new answers. Each limit that the request exceeds starts its block. A flood of refused requests must not cause a call
+//! for each request:
 //!
 //! - `local`: the memory store checks the limit, and starts its block.
 //! - `synced`: the counts of this process and the last exchange decide.
-//! - `leased`: the slice or its last refusal decides. If neither can, the key gets one call a second.
-//! - `exact`: an answer of the last second decides. Without one, a script checks all exact limits, charges none, and starts their blocks.
-//!   Each key gets one such call a second, and all keys together a bounded number.
+//! - `leased`: the slice or its last refusal decides. If neither can, the key has one call a second.
+//! - `exact`: an answer of the last second decides. Without such an answer, a script checks all exact limits, charges no unit, and starts
+//!   their blocks. Each key has one such call a second, and all keys together have a bounded number.
 //! - Without Redis, the shares of limits with `on_failure: local` decide.
 //!
 //! - [`budgets`]: for operators
@@ -132,7 +132,7 @@ impl Modes {
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
-            // Boxed: a request that is only charged to limits of this process then needs no room for it.
+            // Boxed, so that a request without exact limits needs no room for these calls.
             match decision.outcome {
                 Outcome::Admitted => {
                     let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
@@ -150,7 +150,8 @@ impl Modes {
         decision
     }
 
-    /// Checks exact limits of a request that another limit refuses. Charges none, and starts the blocks of keys that the request exceeds.
+    /// Checks exact limits of a request that another limit refuses. Charges no unit, and starts the block of each key that the request
+    /// exceeds.
     async fn check_exactly(
         &self,
         exactly: &Part,
@@ -168,7 +169,7 @@ impl Modes {
         }
     }
 
-    /// Reserves the charges that this process decides, and returns the others.
+    /// Reserves the charges that this process decides, and returns the other charges.
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
@@ -177,7 +178,7 @@ impl Modes {
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
         let mut undecided = Undecided::default();
-        // A remembered refusal came first.
+        // A cached refusal has refused the request already.
         let was_refused = decision.outcome == Outcome::Refused;
         // Leased limits come last: a charge that Redis makes for them stays if another limit refuses.
         let is_leased = |index: &usize| charges[*index].limit.mode() == Mode::Leased;
@@ -276,9 +277,9 @@ fn failed(asked: Instant, error: StoreError) -> StoreCall {
 /// The charges that this process does not decide by its own state.
 #[derive(Default)]
 struct Undecided {
-    /// Redis decides these.
+    /// Redis decides these charges.
     exactly: Part,
-    /// The `on_failure` of each limit decides these, because of an error.
+    /// The `on_failure` of each limit decides these charges, because of an error.
     unanswered: Part,
     error: Option<StoreError>,
 }
@@ -298,7 +299,7 @@ impl Part {
         self.0.iter().map(|index| charges[*index]).collect()
     }
 
-    /// Adds the verdicts on these to the refusal of all charges.
+    /// Adds the verdicts on this part to the refusal of the request.
     fn add(&self, part: Decision, decision: &mut Decision) {
         let said = part.verdicts.into_iter().zip(part.sources);
         for (index, (verdict, source)) in self.0.iter().zip(said) {
@@ -310,7 +311,7 @@ impl Part {
         decision.call = decision.call.take().or(part.call);
     }
 
-    /// Puts the decision on these into the decision on all charges.
+    /// Copies the decision on this part into the decision on all charges.
     fn tell(&self, part: Decision, decision: &mut Decision) {
         let said = part.verdicts.into_iter().zip(part.sources);
         for (index, (verdict, source)) in self.0.iter().zip(said) {
@@ -319,7 +320,7 @@ impl Part {
         }
         decision.outcome = part.outcome;
         decision.now = part.now;
-        // If a part was decided without the store, the whole was.
+        // If one part was decided without the store, the whole decision counts as such.
         if decision.via != Via::Fallback {
             decision.via = part.via;
         }

@@ -1,7 +1,7 @@
-//! Decisions of no client, which show whether Redis decides.
+//! Probes: decisions for no client, which show whether Redis decides.
 //!
-//! A probe runs the scripts of the configured limits by the calls that requests make. Its keys begin with `key_prefix` as all
-//! others, their tag is no hash of a client, and they expire within seconds.
+//! A probe runs the scripts of the configured limits through the calls that requests make. Its keys begin with `key_prefix`, like all keys.
+//! Their tag is no hash of a client, and they expire within seconds.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
 /// The time for which the result of a probe holds.
 const HOLDS_FOR: Duration = Duration::from_secs(1);
-/// The time for which a good answer holds after the last call of each server has failed.
+/// The time for which a good result holds if the last call to every server has failed since.
 const DOUBTED_FOR: Duration = Duration::from_millis(100);
-/// The shortest time for all decisions of a probe.
+/// The least timeout of a whole probe.
 const SHORTEST: Duration = Duration::from_millis(250);
 /// The lease of holds of a probe, in us.
 const LEASE: u64 = 1_000_000;
 /// The time to live of a text that a check writes.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// The result of the last probe, and when it ended.
+/// The result of the last probe, and the time at which it ended.
 #[derive(Debug, Default)]
 pub(super) struct LastProbe(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
@@ -73,8 +73,8 @@ impl From<StoreError> for Unfit {
 }
 
 impl RedisStore {
-    /// Returns whether Redis decides requests with these limits; in a Redis Cluster, whether any node does. A probe runs once a
-    /// second at most.
+    /// Checks that Redis, or any node of a Redis Cluster, decides requests with these limits. Makes no probe while the result of the last
+    /// probe holds.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl RedisStore {
                 return result.clone();
             }
         }
-        // The caller may leave during the probe. The next probe waits all the same.
+        // The caller may stop waiting during the probe. The next probe is then delayed all the same.
         let known = last.take().map(|(_, result)| result);
         let known = known.unwrap_or(Err(StoreError::Timeout));
         *last = Some((Instant::now(), known));
@@ -114,10 +114,10 @@ impl RedisStore {
     /// The first fault.
     pub async fn check<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> Result<(), Unfit> {
         let (shards, prefix) = self.servers();
-        // Without a limit on time, since each attempt to connect has one.
+        // No timeout is needed, because each attempt to connect has one.
         shards.tried().await;
         self.connected()?;
-        // An ACL may forbid INFO.
+        // If an ACL forbids INFO, the version is not checked.
         for info in self.info().await.unwrap_or_default() {
             if let Some(version) = info.info.too_old() {
                 let (node, cause) = (info.node, Cause::Version(version));
@@ -165,7 +165,7 @@ impl RedisStore {
         result
     }
 
-    /// Has a server decide each of these limits.
+    /// Calls a server for a decision on each of these limits.
     async fn probe(
         &self,
         shard: &Shard,
@@ -185,7 +185,7 @@ impl RedisStore {
                 if let Err(error) = self.probe_limit(&charge).await {
                     let in_flight = &shard.in_flight;
                     if error == StoreError::NotAsked && !in_flight.is_open() && !in_flight.fails() {
-                        // Too many calls of this gateway are under way. Redis decides them.
+                        // Too many calls of this gateway are under way, which shows that Redis decides.
                         return Ok(());
                     }
                     let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();

@@ -24,7 +24,7 @@ macro_rules! parts {
 }
 tidegate_core::algorithms!(parts);
 
-/// The parts for limits that block, and for limits whose requests hold units, with any algorithm.
+/// The parts for blocks and for holds, which limits of every algorithm may need.
 const OTHERS: [&str; 2] = [
     include_str!("../../../../lua/block.lua"),
     include_str!("../../../../lua/holds.lua"),
@@ -46,19 +46,19 @@ const LEASE: &str = include_str!("../../../../lua/lease.lua");
 /// The task of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Checks all, and charges all or none.
+    /// Checks all limits, and charges all or none.
     Decide,
-    /// The same for several requests, each on its own.
+    /// Decides several requests, each by itself.
     DecideMany,
-    /// Checks all, and charges none. Starts the blocks of limits that refuse.
+    /// Checks all limits, and charges none. Starts the blocks of limits that refuse.
     Check,
-    /// Checks all. Charges no request and starts no block. Lapsed holds are still charged.
+    /// Checks all limits. Charges no request and starts no block. Lapsed holds are still charged.
     Look,
     /// Renews holds, or ends them.
     Hold,
     /// Lends a slice of one limit's budget.
     Lease,
-    /// Adds the counts of a gateway that counts by itself.
+    /// Adds the counts that a gateway has made under `mode: synced`.
     Exchange,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn number_of_quotas<'a>(
     task as usize * COMBINATIONS + combination
 }
 
-/// Returns the number of the script that decides several requests, by the number of the script that decides one.
+/// Returns the number of the script that decides several requests, given the number of the script that decides one.
 pub(super) const fn number_of_many(one: usize) -> usize {
     Task::DecideMany as usize * COMBINATIONS + one % COMBINATIONS
 }
@@ -128,8 +128,8 @@ fn text(number: usize) -> String {
 
 /// Returns the text of a script: the parts that it needs, then its task.
 fn joined(task: Task, combination: usize) -> String {
-    // With this first line Redis refuses a script at once if it could not finish it. Redis may be out of memory or a replica, or the keys
-    // may be in several slots.
+    // With this first line, Redis refuses a script before its start if the script could not finish. Causes are a Redis that is out of
+    // memory or a replica, and keys in several slots.
     let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
     let mut joined: Vec<&str> = Vec::new();
     let others = OTHERS.iter().map(std::slice::from_ref);

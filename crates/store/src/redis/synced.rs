@@ -1,8 +1,8 @@
-//! Counts that this gateway keeps by itself, and exchanges with Redis now and then.
+//! Counts of mode `synced`: this gateway counts by itself, and exchanges counts with Redis at intervals.
 //!
-//! A charge is decided here, by this gateway's own count and by the counts of the others in Redis's last answer. The first request of a key
-//! does not wait, but has the key exchanged at once. If a due exchange fails, each limit's `on_failure` decides until the next answer.
-//! Counting goes on, and Redis gets the counts when it is back.
+//! A charge is decided in this process, by this gateway's own count and by the counts of other gateways in Redis's last answer. The first
+//! request of a key does not wait, but starts an exchange at once. If a due exchange fails, each limit's `on_failure` decides until the
+//! next answer. The gateway counts meanwhile, and sends Redis the counts when Redis answers again.
 //!
 //! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`table`]: all keys
 //! - [`limits`]: the overshoot of limits; [`exchange`]: the calls
@@ -44,14 +44,14 @@ pub(super) struct Synced {
     error: Mutex<Option<StoreError>>,
 }
 
-/// The answer of a limit that is counted here. Unless it refuses, the charge is counted.
+/// The answer of a limit that this process counts. Unless it refuses, the charge is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// The counts here gave the verdict.
+    /// The counts in this process gave the verdict.
     Here(Verdict),
-    /// The limit's `on_failure` gave the verdict, since Redis is silent; none if that is `open`.
+    /// The limit's `on_failure` decided, because Redis does not answer. `None` if it is `open`.
     Alone(Option<Verdict>),
-    /// It cannot be counted here: Redis decides, as for an exact limit.
+    /// The table has no place for the key, so Redis decides, as for an exact limit.
     NoRoom,
 }
 
@@ -69,10 +69,10 @@ impl Reply {
     }
 }
 
-/// The cost of synced limits, and their overshoot, since start.
+/// The keys, the calls and the overshoot of synced limits, since start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncedUse {
-    /// Keys counted here now, at most 100,000.
+    /// Keys that this process counts now, at most 100,000.
     pub keys: usize,
     /// Decisions that Redis had to make because there was no place to count.
     pub no_place: u64,
@@ -86,7 +86,7 @@ pub struct SyncedUse {
     pub overshoots: Vec<Overshoot>,
 }
 
-/// The excess of all gateways together over a limit, as this gateway saw it when it exchanged counts.
+/// The excess of all gateways together over a limit, by the answers to this gateway's exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overshoot {
     /// The limit's name.
@@ -98,7 +98,7 @@ pub struct Overshoot {
 }
 
 impl Synced {
-    /// Creates it to exchange counts `every` period, a millisecond at least, under the ID of this `gateway`.
+    /// Creates empty counts. They are exchanged at the interval `every`, a millisecond at least, under the ID `gateway`.
     pub(super) fn new(
         access: Access,
         gateways: Arc<Gateways>,
@@ -119,19 +119,19 @@ impl Synced {
         }
     }
 
-    /// Uncounts the cost of a refused request, in the window that started at `start`.
+    /// Subtracts the cost of a refused request from the window that started at `start`.
     pub(super) fn uncount(&self, charge: &Charge<'_>, start: Micros) {
         self.table.with_known(charge, Due::Turn, |entry| {
             entry.tally.uncount(charge.cost, start);
         });
     }
 
-    /// Goes on under the ID of `gateway`: the counts that Redis has until now belong to another gateway.
+    /// Continues under the ID `gateway`. The counts that Redis has by now belong to another gateway.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         self.table.leave_told(gateway);
     }
 
-    /// Sends all counts of each key again, also of unused keys, since Redis has lost its data.
+    /// Sends the counts of all keys again, even of keys without new requests, because Redis has lost its data.
     pub(super) fn tell_again(&self) {
         self.table.tell_again();
     }
@@ -162,7 +162,7 @@ impl Synced {
         }
     }
 
-    /// Counts a charge by the last counts of all gateways, or by its limit's `on_failure`. None if that is `closed`.
+    /// Counts a charge by the last counts of all gateways, or by its limit's `on_failure`. `None` if that is `closed`.
     fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Reply> {
         let (quota, cost) = (charge.limit.quota(), charge.cost);
         if !entry.is_silent {
@@ -182,8 +182,8 @@ impl Synced {
         }
     }
 
-    /// Returns the verdict on a charge of a request that another limit refuses, by the counts here. None without counts or Redis. Counts no
-    /// unit.
+    /// Returns the verdict on a charge of a request that another limit refuses, by the counts in this process. `None` if there are no
+    /// counts, or if Redis does not answer. Counts no unit.
     pub(super) fn look_beside(&self, charge: &Charge<'_>) -> Option<Verdict> {
         let (shards, tag) = (&self.access.caller.shards, &charge.key.tag);
         if shards.fails(tag) {
@@ -193,7 +193,7 @@ impl Synced {
             .map(|(_, verdict)| verdict)
     }
 
-    /// Returns the capacity of this gateway's share, and the outlook of a charge by it. None without counts of its key.
+    /// Returns the capacity of this gateway's share, and the outlook of a charge by this share. `None` if there are no counts of its key.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<(u64, Outlook)> {
         let gateways = self.gateways.count();
         let (now, verdict) = self.on_copy(charge, |tally, quota, cost, now| {
@@ -219,7 +219,7 @@ impl Synced {
         Some((now, verdict))
     }
 
-    /// Resets these keys here, after Redis.
+    /// Resets these keys in this process, after their reset in Redis.
     pub(super) fn forget(&self, charges: &[Charge<'_>]) {
         for charge in charges {
             let table = &self.table;
@@ -227,7 +227,7 @@ impl Synced {
         }
     }
 
-    /// Returns the cost of synced limits, and their overshoot.
+    /// Returns the keys, the calls and the overshoot of synced limits.
     pub(super) fn usage(&self) -> SyncedUse {
         SyncedUse {
             no_place: self.no_place.load(Ordering::Relaxed),

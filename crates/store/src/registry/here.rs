@@ -1,6 +1,6 @@
 //! Holds that this process counts: holds of its own limits, and copies of holds of `concurrency` while Redis does not answer.
 //!
-//! In the memory store no hold of a running request lapses. If one may have lapsed at the time of a decision, all of them are renewed
+//! In the memory store no hold of a running request lapses. If a hold may have lapsed at the time of a decision, all holds are renewed
 //! first. So neither a pause of the process nor a step of its clock loses a hold.
 
 use std::collections::HashMap;
@@ -98,7 +98,8 @@ impl Registry {
         });
     }
 
-    /// Counts here the holds of `concurrency` that belong in Redis, by this share of each limit, while Redis does not answer.
+    /// Makes this process count the holds of `concurrency` that belong in Redis, while Redis does not answer. `share` returns the quota by
+    /// which it counts a copy.
     pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;
@@ -114,7 +115,7 @@ impl Registry {
         });
     }
 
-    /// Renews a hold here.
+    /// Renews a hold in the memory store, if this process counts it.
     pub(crate) fn renew_here(&self, memory: &Table, hold: &Hold) {
         if let Some(quota) = quota_of(hold) {
             let lapse = memory.renew(&hold.charge(), &quota, hold.id, crate::now());

@@ -7,7 +7,7 @@ use tidegate_core::{HoldId, Micros, Quota};
 
 use crate::{Charge, Key, Limit};
 
-/// The divisor of the lease: a hold is renewed after a third of it.
+/// A hold is renewed after its lease divided by this.
 const RENEWED_AFTER: u32 = 3;
 
 /// The store that has a hold.
@@ -26,18 +26,19 @@ pub(crate) struct Hold {
     pub(crate) cost: u64,
     pub(crate) home: Home,
     pub(crate) id: HoldId,
-    /// When it lapses, by the clock of its home.
+    /// The time at which the hold lapses, by the clock of its home.
     pub(crate) lapse: Micros,
-    /// The last time at which its home surely had it. None if it was not there yet, since the request was admitted without Redis.
+    /// The last time at which its home certainly had the hold. `None` if the hold may be missing there, such as after an admission without
+    /// Redis.
     pub(crate) renewed: Option<Instant>,
     /// The connection of the last renewal, for `concurrency` in Redis.
     pub(crate) connection: u64,
-    /// Whether Redis may have it.
+    /// Whether Redis may have the hold.
     pub(crate) may_be_there: bool,
-    /// The share by which this process also counts it while it decides without Redis, for `concurrency` in Redis.
+    /// The quota by which this process counts a copy of the hold while it decides without Redis, for `concurrency` in Redis.
     pub(crate) copy: Option<Box<Quota>>,
     pub(crate) state: State,
-    /// The time of its end; none: it ends with its request.
+    /// The time at which the hold ends. `None` if it ends with its request.
     pub(crate) kept_until: Option<Instant>,
 }
 
@@ -53,7 +54,7 @@ pub(crate) enum State {
     Held,
     /// A renewal is under way. It ends with an answer, or when its deadline has passed.
     Renewing,
-    /// It ended during its renewal, with this cost.
+    /// The request ended during the renewal, with this cost.
     Ended(u64),
 }
 
@@ -67,7 +68,7 @@ impl Hold {
         }
     }
 
-    /// Returns the units to charge at its end: without a known cost, the reserved units.
+    /// Returns the units to charge at the end of the hold: the known cost, or else the reserved units.
     pub(crate) fn used(&self, known: Option<u64>) -> u64 {
         match self.limit.counts_running() {
             true => 0,
@@ -88,12 +89,12 @@ impl Hold {
         Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX))
     }
 
-    /// Returns the time before which it does not lapse. A tenth of the lease is left for clocks that differ.
+    /// Returns a time before which the hold does not lapse. The last tenth of the lease is left out, because clocks may differ.
     pub(crate) fn lapses(&self) -> Option<Instant> {
         self.renewed?.checked_add(self.lease() / 10 * 9)
     }
 
-    /// Whether it is of `concurrency` and belongs in Redis.
+    /// Whether the hold is of `concurrency` and belongs in Redis.
     pub(crate) fn is_in_redis(&self) -> bool {
         self.limit.counts_running() && matches!(self.home, Home::Redis)
     }

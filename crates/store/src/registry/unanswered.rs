@@ -27,14 +27,14 @@ type Order = (Instant, u64);
 pub(crate) struct Settlement {
     pub(crate) hold: Hold,
     pub(crate) used: u64,
-    /// The time from which it no longer matters.
+    /// The time from which the settlement no longer matters.
     until: Instant,
-    /// Its number among all kept settlements; 0 before it is kept.
+    /// The number of the settlement among all kept settlements; 0 before it is kept.
     number: u64,
 }
 
 impl Settlement {
-    /// Makes the end of a hold with this cost, which matters for this time.
+    /// Returns the settlement of a hold with this cost. It matters for the time `matters`.
     pub(crate) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -59,12 +59,12 @@ pub(crate) struct Unanswered {
 struct Waiting {
     by_end: BTreeMap<Order, Settlement>,
     next: u64,
-    /// The last settlement that was tried: the next round goes on behind it.
+    /// The last settlement that was sent again. The next round starts with the settlement after it.
     tried: Option<Order>,
 }
 
 impl Unanswered {
-    /// Keeps a settlement. If there are too many, drops the settlement that matters for the shortest time.
+    /// Keeps a settlement. If more than [`MOST`] are kept, drops the settlement that matters for the shortest time.
     pub(crate) fn add(&self, mut settlement: Settlement) {
         if settlement.until <= Instant::now() {
             return self.end(&settlement);
@@ -105,15 +105,15 @@ impl Unanswered {
         }
     }
 
-    /// Uncounts a settlement that is answered, or no longer matters.
+    /// Subtracts from the count a settlement that is answered or no longer matters.
     pub(crate) fn end(&self, settlement: &Settlement) {
         if settlement.number > 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes the next settlements in turn, `most` at most, to be added again or [ended](Self::end). Drops settlements that no longer
-    /// matter.
+    /// Takes the next settlements, `most` at most. The caller must add each of them again, or [end](Self::end) it. Drops settlements that
+    /// no longer matter.
     pub(crate) fn take(&self, most: usize) -> Vec<Settlement> {
         if self.count() == 0 {
             return Vec::new();
@@ -143,7 +143,7 @@ impl Unanswered {
         keys.iter().filter_map(|key| by_end.remove(key)).collect()
     }
 
-    /// Returns the number of settlements that wait for an answer, with the taken ones.
+    /// Returns the number of settlements that wait for an answer, including taken settlements.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Holds of running requests.
 //!
-//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores keep
-//! the holds; this is the list of them.
+//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores have
+//! the holds, and this module has the list of them.
 
 mod renewals;
 mod settlement_watch;
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 256;
 /// The time between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
-/// The holds of one admitted request. When this is dropped, each hold ends. Limits with a cost charge the reserved units.
+/// The holds of one admitted request. When this is dropped, each hold ends, and the reserved units of limits with a cost are charged.
 #[derive(Debug)]
 pub struct Holds {
     store: Store,
@@ -44,12 +44,12 @@ struct HeldCharge {
 }
 
 impl Holds {
-    /// Ends the holds of limits with a cost: `used` returns the real cost under a limit, given the held units.
+    /// Ends the holds of limits with a cost. `used` receives a limit and the held units, and returns the real cost.
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         self.settle_known(|limit, reserved| Some(used(limit, reserved)));
     }
 
-    /// Ends holds like [`settle`](Self::settle), but keeps a hold if `used` returns none.
+    /// Ends holds like [`settle`](Self::settle), but keeps a hold if `used` returns `None`.
     pub fn settle_known(&mut self, mut used: impl FnMut(&Limit, u64) -> Option<u64>) {
         for held in std::mem::take(&mut self.holds) {
             let reserves = held.limit.reserves();
@@ -60,7 +60,7 @@ impl Holds {
         }
     }
 
-    /// Keeps the holds for `time`, though the request has ended.
+    /// Keeps the holds for `time` after the end of the request.
     pub fn keep(mut self, time: Duration) {
         for held in self.holds.drain(..) {
             if !self.store.registry().keep(held.id, time) {
@@ -79,8 +79,8 @@ impl Drop for Holds {
 }
 
 impl Store {
-    /// Returns the holds of a request that this decision admitted on these limits, keys and costs, in the order of the verdicts. None if
-    /// the request has no holds.
+    /// Returns the holds that a request took in `decision`. `charged` has the limits, keys and costs, in the order of the verdicts. `None`
+    /// if the request has no holds.
     pub fn holds<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,
@@ -143,8 +143,7 @@ impl Store {
         }
     }
 
-    /// Renews holds that are due, ends holds whose time is over, and sends unanswered ends again; to be
-    /// called every [`RENEW_EVERY`].
+    /// Renews holds that are due, ends holds whose time is over, and sends unanswered ends again. Call it every [`RENEW_EVERY`].
     pub async fn renew(&self) {
         for id in self.registry().over() {
             self.end(id, None);
@@ -152,7 +151,7 @@ impl Store {
         tokio::join!(self.renew_due(), self.settle_again());
     }
 
-    /// Calls [`Store::renew`] every [`RENEW_EVERY`], and at once if decisions wait for it.
+    /// Calls [`Store::renew`] every [`RENEW_EVERY`], and at once if a decision waits for a renewal.
     pub async fn keep_renewed(&self) {
         let mut every = tokio::time::interval(RENEW_EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -165,8 +164,8 @@ impl Store {
         }
     }
 
-    /// Ends all holds, since this process ends, and waits for all calls that are on their way to Redis. Never returns if Redis does not
-    /// answer.
+    /// Ends all holds at the end of the process, and waits until Redis has answered all calls of this process. Never returns if Redis does
+    /// not answer.
     pub async fn let_go(&self) {
         for id in self.registry().ids() {
             self.end(id, None);
@@ -205,7 +204,7 @@ impl Store {
 
     /// Runs a call to Redis in the background.
     pub(crate) fn go_on(&self, call: impl Future<Output = ()> + Send + 'static) {
-        // The runtime is ending and cannot run it: the charge's hold lapses.
+        // The runtime has ended and cannot run the call. The hold lapses.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! One shard of the memory store: a bounded map, and the rule by which keys make place for others.
+//! One shard of the memory store: a bounded map, and the rule by which new keys replace others.
 
 mod holds;
 mod occupancy;
@@ -15,7 +15,7 @@ use occupancy::Occupancy;
 
 pub(super) use occupancy::Shared;
 
-/// From this share of its quota on, in per mille, a key keeps its place.
+/// The used share of a quota, in per mille, from which a key is not replaced.
 const KEPT_FROM: u16 = 500;
 
 /// The place of a key's state, before and after the decision.
@@ -23,7 +23,7 @@ const KEPT_FROM: u16 = 500;
 pub(super) enum Room {
     /// An entry of its own.
     Own,
-    /// A place of its own if the key is charged: a free place, or the place of the named key, which then has to leave.
+    /// A place of its own if the key is charged: a free place, or the place of the named key, which is then removed.
     New(Option<LimitKey>),
     /// The budget that new keys share while there is no room.
     Shared,
@@ -49,7 +49,7 @@ impl KeyState {
         }
     }
 
-    /// Returns the slot to decide a charge in, at a cost that the quota can fit. The charge's hold has this ID.
+    /// Returns the slot for a decision on a charge. A cost above the quota's capacity is cut to it. `hold` is the ID of the charge's hold.
     pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: HoldId) -> Slot<'q> {
         Slot {
             quota,
@@ -89,7 +89,7 @@ struct Entry {
     expires: Micros,
     // The used share of the quota at the last charge, in per mille.
     used: u16,
-    // Whether the current decision needs the entry where it is, or its room.
+    // Whether the current decision uses the entry, or may give its place to a new key.
     held: bool,
     origin: Option<Origin>,
 }
@@ -110,7 +110,7 @@ impl Entry {
         entry
     }
 
-    /// Takes the state for a decision. Expired state is left out, as Redis has none of it either.
+    /// Takes the state for a decision. Expired state counts as fresh, because Redis deletes it, too.
     fn take(&mut self, quota: &Quota, now: Micros) -> KeyState {
         let content = std::mem::replace(&mut self.content, KeyState::fresh(quota));
         if self.expires <= now {
@@ -119,7 +119,7 @@ impl Entry {
         content
     }
 
-    /// Keeps a decided state. Without a charge it may have changed too, after a clock stepped back.
+    /// Stores the state after a decision. It may have changed without a charge, too, if the clock stepped back.
     fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
         let quota = slot.quota;
         self.content = KeyState::of(slot);
@@ -129,13 +129,13 @@ impl Entry {
             self.expires = expires;
             self.used = share_used(quota, verdict);
         } else {
-            // A refusal by other numbers, after a reload, keeps the expiry.
+            // The expiry never moves earlier without a charge: a refusal may use other numbers after a reload.
             self.expires = self.expires.max(expires);
         }
         self.keep_needed();
     }
 
-    /// Changes the state. It may then matter for longer, and the used share may grow or shrink.
+    /// Changes the state, and updates its expiry and its used share. The expiry never moves earlier.
     fn change<T>(
         &mut self,
         quota: &Quota,
@@ -168,7 +168,7 @@ fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
 #[derive(Debug)]
 pub(super) struct Shard {
     entries: IndexMap<LimitKey, Entry, RandomState>,
-    // One entry per limit at most, so bounded by the configuration.
+    // At most one entry per limit, so the configuration bounds the number.
     shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
     occupancy: Occupancy,
@@ -199,8 +199,8 @@ impl Shard {
         Some(entry.take(quota, now))
     }
 
-    /// Takes the state of a key without an entry, and its room; [`Shard::put`] must follow. All keys of the decision that have entries must
-    /// be taken before, so that none of them makes place for another.
+    /// Takes the state of a key without an entry, and finds room for it. [`Shard::put`] must follow. All keys of the decision that have
+    /// entries must be taken before, so that no new key replaces them.
     pub(super) fn take_new(
         &mut self,
         key: LimitKey,
@@ -219,7 +219,7 @@ impl Shard {
         (held, Room::Shared)
     }
 
-    /// Puts a decided state back, with the verdict by which it was `charged`. A new key is counted for `origin`.
+    /// Stores the state of a key after its decision. `charged` is the verdict if the key was charged. A new key is counted for `origin`.
     pub(super) fn put(
         &mut self,
         key: LimitKey,
@@ -240,7 +240,7 @@ impl Shard {
                     entry.put(slot, charged);
                     return;
                 }
-                // Without a charge here, a block comes from elsewhere. Its new key gets a free place only, and replaces no key.
+                // A key with a block and no charge got the block from elsewhere. It may take a free place, but replaces no key.
                 let is_blocked = slot.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
                     Some(verdict) => Some(share_used(slot.quota, verdict)),
@@ -263,8 +263,8 @@ impl Shard {
         }
     }
 
-    /// Returns the present verdict on a charge, and whether its key is blocked. None without an unexpired entry. Charges no unit, and
-    /// copies no state.
+    /// Returns the present verdict on a charge, and whether its key is blocked. `None` if the key has no unexpired entry. Charges no unit,
+    /// and copies no state.
     pub(super) fn look(
         &mut self,
         key: &LimitKey,

@@ -1,7 +1,7 @@
-//! Doubts about a request that another limit refuses: whether Redis may refuse its other charges, too.
+//! Doubts about a request that a limit refuses: Redis may refuse its other charges, too.
 //!
-//! A refusal names all limits that refuse, and the longest wait of them. A new answer of Redis leaves no doubt about its limit, unless
-//! that answer took the last units.
+//! A refusal names all limits that refuse, and their longest wait. If a new answer of Redis about a limit exists, there is no doubt about
+//! this limit, unless that answer took the last units.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::Charge;
 pub(in super::super) enum Doubt {
     /// No doubt: a new answer left room, or the limit needs no answer.
     None,
-    /// No doubt: a new answer refused. It refuses no other request, since units may return at any moment.
+    /// No doubt: a new answer refused. This verdict is only named beside a refusal by another limit.
     Refused(Verdict),
     /// The last answer left too little, or its refusal is old.
     Due,
@@ -24,7 +24,7 @@ pub(in super::super) enum Doubt {
     Unknown,
 }
 
-/// The refusal of a request, apart from the charge in doubt.
+/// The cause of the refusal of a request, apart from the charge in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum RefusedBy {
     /// A limit of this process.
@@ -36,8 +36,8 @@ pub(in super::super) enum RefusedBy {
 }
 
 impl DecisionCache {
-    /// Returns the doubt about a charge. With `is_refused_here` a limit of this process refuses the request, so no other call asks about
-    /// the charge.
+    /// Returns the doubt about a charge. `is_refused_here` is true if a limit of this process refuses the request, so that no other call is
+    /// made about the charge.
     pub(in super::super) fn doubt(
         &self,
         charge: &Charge<'_>,
@@ -85,8 +85,8 @@ impl DecisionCache {
         })
     }
 
-    /// Grants the call that ends the doubt about a charge to one request, for `patience` at most. A call that only adds to a refusal is
-    /// within the [rate](super::looks) of such calls.
+    /// Returns true to one request, which calls Redis to end the doubt about a charge. Other requests get false for `patience` at most. A
+    /// call that only adds to a refusal counts toward the [rate](super::looks) of such calls.
     pub(in super::super) fn claim(
         &self,
         charge: &Charge<'_>,
@@ -108,7 +108,8 @@ impl DecisionCache {
         }
     }
 
-    /// Grants the call that ends the doubts about these charges to one request. None if all doubts have ended, or are claimed.
+    /// Returns the flight of a request that calls Redis to end the doubts about these charges. `None` if there are no doubts, or if other
+    /// requests have claimed the calls.
     pub(in super::super) fn claim_any<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
@@ -122,7 +123,7 @@ impl DecisionCache {
         (claims.count() > 0).then(|| self.flight(charges))
     }
 
-    /// Grants a call about a key without a new answer to one request, within the [rate](super::looks) of such calls.
+    /// Returns true to one request, which calls Redis about a key without a new answer. The [rate](super::looks) of such calls is bounded.
     pub(in super::super) fn claim_look(&self, charge: &Charge<'_>, now: Instant) -> bool {
         self.looks.claim(&charge.limit_key(), now)
     }

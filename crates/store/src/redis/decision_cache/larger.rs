@@ -1,8 +1,8 @@
-//! Larger costs than the refused one: they are refused as well, and may have to wait longer.
+//! Costs above the cost of a cached refusal: they are refused as well, and may have to wait longer.
 //!
-//! Most refusals also give the wait of larger costs. In a log, a counter or a block within a window the wait may stay open. Then one
-//! request of a larger cost asks Redis within a second. Its answer is kept beside the refusal, and serves all costs up to its own. A cost
-//! beyond that waits until any cost fits. The wait of a leased limit stays open.
+//! The wait of a larger cost usually follows from the refusal. It may be unknown for a log, a counter, or a block within a window. One
+//! request of a larger cost then calls Redis within a second. The answer is kept beside the refusal, and applies to all costs up to its
+//! own. A cost above that waits until any cost fits. For a leased limit, the wait never follows from the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ impl Larger {
 }
 
 impl Seen {
-    /// Returns the refusal of a charge of this cost or a larger one, and the time by Redis's clock. None for a smaller cost, if the time
-    /// to come back has come, or if the wait of the larger cost is open.
+    /// Returns the refusal of a charge that costs no less than the refused cost, and the time by Redis's clock. `None` for a smaller cost,
+    /// after `retry_after` has passed, or if the wait of the larger cost is unknown.
     pub(super) fn refusal_of(
         &self,
         charge: &Charge<'_>,
@@ -48,7 +48,7 @@ impl Seen {
         Some((verdict, at))
     }
 
-    /// Returns the refusal of a larger cost that lasts longer than the own refusal, for charges of that cost or more.
+    /// Returns the refusal of a larger cost that lasts longer than this refusal, for charges of that cost or more.
     pub(super) fn lasting_refusal(&self, charge: &Charge<'_>, now: Instant) -> Option<Verdict> {
         let larger = self.larger.as_ref()?;
         let wait = micros(larger.fits.saturating_duration_since(now));
@@ -69,7 +69,7 @@ impl Seen {
         })
     }
 
-    /// Returns the refusal with a wait after which any cost fits.
+    /// Returns the refusal with the wait after which any cost fits.
     pub(super) fn longest_refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
         let (mut verdict, at) = self.refusal(now)?;
         verdict.retry_after = verdict.reset;
@@ -103,17 +103,17 @@ impl Seen {
         true
     }
 
-    /// Returns the refusal of a larger cost that stays with the refusal `answer`, which takes the place of this refusal.
+    /// Returns the refusal of a larger cost that is kept beside `answer`, a refusal that replaces this one.
     pub(super) fn larger_than(&self, answer: &Self) -> Option<Larger> {
         let larger = self.larger.unwrap_or_else(|| Larger::of(self));
-        // Units that were charged since then put off the larger cost.
+        // Units that were charged since then make the larger cost wait longer.
         let is_outdated = answer.verdict.remaining < larger.remaining;
         (self.holds && larger.cost > answer.cost && !is_outdated).then_some(larger)
     }
 
-    /// Returns the wait of a larger cost, given the own refusal as it is now.
+    /// Returns the wait of a larger cost. `smaller` is this refusal with its times as of `now`.
     fn wait_of(&self, charge: &Charge<'_>, smaller: &Verdict, now: Instant) -> Option<Micros> {
-        // The reset of a leased limit leaves out slices of other gateways.
+        // The reset of a leased limit leaves out slices of other gateways, so no wait follows from it.
         let is_leased = charge.limit.mode() == Mode::Leased;
         let known = match is_leased {
             true => None,

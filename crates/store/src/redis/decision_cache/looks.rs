@@ -1,7 +1,7 @@
-//! The rate of calls for the sake of refused requests.
+//! The rate of calls about requests that are refused already.
 //!
-//! A request that a limit of this process or a new answer of Redis refuses needs no other answer. That answer only adds the other limits
-//! that refuse, and starts their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A
+//! A request that a limit of this process or a new answer of Redis refuses needs no further answer. A call would only name the other limits
+//! that refuse, and start their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A
 //! flood of refused requests over many keys makes no more calls.
 
 use std::hash::BuildHasher as _;
@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use super::{LONGEST, micros};
 use crate::charge::LimitKey;
 
-/// Keys with the time of their last call, a power of two. A key may take the place of another one, which then gets a call early.
+/// The number of keys whose last call is recorded, a power of two. A key may replace another key, which may then get its next call early.
 const PLACES: usize = 1 << 12;
 
 /// The most calls in a second, for all keys.
@@ -26,10 +26,10 @@ const TAG: u64 = (1 << 24) - 1;
 #[derive(Debug)]
 pub(super) struct Looks {
     start: Instant,
-    // Seeded per process: a client cannot aim keys at one place.
+    // Seeded per process, so that a client cannot choose keys that all have one place.
     hasher: RandomState,
     last: Box<[AtomicU64]>,
-    // The time at which the calls of the last second are paid off, in us. While it lies ahead, no call is left.
+    // The time from which another call is allowed, in us. Each call moves it by a second divided by `PER_SECOND`.
     paid_off: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Looks {
             && self.paid_off.load(Ordering::Relaxed) <= now
     }
 
-    /// Grants a call about this key to one request, if one may be made now.
+    /// Returns true to one request, which calls Redis about this key, if a call may be made now.
     pub(super) fn claim(&self, key: &LimitKey, now: Instant) -> bool {
         let (place, tag) = self.place(key);
         let now = self.time(now);
@@ -84,14 +84,14 @@ impl Looks {
         paid.is_ok()
     }
 
-    /// Returns the entry of a key, and the key's part of it.
+    /// Returns the entry of a key, and the part of the key's hash that the entry contains.
     fn place(&self, key: &LimitKey) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(key);
         let place = (hash >> 32) as usize % PLACES;
         (&self.last[place], hash & TAG)
     }
 
-    /// Returns a time in us. The first one is a second, so that an empty entry is over.
+    /// Returns a time in us. It starts at a second, so that an empty entry counts as old.
     fn time(&self, at: Instant) -> u64 {
         micros(at.saturating_duration_since(self.start) + LONGEST)
     }

@@ -1,8 +1,7 @@
-//! Single flight: of requests for a key without units left, one calls Redis, and the others wait for its answer.
+//! Single flight: if a key has no units left, one request calls Redis, and the others wait for its answer.
 //!
-//! A key that many clients share may be refused to a hundred requests a millisecond. Each refusal ends when units may be left again, and
-//! all requests that come before the next answer would call Redis. Waiting refuses no request: after it, Redis's answer refuses the
-//! request, or the request calls Redis as well.
+//! A key that many clients share may refuse a hundred requests a millisecond. When the refusal ends, all requests before the next answer
+//! would call Redis. The wait refuses no request. After it, the answer refuses the request, or the request calls Redis itself.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +38,7 @@ impl DecisionCache {
             return false;
         };
         let mut answered = std::pin::pin!(self.waiters(asked).notified());
-        // An answer between the check and the wait counts as well.
+        // From now on, an answer before the wait begins is noticed, too.
         answered.as_mut().enable();
         if self.is_asked(asked, now) {
             let _ = tokio::time::timeout(patience, answered).await;
@@ -47,7 +46,7 @@ impl DecisionCache {
         true
     }
 
-    /// Makes others wait while this request calls Redis about these charges, for `patience` at most.
+    /// Makes other requests wait while this request calls Redis about these charges, for `patience` at most.
     pub(in super::super) fn fly<'a>(
         &'a self,
         charges: &'a [Charge<'a>],

@@ -1,7 +1,7 @@
 //! Calls about the holds of a running request in Redis.
 //!
-//! While a hold of `concurrency` may be missing, its server gets no calls for decisions on such limits: the answer would count too few
-//! requests. So a gateway never takes the room of its own running request.
+//! While a hold of `concurrency` may be missing on its server, this server gets no calls for decisions on such limits, because its answers
+//! would count too few requests. So a gateway never gives the units of its own running request to another request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,17 +28,17 @@ impl Exact {
         let call = self.access.caller.ended(charge, hold, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout))?.as_slice() {
-            // The calendar's windows were different twice.
+            // The calendar's windows had changed at both attempts.
             [_, -1] => Err(StoreError::Late),
             _ => Ok(()),
         }
     }
 
-    /// Renews a hold, or takes it again if it is missing. When this returns, the renewal has run, or will not run any more.
+    /// Renews a hold, or takes it again if it is missing. When this returns, the renewal has run, or will never run.
     ///
     /// # Errors
     ///
-    /// It is unknown whether the renewal ran. An answer that the units cannot be held is none of these errors.
+    /// It is unknown whether the renewal ran. If the script cannot read the data under the keys, there is no error.
     pub(crate) async fn renew(&self, charge: &Charge<'_>, hold: HoldId) -> Result<(), StoreError> {
         let renewing = self.access.caller.renew(charge, hold, self.access.timeout);
         let answer = tokio::time::timeout(LONGEST, renewing).await;
@@ -48,7 +48,7 @@ impl Exact {
         }
     }
 
-    /// Lets the clock of the server that keeps this charge be believed to show this time.
+    /// Sets the time that this process assumes for the clock of the charge's server.
     #[cfg(test)]
     pub(crate) fn believe(&self, charge: &Charge<'_>, time: tidegate_core::Micros) {
         if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
@@ -68,7 +68,7 @@ impl Exact {
         all.into_iter().map(|(_, shard)| shard).collect()
     }
 
-    /// Waits until Redis has all holds of `concurrency` of this process on the servers of these charges.
+    /// Waits until the servers of these charges have all holds of `concurrency` of this process.
     pub(super) async fn confirmed(
         &self,
         charges: &[Charge<'_>],

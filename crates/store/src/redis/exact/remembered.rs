@@ -1,7 +1,7 @@
-//! Decisions by new answers of Redis, and the calls that are needed all the same.
+//! Decisions by new answers of Redis, and the calls that are needed in spite of such answers.
 //!
-//! A remembered refusal needs no call. It names each limit that refused in a new answer. A call follows if the last answer
-//! about another limit took the last units, or if that limit has a block to start. A limit with a block has one such call a second.
+//! A cached refusal needs no call. It names each limit that refused in a new answer. There is a call nevertheless if the last answer about
+//! another limit took its last units, or if another limit may have a block to start. A limit with a block has one such call a second.
 
 use std::time::Instant;
 
@@ -15,17 +15,17 @@ use crate::{Charge, Decision, Mode, Verdicts};
 pub(in super::super) enum Remembered {
     /// It is refused.
     Refused(Decision),
-    /// It is refused, and one request should ask Redis about charges in doubt. The flag: a new refusal, which holds also without an
-    /// answer.
+    /// It is refused, and one request should call Redis about charges in doubt. The flag is true if the refusal is new, so that it holds
+    /// even if the call fails.
     Doubtful(Decision, bool),
     /// The last answer about a charge took the last units.
     Exhausted,
-    /// No answer is of use.
+    /// No cached answer decides.
     Nothing,
 }
 
 impl Exact {
-    /// Returns the refusal of these charges that needs no call, if there is one. Changes no state.
+    /// Returns a refusal of these charges that needs no call, if there is one. Changes no state.
     pub(in super::super) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         let mut modes = charges.iter().map(|charge| charge.limit.mode());
         if modes.any(|mode| mode != Mode::Exact) {
@@ -37,7 +37,8 @@ impl Exact {
         }
     }
 
-    /// Returns the new answers about these charges. With `is_refused_here` a limit of this process refuses the request. Changes no state.
+    /// Returns the new answers about these charges. `is_refused_here` is true if a limit of this process refuses the request. Changes no
+    /// state.
     pub(in super::super) fn remembered(
         &self,
         charges: &[Charge<'_>],

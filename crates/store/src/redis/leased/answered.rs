@@ -1,4 +1,4 @@
-//! The last answer of Redis about a key, and the verdicts by it.
+//! The last answer of Redis about a key, and the verdicts that follow from it.
 
 use std::time::{Duration, Instant};
 
@@ -23,12 +23,12 @@ pub(super) struct Answered {
     pub(super) spent: u64,
     // The time until which requests of this cost are refused.
     refusing: Option<Instant>,
-    // The earliest time at which a refused request may come back, as it was answered.
+    // The earliest retry time that a refused request has received.
     comes_back: Option<Instant>,
 }
 
 impl Answered {
-    /// Keeps an answer, and the time at which a request may come back that was refused by the answer `before`.
+    /// Records an answer. `before` is the previous answer, whose retry time is kept if this call was made in the background.
     pub(super) fn new(
         ask: &Ask,
         lent: Lent,
@@ -60,7 +60,7 @@ impl Answered {
         if cost < self.cost || self.lent.left >= cost {
             return None;
         }
-        // It was no refusal. It does not show when a larger cost fits.
+        // The answer was no refusal, and does not show when a larger cost fits.
         if self.refusing.is_none() && self.lent.left >= self.cost {
             return None;
         }
@@ -76,7 +76,7 @@ impl Answered {
         }
         let since = self.since(now);
         let mut fits_after = self.lent.retry_after.saturating_sub(since);
-        // The answer was about a smaller cost.
+        // The answer was about a smaller cost, so this cost may have to wait longer.
         if cost > self.cost && quota.is_gradual() {
             let empty_after = self.lent.reset.saturating_sub(since);
             fits_after = match quota.reset_with(fits_after, cost - self.cost) {
@@ -99,13 +99,13 @@ impl Answered {
         })
     }
 
-    /// Returns the verdict on a cost that has just been spent, with the rest of the slice and its unsettled units.
+    /// Returns the verdict on a cost that has just been spent. `rest` is the units left in the slice, and `unsettled` its unsettled units.
     pub(super) fn spent(&self, quota: &Quota, rest: u64, unsettled: u64, now: Instant) -> Verdict {
         let reset = self.lent.reset.saturating_sub(self.since(now));
         Verdict {
             allowed: true,
             remaining: self.lent.left + rest,
-            // Unsettled units will be stamped later.
+            // Redis will charge unsettled units later, so they count for longer.
             reset: quota.reset_with(reset, unsettled),
             ..Verdict::default()
         }

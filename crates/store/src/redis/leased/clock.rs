@@ -1,7 +1,7 @@
-//! A clock that goes on while the machine sleeps, so that lent units are not spent after their time.
+//! A clock that runs while the machine sleeps, so that lent units are not spent after their lapse.
 //!
-//! [`Instant`] stands still on Linux while a virtual machine is suspended. Redis's clock does not, so the slice has lapsed
-//! there. Times of this clock are Instants that may lie ahead of the present one. They are compared with each other alone.
+//! [`Instant`] stands still on Linux while a virtual machine is suspended. Redis's clock runs, so slices may lapse in Redis. Times of this
+//! clock may be later than [`Instant::now`]. They are only compared with each other.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@ use super::super::script::arguments::{Arguments, Holding};
 use super::super::script::{self, Task};
 use crate::{Charge, Key, Limit, StoreError};
 
-/// The time without a call after which a slice lapses: its gateway counts as gone, and all of the slice as spent.
+/// The time without a call after which a slice lapses. Its gateway then counts as gone, and the whole slice as spent.
 pub(super) const TERM: Duration = Duration::from_secs(5);
 
 /// The longest time for which requests are refused without a call.
@@ -26,19 +26,19 @@ pub(in crate::redis) struct Lender {
     pub(in crate::redis) identity: Arc<Identity>,
 }
 
-/// A key of which slices are borrowed.
+/// A key from whose budget this gateway borrows slices.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) limit: Limit,
     key: Key,
-    // The limit's own state, and the slices of all gateways.
+    // The Redis keys of the limit's own state and of the slices of all gateways.
     keys: [Word; 2],
 }
 
 /// A call about a slice: its use and its wanted size. Units are counted from the beginning of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// The cost of the request at hand, which Redis decides; 0 if there is none.
+    /// The cost of the request that Redis decides; 0 without a request.
     pub(super) cost: u64,
     /// The number of the session.
     pub(super) session: u64,
@@ -48,13 +48,13 @@ pub(super) struct Ask {
     pub(super) spent: u64,
     /// The spent units that no answer has settled yet.
     pub(super) unsettled: u64,
-    /// The units of the slice that are not given back.
+    /// The units of the slice that the gateway keeps.
     pub(super) kept: u64,
-    /// The time when the slice lapses, by Redis's clock, from the last answer; 0 if there is none.
+    /// The lapse of the slice in the last answer, by Redis's clock; 0 before the first answer.
     pub(super) lapse: Micros,
     /// The wanted size of the slice.
     pub(super) wanted: u64,
-    /// Whether the request is decided and not charged: another limit has refused it.
+    /// Whether the request is decided and not charged, because another limit has refused it.
     pub(super) checks: bool,
 }
 
@@ -63,17 +63,17 @@ pub(super) struct Ask {
 pub(super) struct Lent {
     /// The time by its clock.
     pub(super) now: Micros,
-    /// Whether the request was admitted; then its cost is charged, unless the call only checks it.
+    /// Whether the request was admitted. If so, its cost is charged, unless the call only checks it.
     pub(super) admitted: bool,
     /// The units that can still be lent.
     pub(super) left: u64,
     /// The time until all charged units are free again, in us.
     pub(super) reset: Micros,
-    /// The time until a request of this cost (without one, of 1) would be admitted, in us; 0: at once.
+    /// The time until a request of the same cost is admitted, in us; 0 at once. Without a request, the cost is 1.
     pub(super) retry_after: Micros,
     /// The size of the slice.
     pub(super) out: u64,
-    /// The time when it lapses.
+    /// The time at which the slice lapses.
     pub(super) lapse: Micros,
 }
 
@@ -106,9 +106,9 @@ impl Lender {
                     received: answer.received,
                     at: lent.now,
                 };
-                // The units of the slice are left out: they are spent before this answer is used.
+                // The units of the slice are left out, because the slice is used up before a decision uses this answer.
                 let remaining = lent.left;
-                // The wait may last beyond the reset, which is no debt.
+                // `reset` stays below a longer wait: in the cache, a later reset would mean a debt.
                 let verdict = Verdict {
                     remaining,
                     reset: lent.reset,
@@ -131,7 +131,7 @@ impl Lender {
         let shard = self.access.caller.server(&budget.key.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
         match shard.in_flight.call(until, asked).await {
-            // The late call had no effect. Its answer has the time, by which another call may be in time.
+            // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
             Err(StoreError::Late) => shard.in_flight.call(until, asked).await,
             answer => answer,
         }
@@ -227,7 +227,8 @@ impl Lent {
         Some((now, Some(lent)))
     }
 
-    /// Returns the answer with the time for which this gateway refuses by it. The request gets the same time as later ones.
+    /// Raises the wait of a refusal to the shortest time for which this gateway refuses. So this request gets the same wait as later
+    /// requests.
     fn with_shortest_refusal(mut self, quota: &Quota) -> Self {
         if !self.admitted {
             let shortest = Micros::try_from(shortest_refusal(quota).as_micros());
@@ -242,7 +243,7 @@ impl Lent {
         Verdict {
             allowed: self.admitted,
             remaining: self.left + self.out,
-            // A request for an unused budget may yet wait for lent units.
+            // Even if no unit is charged, a request may have to wait for lent units.
             reset: self.reset.max(retry_after),
             retry_after,
             ..Verdict::default()
@@ -250,7 +251,8 @@ impl Lent {
     }
 }
 
-/// Returns the shortest time for which a request is refused. Units that come back bit by bit thus add up until a call is worth it.
+/// Returns the shortest time for which a request is refused. Within it, units that become free bit by bit add up until a call is worth its
+/// cost.
 pub(super) fn shortest_refusal(quota: &Quota) -> Duration {
     if quota.is_gradual() {
         Duration::from_micros(quota.period() / 32).min(LONGEST_REFUSAL)

@@ -1,4 +1,4 @@
-//! One slice: the units that may be spent of it, and the calls that it needs. Times and call numbers are passed in.
+//! One slice: the units that may be spent of it, and the calls that it needs. Times and call numbers are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ const RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     session: u64,
-    // Units since the session began: spent, settled of these, and allowed to be spent.
+    // Units since the session began: the spent units, the settled part of them, and all units that may be spent.
     spent: u64,
     settled: u64,
     allowance: u64,
-    // The time from which the rest may not be spent; and the same by Redis's clock, which is later.
+    // The time from which the rest must not be spent. `lapse` is the time at which the slice lapses by Redis's clock, which is later.
     ends: Option<Instant>,
     lapse: Micros,
     // The wanted size of the slice; 0 for a cold key.
@@ -94,7 +94,7 @@ impl Slice {
             });
             return Step::Spent(self.verdict(quota, now), spent, ask);
         }
-        // A request that another limit has refused is no demand.
+        // A request that another limit has refused does not count as demand.
         let demand = if checks { 0 } else { cost };
         if self.asked.is_some() {
             self.waiting += demand;
@@ -118,7 +118,7 @@ impl Slice {
         self.last.as_mut()?.refusal(quota, cost, now)
     }
 
-    /// Puts back spent units. Units that were sent to Redis since stay spent: the present slice may be of another window.
+    /// Puts back spent units. Units that were sent to Redis since then stay spent, because the present slice may be of another window.
     pub(super) fn put_back(&mut self, cost: u64, spent: Spent) {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
@@ -137,7 +137,8 @@ impl Slice {
         }
         self.allowance = ask.spent + lent.out;
         self.lapse = lent.lapse;
-        // Counted from the sending, before Redis counts, and by a clock that may be slower than Redis's by one part in a thousand.
+        // The term is counted from the sending, before Redis counts it. It is shortened by one part in a thousand, because Redis's clock
+        // may be faster.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
         self.last = Some(Answered::new(
@@ -161,24 +162,24 @@ impl Slice {
         let Some(last) = self.last else {
             return false;
         };
-        // Well before it lapses, if that is sooner.
+        // Half of the term. If this is shorter than the horizon, the slice is settled well before its lapse.
         let soon = Duration::from_micros(last.lent.lapse.saturating_sub(last.lent.now)) / 2;
         self.is_out(now) && self.may_ask(now) && now >= last.sent + HORIZON.min(soon)
     }
 
-    /// Whether units of it are lent, or spent and not settled.
+    /// Whether units of the slice are lent, or spent and not settled.
     pub(super) fn is_out(&self, now: Instant) -> bool {
         self.allowance.max(self.spent) > self.settled && self.ends.is_some_and(|ends| now < ends)
     }
 
-    /// Whether it can be dropped without a loss.
+    /// Whether the slice can be dropped without a loss.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let is_new = |last: Answered| now < last.received + HORIZON;
         !self.is_out(now) && self.asked.is_none() && !self.last.is_some_and(is_new)
     }
 
-    /// Settles, and returns the unneeded units: all, unless requests have come since the last answer. Only requests borrow more, so an idle
-    /// gateway holds no units that are missing elsewhere.
+    /// Begins a call that settles the spent units and returns unneeded units. If no request has come since the last answer, all units are
+    /// returned. Only requests borrow more, so an idle gateway holds no units that other gateways need.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
         self.adapt(quota, 0, now);
         if self.last.is_some_and(|last| last.spent == self.spent) {
@@ -188,7 +189,7 @@ impl Slice {
         self.ask_for(kept, 0, kept, number)
     }
 
-    /// Settles, and returns all units.
+    /// Begins a call that settles the spent units and returns all others.
     pub(super) fn end(&mut self, number: u64) -> Ask {
         self.size = 0;
         self.ask(0, 0, number)
@@ -225,7 +226,7 @@ impl Slice {
         self.ask_for(self.size, cost, kept, call)
     }
 
-    /// Begins a call for a slice of the size `wanted`. Units that are not kept are spent no more, with or without an answer.
+    /// Begins a call for a slice of the size `wanted`. Units that are not kept must not be spent any more, even if no answer comes.
     fn ask_for(&mut self, wanted: u64, cost: u64, kept: u64, call: u64) -> Ask {
         self.allowance = self.spent + kept;
         self.tellings += 1;
@@ -254,7 +255,7 @@ impl Slice {
         }
     }
 
-    /// Whether to borrow more before the slice is used up. If Redis had little left, the next call follows when the slice is spent.
+    /// Whether to borrow more before the slice is used up. If Redis had little left, the next call follows only when the slice is used up.
     fn is_low(&self, now: Instant) -> bool {
         let is_worth_it = |last: &Answered| last.lent.left >= last.cost.max(self.size / 4);
         4 * self.rest(now) < self.size

@@ -31,7 +31,7 @@ pub(super) enum Next {
     Done(Taken),
     /// Redis decides.
     Asking(JoinHandle<Result<Taken, StoreError>>),
-    /// It waits for this answer, and looks again.
+    /// It waits for this answer, and then takes the next step.
     Wait(AnswerWatch),
 }
 
@@ -68,13 +68,13 @@ impl Leased {
         }
     }
 
-    /// Returns the entry of a charge, if it was lent by the charge's numbers.
+    /// Returns the entry of a charge, if its slice was lent under the charge's quota.
     pub(super) fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let entry = self.table.known(&charge.limit_key())?;
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
-    /// Settles one key, and returns all of its slice.
+    /// Settles one key, and returns its whole slice.
     pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
         let key = charge.limit_key();
@@ -96,7 +96,7 @@ impl Leased {
             .is_none_or(|leased| leased.contains(&key.limit))
     }
 
-    /// Settles and returns the slices of these keys; while Redis does not answer it goes on trying.
+    /// Settles and returns the slices of the keys for which `ends` returns true. Retries while Redis does not answer.
     pub(super) async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
         loop {
             let now = clock::now();
@@ -108,7 +108,7 @@ impl Leased {
             }
             let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
             self.settle_all(&keys, end).await;
-            // Some had a call under way already, or no answer.
+            // Some keys had a call under way already, or got no answer.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -143,14 +143,14 @@ impl Leased {
                 asking.push(self.begin(*key, entry, ask, until));
             }
             for asking in asking {
-                // If the call failed, the slice stays lent, and is tried again or lapses.
+                // If the call failed, the slice stays lent. It is settled later, or lapses.
                 let _ = asking.await;
             }
         }
     }
 
-    /// Returns the entry of a charge, if it has or finds a place. A reload may have changed the numbers: then the units of the slice
-    /// are spent no more, and the next call returns them.
+    /// Returns the entry of a charge. `None` if there is no place for it. If a reload has changed the quota, the units of the slice are not
+    /// spent any more, and the next call returns them.
     fn entry(&self, key: &LimitKey, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let budget = || Arc::new(self.lender.budget(charge));
         let begin = || Entry::new(budget(), Slice::new(self.number()));

@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    /// Locks the entry of a key. A new entry is made by `begin`, if there is a place for it.
+    /// Locks the entry of a key. `begin` makes a new entry, if there is a place for it.
     pub(super) fn entry(
         &self,
         key: &LimitKey,

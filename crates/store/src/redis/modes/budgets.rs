@@ -1,7 +1,7 @@
 //! One client's budgets in Redis: read without a charge, and reset.
 //!
-//! These calls keep no answers for decisions. Without an answer of Redis, [`Modes::peek_here`] returns the state of this process, and no
-//! verdict in Redis's place.
+//! Answers to these calls are not cached for decisions. If Redis does not answer, [`Modes::peek_here`] returns the state of this process,
+//! which does not replace a verdict of Redis.
 
 use std::time::Instant;
 

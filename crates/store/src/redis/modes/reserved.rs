@@ -8,7 +8,7 @@ use crate::charge::LimitKey;
 use crate::{Charge, Decision, Outcome, PerCharge};
 
 impl Modes {
-    /// Ends the reservation of a charge, whose request is decided now.
+    /// Ends the reservation of a charge after the decision on its request.
     fn end(&self, charge: &Charge<'_>, how: How, is_admitted: bool) {
         match how {
             How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
@@ -16,7 +16,7 @@ impl Modes {
             // The request holds it until its own end.
             How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
             How::Here(quota, hold) => {
-                // A cost that the quota cannot fit counts as all of it.
+                // A cost above the capacity counts as the capacity.
                 let cost = charge.cost.min(quota.capacity());
                 let used = if is_admitted { cost } else { 0 };
                 let memory = &self.fallback.memory;
@@ -52,7 +52,7 @@ impl Modes {
     }
 }
 
-/// The reserved charges. When this is dropped, the request is not admitted.
+/// The reserved charges. When this is dropped, the reservations end, and no unit is charged.
 pub(super) struct Reserved<'a> {
     pub(super) modes: &'a Modes,
     pub(super) kept: PerCharge<(usize, Charge<'a>, How)>,
@@ -62,14 +62,14 @@ pub(super) struct Reserved<'a> {
 pub(super) enum How {
     /// In a slice.
     Leased(Spent),
-    /// In the counts of the window that started then.
+    /// In the counts of the window that started at this time.
     Synced(Micros),
-    /// In the memory store, by this quota, as this hold.
+    /// In the memory store, by this quota, as the hold with this ID.
     Here(Quota, HoldId),
 }
 
 impl Reserved<'_> {
-    /// Charges all of them if the request is admitted. Otherwise adds their units to the verdicts again.
+    /// Charges all reservations if the request is admitted. Otherwise ends them, and adds their units to the verdicts again.
     pub(super) fn end(mut self, decision: &mut Decision) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         for (index, charge, how) in std::mem::take(&mut self.kept) {

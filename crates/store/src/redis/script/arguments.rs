@@ -13,22 +13,22 @@ use crate::charge::words::{COST, LEASE};
 static BESIDE: LazyLock<Word> = LazyLock::new(|| Word::interned(format!("-{DECISION_LEASE}")));
 static TAKEN: LazyLock<Word> = LazyLock::new(|| Word::interned(DECISION_LEASE.to_string()));
 
-/// The treatment of holds where the limit's own requests take none.
+/// The treatment of holds under limits whose own requests take no holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Holding {
     /// No request holds units under their keys.
     None,
-    /// Requests over several slots of a cluster may hold units, which count.
+    /// Requests with keys in several slots of a cluster may hold units, and these units count.
     Beside,
-    /// The request is over several slots, and holds its cost.
+    /// The request has keys in several slots, and holds its cost.
     Taken,
 }
 
-/// The words of some charges, which the limits have made, with the costs in their places.
+/// The words of some charges: the words of their limits, with the costs filled in.
 #[derive(Debug)]
 pub(in crate::redis) struct Arguments {
     words: Arc<[Word]>,
-    // The calendars, each with the index of its numbers. These depend on the time of the call.
+    // The calendars, each with the index of its numbers. A calendar's numbers depend on the time of the call.
     calendars: Vec<(usize, Quota)>,
 }
 
@@ -46,7 +46,7 @@ impl Arguments {
             match holding {
                 _ if charge.limit.lease().is_some() => {}
                 Holding::None => {}
-                // Negative: holds count, and the request takes none.
+                // A negative lease: holds count, and the request takes no hold.
                 Holding::Beside => words[at + LEASE] = BESIDE.clone(),
                 Holding::Taken => words[at + LEASE] = TAKEN.clone(),
             }
@@ -61,7 +61,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the words of a call about one decided charge, at `now` on Redis's clock, followed by `words`.
+    /// Returns the words of the charges at `now` by Redis's clock, followed by `words`.
     pub(in crate::redis) fn followed_by(&self, words: &[Word], now: Micros) -> Vec<Word> {
         let own = self.at(now);
         let mut all = Vec::with_capacity(own.len() + words.len());
@@ -75,7 +75,7 @@ impl Arguments {
         !self.calendars.is_empty()
     }
 
-    /// Returns the words of a decision at `now` on Redis's clock.
+    /// Returns the words of a decision at `now` by Redis's clock.
     pub(in crate::redis) fn at(&self, now: Micros) -> Arc<[Word]> {
         if self.calendars.is_empty() {
             return self.words.clone();

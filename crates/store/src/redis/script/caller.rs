@@ -1,4 +1,4 @@
-//! The calls of decisions: each runs a script with keys and words on a server, by a deadline.
+//! The calls for decisions. Each runs a script with keys and words on a server, before a deadline.
 //!
 //! - [`cross_slot`]: requests that no script can decide at once
 //! - [`compensation`]: calls after a decision: a hold is renewed or ended
@@ -32,7 +32,7 @@ pub(in crate::redis) struct Caller {
     pub(in crate::redis) key_prefix: Arc<str>,
 }
 
-/// A script call with all its data, so that it can go on by itself.
+/// A script call with all its data, so that it can run in a task of its own.
 #[derive(Debug)]
 struct Call {
     task: Task,
@@ -41,7 +41,7 @@ struct Call {
     keys: Arc<[Word]>,
     arguments: Arguments,
     charges: usize,
-    /// The ID of its holds; 0: none.
+    /// The ID of its holds; 0 without holds.
     hold: HoldId,
 }
 
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// Returns the server of a client's keys. If no server has them, the first decision that fails is logged.
+    /// Returns the server of a client's keys. Logs the error if no server has the keys, but not for every decision.
     pub(in crate::redis) fn server(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
         self.shards.of(tag).inspect_err(|error| {
             if matches!(error, StoreError::Refused(_)) && self.complaints.is_due(error) {
@@ -65,7 +65,7 @@ impl Caller {
         })
     }
 
-    /// Whether one script can decide all of these.
+    /// Whether one script can decide all these charges.
     pub(in crate::redis) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
         let same = |pair: &[Charge<'_>]| pair[0].key.tag == pair[1].key.tag;
         !self.shards.are_many() || charges.windows(2).all(same)
@@ -96,11 +96,12 @@ impl Caller {
         Ok(self.run(call, until).await?.content)
     }
 
-    /// Resets the keys of charges, which share a slot. The counts of each gateway go on from its next exchange.
+    /// Resets the keys of charges, which share a slot. For a synced limit, the units that a gateway counts before its next exchange are
+    /// dropped, too.
     ///
     /// # Errors
     ///
-    /// The keys may be reset, and are not reset after the error is returned.
+    /// It is unknown whether the keys were reset. They are not reset later.
     pub(in crate::redis) async fn forget(
         &self,
         charges: &[Charge<'_>],
@@ -127,7 +128,7 @@ impl Caller {
         forgetting.await.map(drop)
     }
 
-    /// Has a script decide these charges. Holds that it may have taken without an answer are ended.
+    /// Calls a script that decides these charges. If no answer comes, ends the holds that the script may have taken.
     async fn charge(
         &self,
         charges: &[Charge<'_>],
@@ -171,7 +172,7 @@ impl Caller {
             .collect()
     }
 
-    /// Has the script decide by `until`, if its server may be called.
+    /// Calls the script with the deadline `until`, if its server may be called.
     async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
         let shard = self.server(&call.tag)?;
         let ask = |deadline| {
@@ -180,7 +181,7 @@ impl Caller {
             self.decided(&call, words, deadline)
         };
         match shard.in_flight.call(until, ask).await {
-            // The late call charged no unit. Its answer has the time, by which another call may be in time.
+            // The late call charged no unit. Its answer has Redis's time, so that another call can be in time.
             Err(StoreError::Late) => shard.in_flight.call(until, ask).await,
             answer => answer,
         }
@@ -230,7 +231,7 @@ pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cac
 }
 
 /// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md). If the call was too late, the
-/// reply has only the time. The holds of the charges have this ID.
+/// reply has only the time. `hold` is the ID of the charges' holds.
 fn read(reply: &[i64], charges: usize, hold: HoldId) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let number = |value: i64| u64::try_from(value).ok();

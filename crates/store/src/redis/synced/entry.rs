@@ -9,7 +9,7 @@ use super::limits::Watched;
 use crate::charge::LimitKey;
 use crate::{Charge, Key};
 
-/// The time after which a request has a key that refuses exchanged, also if `sync_every` is longer.
+/// The age of counts from which a refused request starts an exchange at once, even if `sync_every` is longer.
 const REFUSES_FOR: Duration = Duration::from_secs(1);
 
 /// The time of a key's next exchange.
@@ -17,7 +17,7 @@ const REFUSES_FOR: Duration = Duration::from_secs(1);
 pub(super) enum Due {
     /// With the next attempt after a failure.
     Retry,
-    /// In its turn.
+    /// At the next interval.
     Turn,
     /// At once.
     Now,
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) tally: Tally,
     /// The numbers of the last request.
     pub(super) quota: Quota,
-    // The largest numbers since the last call was sent, and before that call: a reload changes them.
+    // The largest quota of requests since the last call was sent, and of requests before that call. A reload changes quotas.
     widest: Quota,
     told_by: Quota,
     /// Whether the last exchange failed.
@@ -74,7 +74,7 @@ impl Entry {
         }
     }
 
-    /// Records the numbers of a request.
+    /// Records the quota of a request.
     pub(super) fn asked_with(&mut self, quota: &Quota) {
         self.quota = *quota;
         if quota.capacity() > self.widest.capacity() {
@@ -82,13 +82,13 @@ impl Entry {
         }
     }
 
-    /// Whether the counts of the others are older than they should be, and no exchange is due or under way.
+    /// Whether the counts of other gateways are older than `every`, and no exchange is due or under way.
     pub(super) fn is_old(&self, every: Duration, now: Instant) -> bool {
         let is_old = self.age(now).is_none_or(|age| age > every);
         is_old && self.due.is_none() && !self.is_under_way
     }
 
-    /// Returns when to exchange after a request, if the counts are not old. A key that refuses is exchanged once a second at least.
+    /// Returns when an exchange is due after a request, unless the counts are old. A key that refuses is exchanged once a second at least.
     pub(super) fn due_after(&self, refused: bool, now: Instant) -> Due {
         let is_old = || self.age(now).is_some_and(|age| age >= REFUSES_FOR);
         if self.is_silent {
@@ -100,7 +100,7 @@ impl Entry {
         }
     }
 
-    /// Begins a call: returns the counts to send now, under the ID of this `gateway`.
+    /// Begins a call: returns the counts to send now, under the ID `gateway`.
     pub(super) fn tell(&mut self, key: LimitKey, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
@@ -115,14 +115,15 @@ impl Entry {
         }
     }
 
-    /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. Returns when it is due again, if it is.
+    /// Applies the answer to a call that was sent at `sent`. Redis gave it at `now` by its clock. Returns when the key is due again, if it
+    /// is.
     pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
         let (beyond, more) = self.tally.learn(&self.told_by, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);
         (self.is_silent, self.is_under_way) = (false, false);
         self.waiting = None;
-        // A request came meanwhile, or the sent counts are of a window that has not begun for Redis.
+        // The key is due again if a request came meanwhile, or if Redis does not have all counts.
         let asked = self.due.take().map(|due| due.max(Due::Turn));
         let untold = (!self.tally.is_told(&self.quota)).then_some(Due::Turn);
         asked.max(untold)

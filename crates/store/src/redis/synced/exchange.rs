@@ -1,7 +1,7 @@
 //! The calls that send Redis the counts of this gateway, and return the totals.
 //!
-//! Every call has a number, greater than all before it, and sends whole counts, not the units since the last call. So a lost, repeated or
-//! late call adds no unit twice, and the next call adds units that a lost call did not.
+//! Every call has a greater number than all calls before it, and sends whole counts in place of differences. So a lost, repeated or late
+//! call adds no unit twice, and the next call adds the units of a lost call.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const CALLS: usize = 256;
 
 /// The time between two attempts after a failure.
 const RETRY: Duration = Duration::from_millis(100);
-/// The time between two checks whether a slot has moved on.
+/// The time between two attempts while a slot moves to another node.
 const MOVING: Duration = Duration::from_millis(2);
 
 /// The counts that one call sends.
@@ -107,7 +107,7 @@ impl Synced {
         }
     }
 
-    /// Divides counts into batches for one call each: counts under one ID, and in a cluster of keys in one slot.
+    /// Divides counts into batches for one call each. A batch has counts under one ID, and in a cluster only keys of one slot.
     fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
         let slot = |telling: &Telling| match self.access.caller.shards.are_many() {
             true => slot_of_tag(&telling.key().tag),
@@ -150,7 +150,7 @@ impl Synced {
 
     /// Takes the result of a call. Returns whether it failed.
     fn ended(&self, ended: Result<Ended, tokio::task::JoinError>) -> bool {
-        // A task of ours ends in no other way.
+        // The task has panicked, and has no answer.
         let Ok(Ended { batch, answer }) = ended else {
             return true;
         };
@@ -232,9 +232,9 @@ impl Call<'_> {
                 .call(until, |on_clock| self.tell(on_clock))
                 .await
             {
-                // The late call had no effect. Its answer has the time, by which another call may be in time.
+                // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
                 Err(StoreError::Late) if Instant::now() < until => {}
-                // One part of a key has moved to another node, and the other has not yet.
+                // A limit has two Redis keys per client. Only the first has moved to another node yet.
                 Err(error) if error.is_moving() && Instant::now() + MOVING < until => {
                     tokio::time::sleep(MOVING).await;
                 }

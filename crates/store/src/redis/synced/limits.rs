@@ -1,4 +1,4 @@
-//! The limits whose keys are counted here, and their overshoot.
+//! The synced limits, and their overshoot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Watched {
         }
     }
 
-    /// Returns the part of its keys that identifies it.
+    /// Returns the limit's ID, which is a part of its keys.
     pub(super) fn id(&self) -> &str {
         &self.id
     }

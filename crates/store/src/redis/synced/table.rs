@@ -1,6 +1,6 @@
-//! All keys that are counted here, and the keys whose exchange is due.
+//! All keys that this process counts, and the keys whose exchange is due.
 //!
-//! The table is bounded: a key leaves it when the counts made here no longer matter. This module makes no calls.
+//! The table is bounded. A key is dropped when the counts of this gateway no longer matter. This module makes no calls.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -36,15 +36,15 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct Row {
-    // The ID under which Redis keeps the counts of these keys. It changes when their tallies do.
+    // The ID under which Redis stores the counts of these keys. It changes in one step with the tallies.
     gateway: Arc<String>,
     entries: HashMap<LimitKey, Entry, RandomState>,
-    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or without need: its entry decides.
+    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or no longer be due. Its entry decides.
     due: [Vec<LimitKey>; 3],
 }
 
 impl Table {
-    /// Creates a table whose counts are sent under the ID of this `gateway`.
+    /// Creates a table whose counts are sent under the ID `gateway`.
     pub(super) fn new(max_keys: usize, every: Duration, gateway: &Arc<String>) -> Self {
         let row = || Row {
             gateway: gateway.clone(),
@@ -61,9 +61,9 @@ impl Table {
         }
     }
 
-    /// Runs `act` on the entry of a requested key, and makes its exchange due. `act` also returns whether it refused. None if there is no
-    /// place for the key, or its limit has no windows. `fails` returns whether its server failed to answer last, and runs if the counts of
-    /// the key are old.
+    /// Runs `act` on the entry of a requested key, and makes its exchange due. `act` also returns whether it refused. `None` if there is no
+    /// place for the key, or if its limit does not count per window. `fails` returns whether the last call to the key's server failed. It
+    /// runs only if the counts of the key are old.
     pub(super) fn with<T>(
         &self,
         charge: &Charge<'_>,
@@ -115,24 +115,24 @@ impl Table {
         row.entries.get(&key).map(|entry| entry.tally.clone())
     }
 
-    /// Makes the exchange due of all keys with sent counts that may still matter.
+    /// Makes the exchange of all keys due whose counts were sent to Redis and may still matter.
     pub(super) fn tell_again(&self) {
         for mut row in self.rows.all() {
             self.list_all(&mut row, |entry| entry.tally.has_told());
         }
     }
 
-    /// Sends counts under the ID of another `gateway` from now on: the counts under the old ID are no longer this gateway's.
+    /// Sends counts under the ID `gateway` from now on. The counts under the old ID belong to another gateway.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         for mut row in self.rows.all() {
             let row = &mut *row;
             row.gateway = gateway.clone();
-            // If a call is under way, its end shows the counts that it has sent.
+            // If a call is under way, Redis may get more counts under the old ID. The entry changes when the call has ended.
             self.list_all(row, |entry| !entry.is_under_way && entry.tally.leave_told());
         }
     }
 
-    /// Makes the exchange due of the keys of a row for which `change` returns true.
+    /// Makes the exchange of those keys of a row due for which `change` returns true.
     fn list_all(&self, row: &mut Row, change: impl Fn(&mut Entry) -> bool) {
         let now = Instant::now();
         for (key, entry) in &mut row.entries {
@@ -171,8 +171,8 @@ impl Table {
         tellings
     }
 
-    /// Begins the exchange of all keys whose counts Redis does not have completely, and returns their counts. This includes keys with a
-    /// call under way, for whose answer no task waits any more.
+    /// Begins the exchange of all keys of which Redis lacks counts, and returns their counts. This includes keys with a call under way,
+    /// because no task waits for its answer any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
@@ -186,7 +186,7 @@ impl Table {
         tellings
     }
 
-    /// Takes Redis's answer to a call that was sent at `sent`, given at `now` by its clock.
+    /// Applies Redis's answer to a call that was sent at `sent`. Redis gave it at `now` by its clock.
     pub(super) fn learn(&self, telling: &Telling, totals: TallyTotals, sent: Instant, now: Micros) {
         self.over(telling, |entry| entry.learn(totals, sent, now));
     }
@@ -196,7 +196,7 @@ impl Table {
         self.over(telling, |entry| Some(entry.failed()));
     }
 
-    /// Drops the keys of the next row in turn that no longer matter, at the time by the clock of their server.
+    /// Drops the keys that no longer matter from one row, the next at each call. `now` returns the time by the clock of a key's server.
     pub(super) fn sweep(&self, now: impl Fn(&Key) -> Micros) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.count();
         let row = &mut *self.rows.at(next);
@@ -224,7 +224,7 @@ impl Table {
         usage
     }
 
-    /// Ends a call about a key. `end` returns when the key is due again.
+    /// Ends a call about a key. `end` returns when the key is due again, if it is.
     fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
         let row = &mut *self.rows.lock(&telling.key);
         if let Some(entry) = row.entries.get_mut(&telling.key) {

@@ -1,4 +1,4 @@
-//! Renewals of holds, and the time for which each server surely has its holds of `concurrency`.
+//! Renewals of holds, and the time until which each server certainly has its holds of `concurrency`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
-    /// Decides where a hold of `concurrency` belongs: in Redis, also if this process admitted it because Redis did not answer. Returns
-    /// its server if there is a connection to it.
+    /// Assigns a hold of `concurrency` to Redis, even if this process admitted its request because Redis did not answer. Returns the server
+    /// of a hold that belongs in Redis, if there is a connection to it.
     pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
         if !hold.limit.counts_running() {
             return None;
@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// Records the time until which each server is sure to have all holds of `concurrency` of this process.
+    /// Records the time until which each server certainly has all holds of `concurrency` of this process.
     pub(super) fn confirm(&self) {
         let Self::Redis(store) = self else {
             return;
@@ -125,7 +125,7 @@ impl Store {
         self.registry().progress.notify_waiters();
     }
 
-    /// Renews a hold, if that is possible.
+    /// Renews a hold. `None` if that failed.
     async fn hold_on(&self, hold: &Hold, server: Option<&Arc<Shard>>) -> Option<Renewed> {
         let sent = Instant::now();
         let connection = server.map_or(0, |server| server.client.connection());

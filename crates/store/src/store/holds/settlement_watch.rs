@@ -1,4 +1,4 @@
-//! Waiting for settlements and returns of units under one key.
+//! Waits for settlements and returns of units under one key.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl SettlementWatch {
         Self { store, key, notify }
     }
 
-    /// Waits for the next settlement or return in this process, from this call on.
+    /// Waits for the first settlement or return in this process after this call.
     pub fn next(&self) -> impl Future<Output = ()> + use<> {
         self.notify.clone().notified_owned()
     }

@@ -10,7 +10,7 @@ use crate::registry::Settlement;
 const AGAIN: usize = 1_024;
 
 impl Store {
-    /// Sends unanswered ends again: first one, and if that is answered, others.
+    /// Sends unanswered ends again: first a single end, and more ends if Redis answers it.
     pub(super) async fn settle_again(&self) {
         let mut left = AGAIN;
         let mut at_once = 1;
@@ -42,8 +42,8 @@ impl Store {
         (unanswered.count(), unanswered.dropped())
     }
 
-    /// Ends a hold in Redis, or keeps its end to be sent again; returns whether Redis answered. The end is dropped if the script cannot
-    /// read the data under the keys: then the hold does not exist any more.
+    /// Ends a hold in Redis, or keeps its end to be sent again. Returns whether Redis answered. If the script cannot read the data under
+    /// the keys, the end is dropped, because the hold does not exist any more.
     pub(super) async fn settle(&self, settlement: Settlement) -> bool {
         let Self::Redis(store) = self else {
             return true;

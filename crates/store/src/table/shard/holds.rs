@@ -7,7 +7,7 @@ use crate::Charge;
 use crate::charge::LimitKey;
 
 impl Shard {
-    /// Ends a hold, and charges the real cost. If new keys share the budget, it charges at most the units left.
+    /// Ends a hold, and charges the real cost. On a budget that new keys share, it charges no more than the units left.
     pub(in crate::table) fn end(
         &mut self,
         key: &LimitKey,
@@ -22,7 +22,7 @@ impl Shard {
         entry.change(quota, now, |held| {
             let mut slot =
                 std::mem::replace(held, KeyState::fresh(quota)).slot(charge, quota, hold);
-            // A check may drop other holds that have lapsed, and must not include this hold.
+            // The hold ends first: the check may drop other lapsed holds, and must not count this one.
             slot.end(hold, 0, now);
             let most = match is_shared {
                 true => slot.check(now).remaining,

@@ -1,9 +1,9 @@
 //! The places of a shard: the number that each limit and each address occupies, and the rule by which new keys get one.
 //!
-//! A quarter of the places is divided into floors, one for each limit: no other limit can take them. The rest is common. Keys of
-//! unverified values are bounded twice more. An address gets another place while it has fewer than half of the common places that
-//! are free. So one address alone gets about a quarter of all places. All such keys together get another place while they are fewer
-//! than twice the free ones. So they get about half of all places.
+//! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. The rest is common.
+//! Keys of unverified values have two more bounds. An address can take another place while it has fewer than half of the number of free
+//! common places. So one address alone gets about a quarter of all places. All such keys together can take another place while they are
+//! fewer than twice the free common places. So they get about half of all places.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use indexmap::IndexMap;
 use crate::charge::{LimitKey, Origin};
 use crate::{Charge, Crowded};
 
-/// A shard's number of places, divided by this, makes all floors together.
+/// The divisor of a shard's places: the quotient is divided into floors.
 const FLOORS_PART: usize = 4;
 
-/// The least number of floors: limits that a reload adds find theirs.
+/// The least number of floors, so that limits that a reload adds have floors, too.
 const LEAST_FLOORS: usize = 16;
 
 /// An address with fewer keys in a shard is not bounded.
@@ -26,13 +26,13 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub(super) struct Occupancy {
     limits: IndexMap<u64, LimitUse, RandomState>,
-    // Addresses with keys of unverified values in this shard, and their number of keys.
+    // The number of keys of unverified values in this shard, by address.
     origins: HashMap<Origin, usize, RandomState>,
     unverified: usize,
     capacity: usize,
-    // Places that no other limit can take, for each limit.
+    // The number of places that no other limit can take, for each limit.
     floor: usize,
-    // Places beyond all floors, and the number of taken ones.
+    // The number of places beyond all floors, and the number of these places that are taken.
     common: usize,
     taken: usize,
 }
@@ -76,7 +76,8 @@ impl Occupancy {
         self.taken = self.limits.values().map(beyond).sum();
     }
 
-    /// Checks that a new key of this limit and origin may take a free place, beside the places that are promised.
+    /// Checks that a new key of this limit and origin may take a free place. `promised` free places are left out, because other keys may
+    /// take them.
     pub(super) fn check(
         &self,
         limit: u64,
@@ -102,8 +103,8 @@ impl Occupancy {
         Ok(())
     }
 
-    /// Whether a key may give its place to a new key that found none for this reason. No limit grows at the cost of a floor, or of a
-    /// limit with fewer keys.
+    /// Whether a new key, which found no place for the reason `crowded`, may replace a known key. No limit grows at the cost of a floor, or
+    /// of a limit with fewer keys.
     pub(super) fn may_replace(
         &self,
         (limit, origin): (u64, Option<Origin>),

@@ -1,4 +1,4 @@
-//! Places for new keys, and the keys that leave for them.
+//! Finds places for new keys, and the keys that they replace.
 
 use std::cmp::Reverse;
 
@@ -11,12 +11,13 @@ use crate::charge::{LimitKey, Origin};
 /// The number of keys among which a new key looks for a place.
 const SAMPLE: usize = 8;
 
-/// The distance between these keys: neighbours came at one time, and are often of one limit. As a prime it reaches all keys.
+/// The distance between these keys. Neighbours often came at the same time and are of the same limit. The distance is a prime, so that all
+/// keys are reached.
 const STRIDE: usize = 7_919;
 
 impl Shard {
-    /// Finds a place for a new key: a free place, if need be after expired keys among the next few have left. Otherwise a key of these few
-    /// leaves, if it may: the least used key of the limit with most keys.
+    /// Finds a place for a new key. If no place is free, looks at the next few keys and drops the expired ones. If no place is free then,
+    /// chooses a key that the new key replaces: the limit with the most keys comes first, then the least used key.
     pub(super) fn find_room(
         &mut self,
         limit: u64,
@@ -26,7 +27,7 @@ impl Shard {
         let Err(mut crowded) = self.promise(limit, origin) else {
             return Ok(Room::New(None));
         };
-        // The limit with most keys first, then the key that used least.
+        // The key of the limit with the most keys, and among these the least used key.
         let mut least: Option<(Reverse<usize>, u16, LimitKey)> = None;
         for _ in 0..SAMPLE.min(self.entries.len()) {
             let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
@@ -82,7 +83,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Frees the place that [`Shard::find_room`] found, if the new key was charged: a refused new key takes no place.
+    /// Frees the place that [`Shard::find_room`] found, if the new key was charged. A refused new key takes no place.
     pub(super) fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
         match leaving {
             None => self.promised -= 1,

@@ -1,7 +1,7 @@
 //! Calls after a decision: a hold is renewed or ended.
 //!
-//! Such calls do not count as calls in flight, which are decisions. No request waits for them. The end of a hold is sent until it is
-//! answered ([`crate::Store`]). It takes effect once, however often it comes.
+//! Such calls are not counted as calls in flight, because no request waits for them. The end of a hold is sent until Redis answers it
+//! ([`crate::Store`]). It takes effect once, even if it is sent several times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(in crate::redis) struct Compensation {
     tag: [u8; 16],
     script: usize,
     keys: Arc<[Word]>,
-    /// The windows of a calendar are sent as of the time of the call.
+    /// The charges' words. The numbers of a calendar are computed at the time of the call.
     charges: Arguments,
     words: Vec<Word>,
 }
@@ -82,7 +82,7 @@ impl Caller {
         keys.collect()
     }
 
-    /// Ends the holds that a decision without an answer may have taken: no request has them.
+    /// Ends the holds that an unanswered decision may have taken, because no request uses them.
     pub(in crate::redis) fn abandon(
         &self,
         charges: &[Charge<'_>],
@@ -101,13 +101,13 @@ impl Caller {
             self.ended_all(&held, hold, &vec![0; held.len()]),
             self.clone(),
         );
-        // It follows the decision on the same connection. If it is lost, the hold lapses.
+        // The end follows the decision on the same connection. If the end is lost, the hold lapses.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { caller.send(&call).await });
         }
     }
 
-    /// Renews a hold, by a deadline. An answer within `quick` shows that Redis can decide.
+    /// Renews a hold, unless the call comes after a deadline. An answer within `quick` shows that Redis can decide.
     pub(in crate::redis) async fn renew(
         &self,
         charge: &Charge<'_>,
@@ -115,10 +115,10 @@ impl Caller {
         quick: Duration,
     ) -> Result<(), StoreError> {
         let begun = Instant::now();
-        // The answer of a late call has the time.
+        // If the first call is late, its answer has Redis's time, from which the second call computes its deadline.
         for _ in 0..2 {
             let shard = self.shards.of(&charge.key.tag)?;
-            // The caller gives up when the first call is that old. The second one must not run after that.
+            // The caller gives up `LONGEST` after the first call. The second call must not run after that.
             let left = LONGEST.saturating_sub(begun.elapsed());
             let (sent, until) = (Instant::now(), shard.in_flight.deadline(left));
             let reply = self.send(&self.renewed(charge, hold, until)).await?;
@@ -138,7 +138,7 @@ impl Caller {
         Err(StoreError::Late)
     }
 
-    /// Sends a call; the reply begins with the time. An error of Redis is logged, since no decision has it.
+    /// Sends a call. The reply begins with the time. Logs an error of Redis, because no decision reports it.
     pub(in crate::redis) async fn send(&self, call: &Compensation) -> Result<Vec<i64>, StoreError> {
         let answer = self.sent(call).await;
         match &answer {

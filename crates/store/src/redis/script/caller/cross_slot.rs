@@ -1,8 +1,8 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! One round takes holds in all slots. If all admit the request, it goes on, and the charges follow behind it: each hold ends with the
-//! cost. If one refuses or fails, or the caller has left, each hold ends with cost 0. So no limit is exceeded. If an end is lost, its hold
-//! lapses, and is charged.
+//! One round of calls takes holds in all slots. If all slots admit the request, it goes on, and each hold then ends with the cost in the
+//! background. If one slot refuses or fails, or if the caller has left, each hold ends with cost 0. So no limit is exceeded. If an end is
+//! lost, its hold lapses, and its units are charged.
 //!
 //! - [`group`]: the charges by slot
 
@@ -26,12 +26,12 @@ pub(in crate::redis) enum Grouping {
     Whole,
     /// Keys of one slot.
     BySlot,
-    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last one has moved. A
-    /// single key is found on its node.
+    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until all of them have moved. A
+    /// single key is always on one node.
     ByKey,
 }
 
-/// The decision on a request, and the call of each charge's verdict.
+/// The decision on a request, and the call that returned each charge's verdict.
 #[derive(Debug)]
 pub(in crate::redis) struct Decided {
     pub(in crate::redis) decision: Decision,
@@ -54,8 +54,8 @@ impl Caller {
         self.decide_by_key(charges, until).await
     }
 
-    /// Decides key by key, while a slot moves. Holds of requests over several slots are not counted. If a later key refuses
-    /// a request that the check admitted, the earlier ones stay charged, but no unit stays held.
+    /// Decides key by key, while a slot moves. Units held by requests with keys in several slots are not counted. If a later key refuses a
+    /// request that the check admitted, the earlier keys stay charged, but their holds end.
     async fn decide_by_key(
         &self,
         charges: &[Charge<'_>],
@@ -86,7 +86,7 @@ impl Caller {
         Ok(decided)
     }
 
-    /// Checks charges of a request that another limit refuses. Charges none, and starts the blocks of limits that refuse.
+    /// Checks charges of a request that another limit refuses. Charges no unit, and starts the blocks of limits that refuse.
     pub(in crate::redis) async fn check(
         &self,
         charges: &[Charge<'_>],
@@ -135,7 +135,7 @@ impl Caller {
         Ok(decided)
     }
 
-    /// Makes the calls of all groups at once. Returns for each charge whether its own group admits the request, too.
+    /// Makes the calls of all groups at once. Also returns, for each charge, whether its own group admits the request.
     async fn ask(
         &self,
         task: Task,
@@ -163,7 +163,7 @@ impl Caller {
         };
         let mut admitting = vec![true; count];
         while let Some(answered) = asking.join_next().await {
-            // A task that is gone has no answer.
+            // A task that has panicked has no answer.
             let (index, answer) = answered.map_err(|_| StoreError::Disconnected)?;
             let answer = answer?;
             groups[index].tell(&answer, &mut all);
@@ -184,7 +184,7 @@ impl Caller {
 struct Taken<'a> {
     caller: &'a Caller,
     groups: &'a [Group<'a>],
-    /// The ID of the hold that each charge may have; 0: none.
+    /// The ID of the hold that each charge may have; 0 without a hold.
     held: Vec<HoldId>,
 }
 
@@ -202,9 +202,9 @@ impl<'a> Taken<'a> {
         self.held.fill(HoldId(0));
     }
 
-    /// Ends holds of these charges, each with this cost, in the background.
+    /// Ends in the background the holds of charges for which `ends` returns true. `used` returns the cost of each charge.
     fn end(&self, ends: impl Fn(usize) -> bool, used: impl Fn(usize) -> u64) {
-        // Without a runtime, which is ending, no task can send it: the holds lapse.
+        // The runtime has ended, so no task can send the ends. The holds lapse.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -213,7 +213,7 @@ impl<'a> Taken<'a> {
             let is_held = |index: usize| self.held[index] != HoldId(0);
             let ending = indices.filter(|(index, _)| is_held(**index) && ends(**index));
             let (indices, charges): (Vec<usize>, Vec<Charge<'_>>) = ending.unzip();
-            // Holds of one group have one ID.
+            // All holds of a group have the same ID.
             let Some(hold) = indices.first().map(|index| self.held[*index]) else {
                 continue;
             };

@@ -20,7 +20,7 @@ impl<'a> Group<'a> {
             .map_or([0; 16], |charge| charge.key.tag)
     }
 
-    /// Puts this group's verdicts into their indices.
+    /// Copies this group's verdicts to their indices in the whole decision.
     pub(super) fn tell(&self, answer: &Answer<Decision>, decided: &mut Decided) {
         let call = call_of(answer);
         let said = answer.content.verdicts.iter().zip(&answer.content.sources);
