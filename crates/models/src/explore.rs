@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model};
 
-/// A model that makes more steps than this is too large for a test.
+/// The most steps of a model. A larger model would take too long for a test.
 const MOST: usize = 10_000_000;
 
-/// Visits all states. Each `always` property must hold in all of them, and each `sometimes` property in one state.
+/// Visits all states. Each `always` property must hold in all of them, and each `sometimes` property in at least one.
 ///
 /// # Panics
 ///
-/// If a property fails, or if there are fewer than `least` states: then the model no longer explores the same states.
+/// If a property fails, or if there are fewer than `least` states. The model then explores less than before.
 pub(crate) fn holds<M>(model: M, least: usize)
 where
     M: Model + Debug + Send + Sync + 'static,
@@ -58,7 +58,7 @@ where
         let mut builder = model.clone().checker();
         builder = builder.finish_when(HasDiscoveries::AllOf(only));
         if let Some(steps) = &shortest {
-            // Fewer steps than before: states at this depth are not visited.
+            // Only paths with fewer steps are of interest: states at the maximum depth are not visited.
             builder = builder.target_max_depth(steps.len() + 1);
         }
         let checker = builder.spawn_bfs().join();

@@ -3,8 +3,8 @@
 //! Models `lua/gateways.lua`, and a gateway's `RedisStore::heartbeat` and `Count` (`crates/store/src/redis/mod.rs`,
 //! `crates/redis/src/gateways/count.rs`).
 //!
-//! A tick is the time between two heartbeats. A call and its answer are one step, since a gateway waits for a small part of a tick.
-//! Either of them may be lost.
+//! A tick is the time between two heartbeats. A call and its answer are one step, because a gateway waits for an answer for a small part of
+//! a tick only. The call or the answer may be lost.
 
 mod promises;
 
@@ -12,17 +12,17 @@ use stateright::{Model, Property};
 
 /// The ticks without a heartbeat after which a gateway is gone.
 const LAPSE: u8 = 3;
-/// The ticks for which Redis must answer lower counts: a heartbeat and the lapse.
+/// The ticks for which Redis must return lower counts before one applies: a heartbeat and the lapse.
 const ROUND: u8 = LAPSE + 1;
 const MOST: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// Each answer is the count: up to commit 9d78c51.
+    /// Each returned count applies at once. In use up to commit 9d78c51.
     Before,
-    /// A lower count applies after a round of answers, however far they are apart: as `Count::answered` does.
+    /// A lower count applies after a round of answers, even if the gateway has paused between them.
     AnyRound,
-    /// A lower count applies after a round of answers, between which no heartbeat was left out.
+    /// A lower count applies after a round of answers, if the gateway has left out no heartbeat between them.
     Now,
 }
 
@@ -30,9 +30,9 @@ enum Protocol {
 struct Fleet {
     protocol: Protocol,
     gateways: usize,
-    /// Gateways may send no heartbeat for any time.
+    /// Gateways may pause their heartbeats for any time.
     pauses: bool,
-    /// Gateways may crash, and others start.
+    /// Gateways may crash, and other gateways start.
     crashes: bool,
 }
 
@@ -40,7 +40,7 @@ struct Fleet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     age: u8,
-    /// Whether this call was the last answered call, so that the gateway has this time, too.
+    /// Whether the gateway has received the answer to this heartbeat, and so has the time of this record.
     is_answered: bool,
 }
 
@@ -53,11 +53,11 @@ struct Lower {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Gateway {
     count: u8,
-    /// Ticks since the last heartbeat, if that was answered.
+    /// Ticks since the last heartbeat, if it was answered.
     last: Option<u8>,
     lower: Option<Lower>,
     has_beaten: bool,
-    /// The most others that one answer included, without others that are gone or silent.
+    /// The other gateways that the answer with the highest count included, without gateways that are gone or silent.
     knows: [bool; MOST],
 }
 
@@ -76,15 +76,15 @@ enum Action {
     Start(usize),
     Crash(usize),
     Beat(usize),
-    /// Redis does not receive it.
+    /// Redis does not receive the heartbeat.
     BeatLost(usize),
-    /// Redis runs it, and the answer is lost.
+    /// Redis runs the heartbeat, and the answer is lost.
     AnswerLost(usize),
     Stop,
     /// Redis starts with its data.
     Restart,
     RestartEmpty,
-    /// A replica that is behind by a heartbeat takes over.
+    /// A replica takes over. Its data is older by a tick.
     PromoteBehind,
     Tick,
 }
@@ -98,7 +98,7 @@ impl Gateway {
         knows: [false; MOST],
     };
 
-    /// `Count::answered`. `is_known`: Redis has the record of the last answered heartbeat.
+    /// Models `Count::answered`. `is_known` is true if Redis has the record of the last answered heartbeat.
     fn answered(&mut self, protocol: Protocol, count: u8, is_known: bool) {
         let last = self.last.replace(0);
         if count >= self.count || protocol == Protocol::Before {
@@ -159,7 +159,7 @@ impl State {
                 entries[other].is_some() && is_alive[other] && other != index
             });
             let count = |gateways: [bool; MOST]| gateways.iter().filter(|is| **is).count();
-            // An answer has a number, and no names. The same number of others may be other gateways.
+            // An answer contains a number and no names, so the same number may mean other gateways.
             if count(told) > count(gateway.knows) {
                 gateway.knows = told;
             }
@@ -252,7 +252,7 @@ impl Model for Fleet {
         let mut next = *state;
         match action {
             Action::Start(index) => {
-                // It has a new ID, without a record in Redis.
+                // The gateway has a new ID, without a record in Redis.
                 next.gateways[index] = Some(Gateway::NEW);
                 (next.entries[index], next.silent[index]) = (None, 0);
             }

@@ -1,11 +1,11 @@
-//! Holds: taken by a decision over one slot or two, renewed, lapsed, lost, taken again, ended.
+//! Holds: a decision takes them in one slot or two. They are renewed, lapse, get lost, are taken again, and end.
 //!
-//! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it, and a gateway's `Store::renew`, `Store::end` and `Unanswered`
-//! (`crates/store/src/store/holds.rs`, `registry/unanswered.rs`), and `Caller::take` of
-//! `crates/store/src/redis/script/caller/cross_slot.rs`.
+//! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it. The modelled parts of a gateway are `Store::renew` and
+//! `Store::end` (`crates/store/src/store/holds.rs`), `Unanswered` (`crates/store/src/registry/unanswered.rs`), and `Caller::take`
+//! (`crates/store/src/redis/script/caller/cross_slot.rs`).
 //!
-//! A slot has a limit of one unit, in a window that never turns: so the model shows each charged unit. A request holds one unit in each
-//! of its slots, and uses none, one or two. Times are ticks from now; a lease is two ticks. The requests of `concurrency` are of one
+//! A slot has a limit of one unit. Its window never ends, so that the model shows each charged unit. A request holds one unit in each of
+//! its slots, and uses no unit, one or two. Times are ticks from now. A lease is two ticks. All requests of `concurrency` are of one
 //! gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
 
 mod promises;
@@ -18,16 +18,16 @@ use state::{Held, Message, Phase, Request, State};
 
 const LIMIT: u8 = 1;
 const LEASE: u8 = 2;
-/// The most ends of a request that are under way in a slot.
+/// The most ends of one request that may be on their way to a slot.
 const COPIES: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// An end charges without looking for its hold.
+    /// An end charges even if its hold is missing.
     Unnamed,
-    /// A renewal has no deadline: it takes a hold again, however late it is.
+    /// A renewal has no deadline, so that even a very late one takes a hold again.
     NoDeadline,
-    /// A hold that lapses is free, also where the limit has a cost.
+    /// A hold that lapses is not charged, even under a limit with a cost.
     Freed,
     /// A gateway calls Redis for decisions while a hold of its own may be missing.
     Unconfirmed,
@@ -37,9 +37,9 @@ enum Protocol {
 #[derive(Clone, Debug)]
 struct Holds {
     protocol: Protocol,
-    /// The slots of each request, of two slots in all.
+    /// The slots of each request. There are two slots.
     requests: &'static [&'static [usize]],
-    /// Whether the limit has a cost. If not, it counts running requests.
+    /// Whether the limit has a cost. Otherwise it counts running requests.
     charges: bool,
     /// Redis may lose its data.
     losses: bool,
@@ -148,12 +148,12 @@ impl Holds {
         self.send_ends(state, request, used);
     }
 
-    /// Returns the ticks for which a gateway counts on a hold after a call. Limits with a cost need no such time.
+    /// Returns the ticks after a call for which a gateway assumes that Redis has the hold. Limits with a cost need no such time.
     const fn known(&self) -> u8 {
         if self.charges { 0 } else { LEASE }
     }
 
-    /// Whether a hold of a running request may be missing. Its gateway sends no decision then.
+    /// Whether a hold of a running request may be missing. If so, its gateway sends no decision.
     fn is_unconfirmed(&self, state: &State) -> bool {
         let mut held = state.held.iter();
         !self.charges
@@ -195,7 +195,7 @@ impl Model for Holds {
                 Phase::New if self.is_unconfirmed(state) => {}
                 Phase::New => actions.push(Action::Begin(request)),
                 Phase::Held => {
-                    // A request over two slots is charged at once.
+                    // A request with two slots is charged right after its decision, for no more than the held unit.
                     let slots = self.requests[request].len();
                     let most = if self.charges && slots == 1 { 2 } else { 1 };
                     let used = if self.charges { 0..=most } else { 0..=0 };
@@ -224,7 +224,7 @@ impl Model for Holds {
         if self.losses {
             actions.push(Action::LoseData);
         }
-        // A gateway waits for a decision for a small part of a lease.
+        // No tick passes during a decision, because a gateway waits for it for a small part of a lease only.
         if !state.held.iter().any(|held| held.phase == Phase::Asking) {
             actions.push(Action::Tick);
         }
@@ -255,7 +255,7 @@ impl Model for Holds {
                 }
             }
             Action::TimeOut(request) => {
-                // A late script takes no hold.
+                // After its deadline, a script takes no hold.
                 next.network.drop_all(|message| match message {
                     Message::Renew(of, _) => {
                         *of == request && self.protocol != Protocol::NoDeadline
@@ -289,7 +289,7 @@ impl Model for Holds {
                 }
             }
             Action::LoseData => {
-                // All connections end, too: calls under way are not run, and not answered. Ends are sent again.
+                // All connections end, too: calls under way do not run, and get no answer. Ends are sent again.
                 if !self.charges {
                     next.network
                         .drop_all(|message| !matches!(message, Message::End(..)));

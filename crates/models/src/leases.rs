@@ -1,10 +1,10 @@
-//! Leases: slices of a budget are lent, spent, settled, returned, and lapse.
+//! Leases: slices of a budget are lent, spent, settled and returned, or lapse.
 //!
-//! Models `lua/lease.lua`, and a gateway's `Slice` (`crates/store/src/redis/leased/slice.rs`) and `Held` (`leased/held.rs`), with
-//! `Lender::ask` (`leased/lender.rs`).
+//! Models `lua/lease.lua`. The modelled parts of a gateway are `Slice` (`crates/store/src/redis/leased/slice.rs`), the calls of
+//! `crates/store/src/redis/leased/slices.rs`, and `Lender::ask` (`crates/store/src/redis/leased/lender.rs`).
 //!
-//! The limit is a few units that do not come back. Times are ticks from now; a slice lapses two ticks after the last call. A gateway
-//! waits for an answer for a small part of a tick, but a call may run long after that.
+//! The limit has a few units, and used units never become free. Times are ticks from now. A slice lapses two ticks after the last call. A
+//! gateway waits for an answer for a small part of a tick, but a call may run long after that.
 
 mod promises;
 
@@ -19,11 +19,11 @@ const WANTED: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// The record of a slice goes when the slice is returned: up to commit 9d78c51.
+    /// The record of a slice is deleted when the slice is returned. In use up to commit 9d78c51.
     Before,
     /// The record of a returned slice stays until the slice would have lapsed.
     Returned,
-    /// The record of units that were sent again to a Redis without data stays, too.
+    /// If units are sent again to a Redis without data, their record stays, too.
     Now,
 }
 
@@ -39,7 +39,7 @@ struct Leases {
     losses: bool,
 }
 
-/// `Ask` of `lender.rs`.
+/// Models `Ask` of `crates/store/src/redis/leased/lender.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Ask {
     call: u8,
@@ -55,11 +55,11 @@ struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Message {
     Ask(usize, Ask),
-    /// The size of the slice.
+    /// The answer to a gateway: the size of its slice.
     Lent(usize, u8),
 }
 
-/// `Slice` of `slice.rs`.
+/// Models `Slice` of `crates/store/src/redis/leased/slice.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Slice {
     is_alive: bool,
@@ -100,9 +100,9 @@ enum Action {
     Spend(usize),
     /// A request finds an empty slice. The call asks for a slice of this size.
     Request(usize, u8),
-    /// Spent units are settled, or few units are left.
+    /// The gateway settles spent units, or few units are left.
     Settle(usize),
-    /// All units are returned.
+    /// The gateway returns all units.
     End(usize),
     /// The gateway has timed out.
     TimeOut(usize),
@@ -133,7 +133,7 @@ impl Slice {
         }
     }
 
-    /// Gives up the units that are not kept, whether an answer comes or not.
+    /// Begins a call. The units that are not `kept` are given up, even if no answer comes.
     fn ask(&mut self, cost: u8, kept: u8, wanted: u8) -> Ask {
         self.allowance = self.spent + kept;
         self.calls += 1;
@@ -160,7 +160,7 @@ impl Message {
 }
 
 impl Leases {
-    /// Runs the script. Returns the size of the slice; none if a later call has overtaken this one.
+    /// Runs the script. Returns the size of the slice. `None` if a later call has run before.
     fn run(&self, state: &mut State, id: usize, ask: Ask) -> Option<u8> {
         let own = state.records[id];
         if own.is_some_and(|own| ask.call <= own.call) {
@@ -172,7 +172,7 @@ impl Leases {
                 continue;
             };
             if record.lapse == 0 {
-                // The spent units are unknown: charge all.
+                // The slice has lapsed. Its spent units are unknown, so all units are charged.
                 state.used += record.out;
                 state.due += record.out;
                 state.slices[holder].charged = state.slices[holder].spent;
@@ -321,7 +321,7 @@ impl Model for Leases {
             Action::End(id) => ask(id, 0, 0, 0),
             Action::TimeOut(id) => {
                 next.slices[id].asked = None;
-                // A script has its gateway's deadline, and has no effect after it.
+                // After its gateway's deadline, a script has no effect.
                 next.network.drop_all(|message| {
                     message.gateway() == id && (!self.late || matches!(message, Message::Lent(..)))
                 });

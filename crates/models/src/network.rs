@@ -1,6 +1,6 @@
 //! Messages that are under way. Any of them may arrive next, arrive twice, or never.
 
-/// The messages, in no order: they are kept sorted, so that equal networks are equal states.
+/// The messages. They are sorted, so that networks with the same messages are equal states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Network<M>(Vec<M>);
 
@@ -14,14 +14,14 @@ impl<M: Copy + Ord> Network<M> {
         self.0.insert(place, message);
     }
 
-    /// Takes a message out: it has arrived, or is lost.
+    /// Removes a message, which has arrived or is lost.
     pub(crate) fn take(&mut self, message: M) {
         if let Ok(place) = self.0.binary_search(&message) {
             self.0.remove(place);
         }
     }
 
-    /// Takes out all messages that match.
+    /// Removes all messages that match.
     pub(crate) fn drop_all(&mut self, which: impl Fn(&M) -> bool) {
         self.0.retain(|message| !which(message));
     }

@@ -1,7 +1,7 @@
-//! Overrides as one versioned table: written and read by two scripts, and given back to a Redis that lacks entries.
+//! Overrides as one versioned table. Two scripts write and read it. Gateways restore entries that Redis has lost.
 //!
-//! Models `lua/override.lua` and `lua/overrides.lua`, and of a gateway `Overrides::compare` (`crates/overrides/src/keeper/comparing.rs`)
-//! and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
+//! Models `lua/override.lua` and `lua/overrides.lua`. The modelled parts of a gateway are `Overrides::compare`
+//! (`crates/overrides/src/keeper/comparing.rs`) and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
 //!
 //! At the start, an override without an end is in Redis, in its copy, and on both gateways. A change and its answer can be late or
 //! lost. A read and its answer are one step. A gateway that is paused or cut off makes no step.
@@ -20,10 +20,10 @@ const GATEWAYS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// Entries that have ended are dropped, and a gateway gives other entries back: up to commit 804512ae.
+    /// Entries that have ended are dropped, and gateways restore all others. In use up to commit 804512ae.
     Old,
     Table,
-    /// The table with one part missing.
+    /// `Table` without this part.
     Without(Part),
 }
 
@@ -35,21 +35,21 @@ enum Part {
     LowerBound,
     /// Entries that have ended are kept.
     Memory,
-    /// A call that gave entries back raises the generation.
+    /// A call that has restored entries raises the generation.
     Generation,
-    /// A new head has a generation of its own.
+    /// A Redis without data gets a new generation with its first change.
     FreshGeneration,
-    /// The generation was read at the beginning of the comparison.
+    /// After a comparison, a gateway has the generation that it read at the beginning of the comparison.
     FirstGeneration,
-    /// A gateway compares all entries on another connection.
+    /// A gateway compares all entries after it has connected again.
     Connection,
-    /// The version that is read is not raised by the gateway's own changes.
+    /// A gateway's own changes do not raise the version up to which it has read.
     ReadVersion,
     /// A version is above all versions that the writer has read.
     WriterVersion,
     /// A gateway that was away for longer than entries are kept drops entries that Redis lacks.
     Floor,
-    /// A gateway compares all entries if it has read less than the floor.
+    /// A gateway compares all entries if it has read only up to a version below the floor.
     FloorCompares,
     /// A page has all entries of its last version.
     WholeVersions,
@@ -65,7 +65,7 @@ struct Overrides {
     changes: u8,
     /// The last tick.
     end: u8,
-    /// The number of ticks for which an entry is kept when it is over.
+    /// The number of ticks for which an entry is kept after its end.
     keep: u8,
     /// The number of losses: a replica that is behind takes over, older data are restored, or Redis loses its data.
     losses: u8,
@@ -88,7 +88,7 @@ enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Waiter {
     Waits,
-    /// The change was answered 503, when this many changes had been made.
+    /// The change was answered with 503. The number is the count of changes made by then.
     Refused(u8),
     Crashed,
 }
@@ -115,19 +115,19 @@ enum Action {
     Refuse(usize),
     /// The gateway reads newer entries, or begins a comparison.
     Read(usize),
-    /// The gateway gives entries back, and the comparison is complete.
+    /// The gateway restores entries, and the comparison is complete.
     GiveBack(usize),
     /// Redis runs the call, and the answer is lost.
     GiveBackUnanswered(usize),
-    /// Without kept entries: the gateway and Redis drop entries that have ended.
+    /// If ended entries are not kept: the gateway and Redis drop them.
     DropEnded(usize),
     /// Redis drops an entry for its age.
     DropOld(usize),
     Reconnect(usize),
     Crash(usize),
-    /// The copy of Redis is up to date. The copy is a replica or a snapshot.
+    /// The copy of Redis is updated. It is a replica or a snapshot.
     Copy,
-    /// The copy takes over: all connections are new.
+    /// The copy takes over, and all connections are new.
     TakeOver,
     /// Redis loses its data, and the connections stay.
     Wipe,
@@ -142,20 +142,20 @@ impl Protocol {
 }
 
 impl Overrides {
-    /// Makes states equal that differ only in numbers that no gateway will read.
+    /// Makes states equal if they differ only in numbers that no gateway will read.
     fn settle(&self, state: &mut State) {
         if self.renumbers() {
             state.settle_generations();
         }
         if self.keep > self.end && self.protocol.has(Part::Connection) {
-            // Without a floor, the version that was read matters only after a comparison.
+            // Without a floor, the read version matters only after a comparison.
             for gateway in state.gateways.iter_mut().filter(|it| !it.is_compared) {
                 gateway.read = 0;
             }
         }
     }
 
-    /// Whether generations are renamed. They keep their values if these are compared across connections or losses.
+    /// Whether generations are renamed. A protocol that compares generations across connections or losses needs their values.
     fn renumbers(&self) -> bool {
         self.protocol.has(Part::FreshGeneration) && self.protocol.has(Part::Connection)
     }
@@ -271,7 +271,7 @@ impl Model for Overrides {
                 if self.renumbers() {
                     next.renew_generation();
                 }
-                // The calls that are under way went to the other server.
+                // The calls that are under way were sent to the old server.
                 next.network = Network::new();
                 next.gateways.iter_mut().for_each(Gateway::reconnect);
             }

@@ -1,9 +1,9 @@
-//! Counts that gateways keep by themselves and exchange.
+//! Counts of mode `synced`: each gateway counts by itself, and gateways exchange counts.
 //!
-//! Models `lua/exchange.lua`, and a gateway's `Tally` (`crates/core/src/tally.rs`), `Entry` (`crates/store/src/redis/synced/entry.rs`)
-//! and the calls of `synced/exchange.rs`, for a sliding window counter.
+//! Models `lua/exchange.lua` for a sliding window counter. The modelled parts of a gateway are `Tally` (`crates/core/src/tally.rs`),
+//! `Entry` (`crates/store/src/redis/synced/entry.rs`) and the calls of `crates/store/src/redis/synced/exchange.rs`.
 //!
-//! Windows have numbers. The clocks of a gateway and of Redis turn at different moments, one window apart at most.
+//! Windows are numbered. A gateway and Redis begin a window at different moments, but are never more than one window apart.
 
 mod promises;
 
@@ -13,7 +13,7 @@ use crate::network::Network;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// A gateway sends its counts since the last answer. No release did so.
+    /// A gateway sends its counts since the last answer. No release has used this protocol.
     Differences,
     /// A gateway sends its total counts, and numbers its calls.
     Now,
@@ -24,7 +24,7 @@ struct Synced {
     protocol: Protocol,
     gateways: usize,
     limit: i8,
-    /// The number of calls that each gateway makes, and of turns of the window.
+    /// The number of calls that each gateway makes. `turns` is the number of times that the window changes.
     calls: u8,
     turns: u8,
     /// Calls may run twice.
@@ -43,9 +43,10 @@ struct Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Message {
-    /// From a gateway: the number of the call, and its counts.
+    /// A call: the gateway, the number of the call, and the gateway's counts.
     Tell(usize, u8, Counts),
-    /// The counts of all, the part that was added for this gateway, and whether Redis had lost its data before.
+    /// An answer: the gateway, the counts of all gateways, the part that was added for this one, and whether Redis has lost its data
+    /// before.
     Totals(usize, Counts, Counts, bool),
 }
 
@@ -86,7 +87,7 @@ enum Action {
     TimeOut(usize),
     Arrive(Message),
     ArriveTwice(Message),
-    /// The gateway's window turns; or Redis's.
+    /// The next window begins for the gateway. `TurnRedis` does the same for Redis.
     Turn(usize),
     TurnRedis,
     LoseData,
@@ -99,7 +100,8 @@ impl Counts {
         previous: 0,
     };
 
-    /// Returns the same counts, seen in another window: `of` of exchange.lua, and `TallyCounts::after` of tally.rs.
+    /// Returns the counts of window `start` and of the window before it. Models `of` of `lua/exchange.lua` and `TallyCounts::after` of
+    /// `crates/core/src/tally.rs`.
     fn at(self, start: u8) -> (Option<i8>, Option<i8>) {
         if self.start == start {
             (Some(self.current), Some(self.previous))
@@ -131,7 +133,7 @@ impl Gateway {
         }
     }
 
-    /// `Tally::learn`.
+    /// Models `Tally::learn`.
     fn learn(&mut self, all: Counts, own: Counts) {
         self.turn(all.start);
         let others = Counts {
@@ -146,14 +148,14 @@ impl Gateway {
         }
     }
 
-    /// `Tally::is_told`.
+    /// Models `Tally::is_told`.
     fn is_told(&self) -> bool {
         self.own == self.told
     }
 }
 
 impl State {
-    /// Returns the count of this gateway in a window. It has no count of windows before the last.
+    /// Returns the count of this gateway in a window. It is 0 for windows before the previous one.
     fn own(&self, gateway: usize, window: u8) -> i8 {
         let own = self.gateways[gateway].own;
         if own.start == window {
@@ -268,7 +270,7 @@ impl Model for Synced {
             }
         }
         for (id, gateway) in state.gateways.iter().enumerate() {
-            // The whole window before counts: none of it has left the window yet.
+            // The previous window counts completely, as at the start of a window.
             let used = gateway.own.current + gateway.others.current;
             if used + gateway.own.previous + gateway.others.previous < self.limit {
                 actions.push(Action::Count(id));

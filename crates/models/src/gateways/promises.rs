@@ -1,4 +1,4 @@
-//! Properties of the model: states that it never reaches, and states that it reaches.
+//! The properties of the model: conditions that every state meets, and events that some state must show.
 
 use stateright::Property;
 
@@ -24,7 +24,7 @@ pub(super) fn properties() -> Vec<Property<Fleet>> {
             let knows_all = |gateway: &Gateway| {
                 gateway.knows.iter().filter(|knows| **knows).count() + 1 == alive
             };
-            // In twelfths: one gateway of three has four.
+            // Shares are counted in twelfths of a limit, so that a half and a third are whole numbers.
             let shares: u32 = gateways()
                 .map(|gateway| 12 / u32::from(gateway.count))
                 .sum();

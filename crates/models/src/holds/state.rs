@@ -10,9 +10,9 @@ pub(super) enum Phase {
     Asking,
     Held,
     Renewing,
-    /// It ended with this cost while it was being renewed.
+    /// The request ended with this cost while its hold was being renewed.
     EndedRenewing(u8),
-    /// Its end with this cost is sent until Redis answers.
+    /// The end with this cost is sent until Redis answers.
     Ended(u8),
     Over,
 }
@@ -21,20 +21,20 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) phase: Phase,
-    /// Its answers so far: slots that admitted it, and whether a slot refused.
+    /// The number of answers so far. `is_refused` is true if a slot refused the request.
     pub(super) admitted: u8,
     pub(super) is_refused: bool,
-    /// The lapse of its unit in each slot.
+    /// The lapse of the request's unit in each slot.
     pub(super) lapse: [Option<u8>; 2],
-    /// The units that each slot has charged for it.
+    /// The units that each slot has charged for the request.
     pub(super) charged: [u8; 2],
-    /// Whether each slot may charge it again: it has lapsed while it ran, or its data was lost.
+    /// Whether a slot may charge the request again, because its hold has lapsed while it ran, or its data was lost.
     pub(super) is_doubtful: bool,
-    /// Whether an end has arrived, in each slot.
+    /// Whether an end has arrived in each slot.
     pub(super) is_ended: [bool; 2],
-    /// The ticks for which its gateway counts on it, from its last answered call on. 0 after the loss of the connection.
+    /// The ticks for which the gateway assumes that Redis has the hold, since its last answered call. 0 after the loss of the connection.
     pub(super) known: u8,
-    /// The same ticks, from the renewal that is not answered yet.
+    /// The ticks that `known` gets if the renewal under way is answered.
     pub(super) renewed: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Properties of the model: states that it never reaches, and states that it reaches.
+//! The properties of the model: conditions that every state meets, and events that some state must show.
 
 use stateright::Property;
 
@@ -20,7 +20,7 @@ pub(super) fn properties() -> Vec<Property<Leases>> {
             let mut slices = state.slices.iter().zip(&state.records);
             model.losses
                 || slices.all(|(slice, record)| {
-                    // A slice that has lapsed was charged whole.
+                    // A lapsed slice was charged completely.
                     let may_be_spent = slice.spent - slice.charged + slice.rest();
                     may_be_spent <= record.map_or(0, |record| record.out)
                 })

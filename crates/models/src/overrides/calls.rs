@@ -1,4 +1,4 @@
-//! The two scripts, and the calls that a gateway makes of them.
+//! The two scripts, and a gateway's calls of these scripts.
 
 use super::state::{Answer, Comparison, Entry, Gateway, Pending, State, Value};
 use super::{Change, NAMES, Overrides, Part, Protocol, Waiter, Write};
@@ -28,7 +28,7 @@ impl Overrides {
         });
     }
 
-    /// The script that makes a change.
+    /// Runs the script that makes a change.
     pub(super) fn write(&self, state: &mut State, write: Write) {
         let before = state.redis.entries[write.name];
         let answer = self.make(state, write);
@@ -99,7 +99,7 @@ impl Overrides {
         }
     }
 
-    /// Reads newer entries, or all.
+    /// Reads newer entries, or begins a comparison of all entries.
     pub(super) fn read(&self, state: &mut State, index: usize) {
         let (redis, now) = (state.redis, state.now);
         let gateway = &mut state.gateways[index];
@@ -138,7 +138,7 @@ impl Overrides {
         }
     }
 
-    /// Returns for each name whether the gateway gives its entry back.
+    /// Returns for each name whether the gateway restores its entry.
     pub(super) fn gives(&self, gateway: &Gateway, now: u8) -> impl Iterator<Item = bool> + use<> {
         let (table, comparison, keep) = (gateway.table, gateway.comparison, self.keep);
         let drops_ended = self.drops_ended();
@@ -157,7 +157,7 @@ impl Overrides {
         })
     }
 
-    /// Gives back what Redis lacks.
+    /// Restores the entries that Redis lacks, and ends the comparison.
     pub(super) fn give_back(&self, state: &mut State, index: usize) {
         let gateway = state.gateways[index];
         let Some(comparison) = gateway.comparison else {

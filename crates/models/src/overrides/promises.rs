@@ -43,11 +43,11 @@ impl Overrides {
         self.steps == 0 || self.losses == 0
     }
 
-    /// Whether no entry is in force that is earlier than a change which was read.
+    /// Whether every entry in force is at least as late as the latest change that was read.
     fn are_latest(&self, entries: &[Option<Entry>], read: &[Option<Entry>], state: &State) -> bool {
         let is_latest = |(entry, read): (&Option<Entry>, &Option<Entry>)| {
             let in_force = entry.filter(|entry| entry.is_in_force(state.now));
-            // After a loss, an old entry is no longer remembered.
+            // After a loss, an entry that is old enough to be dropped may be missing.
             let is_remembered =
                 |read: &Entry| self.losses == 0 || !read.is_old(state.now, self.keep);
             let latest = read.filter(is_remembered).map(|read| read.made);
@@ -89,7 +89,7 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
         }),
         Property::always(AGREE, |model: &Overrides, state: &State| {
             after_any_two_reads(model, state, |after| {
-                // An old entry is held or dropped.
+                // An old entry may be held or dropped, so it is left out.
                 let held = |entries: [Option<Entry>; NAMES]| {
                     entries.map(|it| it.filter(|it| !it.is_old(after.now, model.keep)))
                 };
@@ -129,7 +129,7 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
     ]
 }
 
-/// One name, and entries that are kept for longer than the model goes on.
+/// One name. Entries are kept for longer than the model runs.
 const ONE: Overrides = Overrides {
     protocol: Protocol::Table,
     names: 1,
@@ -147,7 +147,7 @@ const TWO: Overrides = Overrides { names: 2, ..ONE };
 /// Two names, without time.
 const AT_ONCE: Overrides = Overrides { end: 0, ..TWO };
 
-/// Entries are dropped one tick after they are over, and Redis keeps its data.
+/// Entries are dropped one tick after their end, and Redis keeps its data.
 const AGEING: Overrides = Overrides {
     end: 2,
     keep: 1,
@@ -178,9 +178,9 @@ fn the_old_protocol_brings_a_replaced_override_back() {
         },
         ENDS,
     );
-    // A gateway was cut off, and gives the replaced override back.
+    // A gateway was cut off, and restores the replaced override.
     fails(Overrides { changes, ..OLD }, KEPT);
-    // A replica that is behind takes over.
+    // A replica takes over that lacks the change.
     let losses = 1;
     fails(
         Overrides {

@@ -3,7 +3,7 @@
 use super::{GATEWAYS, NAMES, Waiter, Write};
 use crate::network::Network;
 
-/// Generations: a Redis without data has none.
+/// The values of renamed generations. A Redis without data has 0.
 mod generation {
     pub(super) const CURRENT: u8 = 1;
     pub(super) const EARLIER: u8 = 2;
@@ -21,7 +21,7 @@ pub(super) enum Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) version: u8,
-    /// Its place in the order in which Redis made the changes. No program has this number.
+    /// The place of the change in the order in which Redis made the changes. Only the model has this number.
     pub(super) made: u8,
     pub(super) value: Value,
 }
@@ -35,14 +35,14 @@ pub(super) struct Redis {
     pub(super) floor: u8,
 }
 
-/// A comparison between its reading and its giving back.
+/// A comparison that has read entries, and has not restored entries yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Comparison {
     pub(super) found: [Option<Entry>; NAMES],
     pub(super) version: u8,
     pub(super) generation: u8,
     pub(super) floor: u8,
-    /// The time until which Redis takes entries that are given back.
+    /// The time until which Redis accepts restored entries.
     pub(super) deadline: u8,
     pub(super) was_away: bool,
     pub(super) is_same_connection: bool,
@@ -58,7 +58,7 @@ pub(super) enum Answer {
 /// A change that the gateway waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pending {
-    /// Ticks since it was sent, one at most.
+    /// The ticks since the change was sent, one at most.
     pub(super) age: u8,
     pub(super) answer: Option<Answer>,
 }
@@ -68,14 +68,14 @@ pub(super) struct Gateway {
     pub(super) table: [Option<Entry>; NAMES],
     /// The version up to which Redis was read.
     pub(super) read: u8,
-    /// The highest version that it has seen.
+    /// The highest version that the gateway has received.
     pub(super) known: u8,
     pub(super) generation: u8,
-    /// The table was compared on this connection.
+    /// Whether the table was compared on this connection.
     pub(super) is_compared: bool,
     pub(super) comparison: Option<Comparison>,
     pub(super) pending: Option<Pending>,
-    /// For each name, the latest change that it has seen, in the order of `Entry::made`. No program has it.
+    /// For each name, the latest change that the gateway has received, in the order of `Entry::made`. Only the model has this record.
     pub(super) seen: [Option<Entry>; NAMES],
 }
 
@@ -93,14 +93,14 @@ pub(super) struct State {
     pub(super) sent: u8,
     /// The number of changes that were made.
     pub(super) made: u8,
-    /// The highest version of all times.
+    /// The highest version that there ever was.
     pub(super) highest: u8,
     /// The last generation, if generations are not renamed.
     pub(super) generations: u8,
     pub(super) is_made_after_refusal: bool,
-    /// A change was made after its refusal, and replaced a change that was also made after that.
+    /// A change was made after its answer 503, and replaced a change that was made after this answer, too.
     pub(super) replaces_later: bool,
-    /// A gateway has an earlier change in its table than the one whose answer it has received.
+    /// A gateway has received the answer to a change, and has an earlier change in its table.
     pub(super) is_answered_in_vain: bool,
 }
 
@@ -112,7 +112,7 @@ impl Entry {
     };
 
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
-        // The earlier change has the greater text, which is the worse case.
+        // Equal versions are ordered by their text. The model takes the worse case: the earlier change has the greater text.
         let rank = |entry: &Self| (entry.version, u8::MAX - entry.made);
         rank(self) > rank(other)
     }
@@ -129,7 +129,7 @@ impl Entry {
         matches!(self.value, Value::Until(end) if end <= now)
     }
 
-    /// Whether it is dropped for its age.
+    /// Whether the entry may be dropped for its age.
     pub(super) const fn is_old(&self, now: u8, keep: u8) -> bool {
         match self.value {
             Value::Forever => false,
@@ -175,7 +175,7 @@ impl Pending {
 }
 
 impl Comparison {
-    /// Whether Redis lacks an entry because it has dropped it for its age.
+    /// Whether Redis lacks an entry because it was dropped for its age.
     pub(super) const fn has_dropped(&self, entry: &Entry, name: usize, now: u8) -> bool {
         let is_forgotten = entry.is_old(now, 0) && entry.version <= self.floor;
         self.found[name].is_none() && (self.was_away || is_forgotten)
@@ -255,7 +255,7 @@ impl State {
         }
     }
 
-    /// Whether Redis's clock was set back: it shows a time before all versions.
+    /// Whether Redis's clock was set back, to a time before all versions.
     pub(super) const fn is_set_back(&self) -> bool {
         self.set_back > 0
     }
@@ -289,7 +289,7 @@ impl State {
         }
     }
 
-    /// Gives Redis a generation that was never there.
+    /// Gives Redis a generation that it never had.
     pub(super) const fn renew_generation(&mut self) {
         self.redis.generation = generation::FRESH;
     }
@@ -312,7 +312,7 @@ impl State {
             }
         }
         self.redis.generation = after;
-        // When the copy takes over, all connections are new, and no gateway looks at its generation.
+        // When the copy takes over, all connections are new, so no gateway compares its generation.
         self.copy.generation = after;
     }
 }

@@ -1,4 +1,4 @@
-//! Properties of the model: states that it never reaches, and states that it reaches.
+//! The properties of the model: conditions that every state meets, and events that some state must show.
 
 use stateright::Property;
 
