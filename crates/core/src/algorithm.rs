@@ -25,7 +25,7 @@ pub trait Algorithm {
     fn capacity(&self) -> u64;
 
     /// Decides whether a cost fits. The check changes the state in one case only: if a stamp is further ahead of `now` than the key's
-    /// period, the clock stepped back. The stamp is then moved to `now`, so that no client is locked out until the clock catches up.
+    /// period, the clock stepped back. The stamp is then moved back, so that no client is locked out until the clock catches up.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
@@ -90,7 +90,7 @@ pub trait Algorithm {
         Self::State::default()
     }
 
-    /// Returns a key's `reset` after another charge of `units`. `reset` is its value before this charge.
+    /// Returns a key's `reset` after another charge of `units`. The argument `reset` is the value before this charge.
     fn reset_with(&self, reset: Micros, _units: u64) -> Micros {
         reset
     }
@@ -102,7 +102,8 @@ pub trait Algorithm {
         (!is_open).then_some(smaller.reset)
     }
 
-    /// Returns the used units of a key whose debt exceeds the capacity, given the `reset` of its verdict. 0 if `reset` does not show them.
+    /// Returns the used units of a key whose debt exceeds the capacity, given the `reset` of its verdict. 0 for an algorithm whose `reset`
+    /// does not show them.
     fn debt_of(&self, _reset: Micros) -> u64 {
         0
     }
@@ -122,8 +123,8 @@ pub trait Algorithm {
         true
     }
 
-    /// Divides the capacity by `parts`, rounded down, but to no less than 1 unit. All shares together admit no more than the whole, unless
-    /// there are more parts than units. `parts` is at least 1.
+    /// Divides the capacity by `parts`, which is at least 1. The result is rounded down, but to no less than 1 unit. All shares together
+    /// admit no more than the whole, unless there are more parts than units.
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where

@@ -1,4 +1,4 @@
-//! `concurrency`: a bound of the requests that run at the same time.
+//! `concurrency`: a bound on the number of requests that run at the same time.
 //!
 //! Admits cost c when the held units + c <= the limit. Only [holds](crate::KeyHolds) count as used units. The end or lapse of a hold
 //! charges no unit. Promise: at most the limit at any time. `lua/concurrency.lua` computes the same.

@@ -11,7 +11,7 @@ pub struct Counter {
     pub has_previous: bool,
 }
 
-/// The counts of a window and of the window before, in units of cost.
+/// The counts of the current window and of the window before it, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPair {
     /// When the current window started, in us.

@@ -1,4 +1,4 @@
-//! A debt that is paid off continuously, for both buckets.
+//! The debt of a token bucket or of a leaky bucket, which is paid off continuously.
 //!
 //! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
 //! rate of n per P is exact in integers: `weight / pay = P / n`.
@@ -148,8 +148,8 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// Returns the largest debt, in parts, to which larger debts are cut. It stays exact when one payment is added, and it is paid off
-    /// within [`MAX_SPAN`].
+    /// Returns the largest possible debt, in parts. Larger debts are cut to it. It stays exact when one payment is added, and it is paid
+    /// off within [`MAX_SPAN`].
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);

@@ -81,8 +81,8 @@ impl KeyHolds {
         held.is_some_and(|held| held.find(id).is_ok())
     }
 
-    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, cuts the rest of
-    /// each hold to `lease` or to its own lease, the longer of the two.
+    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, no hold lasts for
+    /// longer than the greater of `lease` and its own lease.
     pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
         let Some(held) = &mut self.0 else {
             return (0, 0);

@@ -10,7 +10,7 @@ use crate::Micros;
 pub struct Verdict {
     /// Whether this limit allows the request.
     pub allowed: bool,
-    /// Whether only units that running requests hold cause the refusal. The request may fit when they end.
+    /// Whether the refusal has only one cause: units that running requests hold. The request may fit when they end.
     pub settling: bool,
     /// The units of cost that could still be admitted now.
     pub remaining: u64,
