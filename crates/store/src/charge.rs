@@ -91,8 +91,7 @@ impl Limit {
         Self { mode, ..self }
     }
 
-    /// Marks the limit as shared by many clients. An unreadable key of one client then does not end the repetition of refusals by this
-    /// limit.
+    /// Marks the limit as shared by many clients. If a key of one client is unreadable, cached refusals by this limit are still repeated.
     #[must_use]
     pub fn shared(self) -> Self {
         Self {

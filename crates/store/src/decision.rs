@@ -34,7 +34,7 @@ pub enum Outcome {
     Unavailable,
 }
 
-/// The rule that decided.
+/// The way in which the request was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The configured store.
@@ -52,7 +52,7 @@ pub enum Via {
 pub struct Decision {
     /// Whether the request goes on.
     pub outcome: Outcome,
-    /// The rule that decided.
+    /// The way in which the request was decided.
     pub via: Via,
     /// The time of the decision by the deciding clock, in us since the epoch.
     pub now: Micros,

@@ -1,6 +1,6 @@
 //! The memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! Before a decision at which a hold of a running request may have lapsed, the store renews the holds of this process.
+//! If a hold of a running request may have lapsed by the time of a decision, the store renews its holds before the decision.
 
 mod replay;
 

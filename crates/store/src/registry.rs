@@ -81,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Begins a reset of holds. Until the guard is dropped, no server counts as one with all holds.
+    /// Begins a reset of holds. Until the guard is dropped, every server counts as lacking holds.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)

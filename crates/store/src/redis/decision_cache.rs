@@ -4,7 +4,7 @@
 //! call to Redis, and has an unused budget in an outage.
 //!
 //! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
-//! - [`larger`]: the waits of larger costs than the refused one
+//! - [`larger`]: the waits of costs above the refused cost
 //! - [`doubts`]: calls about the other charges of a refused request
 //! - [`looks`]: the rate of these calls
 
@@ -51,24 +51,24 @@ struct Seen {
     verdict: Verdict,
     // A refusal of a larger cost since then.
     larger: Option<Larger>,
-    // By Redis's clock.
+    // The time of the decision by Redis's clock.
     at: Micros,
     sent: Instant,
     received: Instant,
     // Whether a refusal may be repeated: no call has failed, and the client's limits have not changed since.
     holds: bool,
-    // While no units are left: the time until which requests wait for the one request that calls Redis again.
+    // The time until which other requests wait, while one request calls Redis about a key without units left.
     asking: Option<Instant>,
 }
 
 /// The cached answer about a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is refused, at this time by Redis's clock.
+    /// It is refused. The time is by Redis's clock.
     Refused(Verdict, Micros),
     /// It is refused by an old answer, so one request should call Redis.
     Stale(Verdict, Micros),
-    /// No units were left for it in the last answer, and some may be left by now.
+    /// Too few units were left for it in the last answer. There may be enough by now.
     Exhausted,
     /// No cached answer decides.
     Nothing,

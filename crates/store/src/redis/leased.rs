@@ -6,7 +6,7 @@
 //! and Redis decides each of its requests, as for exact limits.
 //!
 //! - [`mod@slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: the work on all slices
-//! - [`lender`]: the call and its answer; [`answered`]: the verdicts by an answer
+//! - [`lender`]: the call and its answer; [`answered`]: the verdicts that follow from an answer
 //! - [`clock`]: the clock by which slices end
 
 mod answered;
@@ -31,7 +31,7 @@ use table::{MAX_SLICES, Table};
 
 use crate::{Charge, Recall, StoreError};
 
-/// All slices that are lent to this gateway, and their lender. Slices that are still lent when this is dropped lapse, and count as spent.
+/// All slices that are lent to this gateway, and their lender. When this is dropped, slices that are still lent lapse, and count as spent.
 #[derive(Debug)]
 pub(super) struct Leased {
     lender: Lender,

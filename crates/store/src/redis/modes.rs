@@ -15,7 +15,7 @@
 //!   their blocks. Each key has one such call a second, and all keys together have a bounded number.
 //! - Without Redis, the shares of limits with `on_failure: local` decide.
 //!
-//! - [`budgets`]: for operators
+//! - [`budgets`]: reads and resets for operators
 //! - [`reserved`]: the charges that this process holds until all limits have decided
 
 mod budgets;

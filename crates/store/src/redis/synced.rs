@@ -5,7 +5,7 @@
 //! next answer. The gateway counts meanwhile, and sends Redis the counts when Redis answers again.
 //!
 //! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`table`]: all keys
-//! - [`limits`]: the overshoot of limits; [`exchange`]: the calls
+//! - [`limits`]: the overshoot of limits; [`exchange`]: the calls to Redis
 
 mod entry;
 mod exchange;
@@ -86,7 +86,7 @@ pub struct SyncedUse {
     pub overshoots: Vec<Overshoot>,
 }
 
-/// The excess of all gateways together over a limit, by the answers to this gateway's exchanges.
+/// The units of all gateways together beyond a limit, by the answers to this gateway's exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overshoot {
     /// The limit's name.

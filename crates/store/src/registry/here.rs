@@ -32,7 +32,7 @@ impl Default for Here {
 }
 
 impl Here {
-    /// Counts a hold that was added to the list.
+    /// Updates the numbers after a hold was added to the list.
     pub(super) fn added(&self, hold: &Hold) {
         match quota_of(hold) {
             Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
@@ -41,7 +41,7 @@ impl Here {
         }
     }
 
-    /// Uncounts a hold that was removed from the list.
+    /// Updates the numbers after a hold was removed from the list.
     pub(super) fn removed(&self, hold: &Hold) {
         if hold.is_in_redis() && hold.copy.is_none() {
             self.uncopied.fetch_sub(1, Relaxed);

@@ -16,7 +16,7 @@ use crate::Charge;
 pub(in super::super) enum Doubt {
     /// No doubt: a new answer left room, or the limit needs no answer.
     None,
-    /// No doubt: a new answer refused. This verdict is only named beside a refusal by another limit.
+    /// No doubt: a new answer refused. It is only added to a refusal by another limit.
     Refused(Verdict),
     /// The last answer left too little, or its refusal is old.
     Due,

@@ -38,7 +38,7 @@ impl DecisionCache {
             return false;
         };
         let mut answered = std::pin::pin!(self.waiters(asked).notified());
-        // From now on, an answer before the wait begins is noticed, too.
+        // An answer that comes before the wait below is noticed, too.
         answered.as_mut().enable();
         if self.is_asked(asked, now) {
             let _ = tokio::time::timeout(patience, answered).await;

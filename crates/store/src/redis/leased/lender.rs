@@ -61,7 +61,7 @@ pub(super) struct Ask {
 /// The answer of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lent {
-    /// The time by its clock.
+    /// The time by Redis's clock.
     pub(super) now: Micros,
     /// Whether the request was admitted. If so, its cost is charged, unless the call only checks it.
     pub(super) admitted: bool,

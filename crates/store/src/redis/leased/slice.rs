@@ -52,9 +52,9 @@ pub(in super::super) struct Spent {
 /// The next step of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It was spent here. The call, if any, is to be made in the background.
+    /// The cost was spent from the slice. The call, if any, is to be made in the background.
     Spent(Verdict, Spent, Option<Ask>),
-    /// It was decided here, and not spent.
+    /// The request was decided in this process, and no unit was spent.
     Decided(Verdict),
     /// Redis decides it by this call.
     Ask(Ask),

@@ -9,7 +9,7 @@ use crate::Charge;
 use crate::charge::DECISION_LEASE;
 use crate::charge::words::{COST, LEASE};
 
-/// The leases of requests that take no holds, and of requests that do.
+/// The word for the lease of requests that take no holds, and the word for requests that take holds.
 static BESIDE: LazyLock<Word> = LazyLock::new(|| Word::interned(format!("-{DECISION_LEASE}")));
 static TAKEN: LazyLock<Word> = LazyLock::new(|| Word::interned(DECISION_LEASE.to_string()));
 

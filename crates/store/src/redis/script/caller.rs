@@ -65,7 +65,7 @@ impl Caller {
         })
     }
 
-    /// Whether one script can decide all these charges.
+    /// Whether a single script can decide all these charges.
     pub(in crate::redis) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
         let same = |pair: &[Charge<'_>]| pair[0].key.tag == pair[1].key.tag;
         !self.shards.are_many() || charges.windows(2).all(same)
@@ -115,7 +115,7 @@ impl Caller {
             let key = charge.redis_key(&self.key_prefix);
             let notes = notes_key(&key);
             keys.extend([key, notes].map(Word::from));
-            // Two windows of a limit may count.
+            // Counts of two windows may still matter.
             matters.push(Word::from(2 * charge.limit.quota().period() / 1_000 + 2));
         }
         keys.extend(

@@ -27,7 +27,7 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tally: Tally,
-    /// The numbers of the last request.
+    /// The quota of the last request.
     pub(super) quota: Quota,
     // The largest quota of requests since the last call was sent, and of requests before that call. A reload changes quotas.
     widest: Quota,

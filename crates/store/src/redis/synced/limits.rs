@@ -59,7 +59,7 @@ impl Watched {
         &self.id
     }
 
-    /// Records the excess of a key over the limit, if `more` units were counted there since the previous answer.
+    /// Records the units of a key beyond the limit. `more` of these units were counted since the previous answer.
     pub(super) fn exceeded(&self, beyond: u64, more: u64) {
         if more > 0 {
             self.max.fetch_max(beyond, Ordering::Relaxed);

@@ -115,7 +115,7 @@ impl Table {
         row.entries.get(&key).map(|entry| entry.tally.clone())
     }
 
-    /// Makes the exchange of all keys due whose counts were sent to Redis and may still matter.
+    /// Makes all keys due whose counts were sent to Redis and may still matter.
     pub(super) fn tell_again(&self) {
         for mut row in self.rows.all() {
             self.list_all(&mut row, |entry| entry.tally.has_told());
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// Makes the exchange of those keys of a row due for which `change` returns true.
+    /// Makes the keys of a row due for which `change` returns true.
     fn list_all(&self, row: &mut Row, change: impl Fn(&mut Entry) -> bool) {
         let now = Instant::now();
         for (key, entry) in &mut row.entries {
@@ -238,7 +238,7 @@ impl Table {
         }
     }
 
-    /// Makes the exchange of a key due, unless it is due sooner.
+    /// Makes a key due, unless it is due sooner.
     fn list(
         &self,
         entry: &mut Entry,

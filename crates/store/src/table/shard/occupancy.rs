@@ -1,4 +1,4 @@
-//! The places of a shard: the number that each limit and each address occupies, and the rule by which new keys get one.
+//! The places of a shard: the number of places that each limit and each address occupies, and the rule for new keys.
 //!
 //! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. The rest is common.
 //! Keys of unverified values have two more bounds. An address can take another place while it has fewer than half of the number of free
@@ -67,7 +67,7 @@ impl Occupancy {
         occupancy
     }
 
-    /// Divides the floors among this number of limits.
+    /// Divides a quarter of the places into floors for this number of limits.
     pub(super) fn divide(&mut self, limits: usize) {
         let floors = limits.next_power_of_two().max(LEAST_FLOORS);
         self.floor = self.capacity / FLOORS_PART / floors;
@@ -172,7 +172,7 @@ impl Occupancy {
         limits.filter_map(|limit| limit.shared.as_ref())
     }
 
-    /// Frees memory, and drops limits without keys.
+    /// Frees memory, and drops limits without keys and without decisions on a shared budget.
     pub(super) fn shrink(&mut self) {
         self.limits
             .retain(|_, limit| limit.keys > 0 || limit.shared.is_some());

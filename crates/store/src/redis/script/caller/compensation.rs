@@ -1,4 +1,4 @@
-//! Calls after a decision: a hold is renewed or ended.
+//! Calls that renew or end a hold after its decision.
 //!
 //! Such calls are not counted as calls in flight, because no request waits for them. The end of a hold is sent until Redis answers it
 //! ([`crate::Store`]). It takes effect once, even if it is sent several times.
@@ -71,7 +71,7 @@ impl Caller {
         }
     }
 
-    /// Returns the keys of states and holds.
+    /// Returns the keys of the charges' states and holds, without the keys of blocks.
     fn hold_keys(&self, charges: &[Charge<'_>]) -> Arc<[Word]> {
         let keys = charges.iter().flat_map(|charge| {
             let blocks = usize::from(charge.limit.block().is_some());

@@ -197,7 +197,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Leaves the holds to the request.
+    /// Keeps the holds when this is dropped: from now on the request ends them.
     fn stay(&mut self) {
         self.held.fill(HoldId(0));
     }
