@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tidegate_overrides::port::{Asked, Port, Question};
 use tidegate_server::AdminConnection;
@@ -35,12 +35,19 @@ pub(super) async fn read(
     connection.idle();
     let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
     connection.busy();
-    let Ok(Ok(body)) = read else {
-        let detail = format!("The body has more than {most} bytes, or did not come within 10 s.");
-        let refusal = problem(StatusCode::PAYLOAD_TOO_LARGE, "bad_body", &detail);
-        return Err(Box::new(refusal));
+    let (status, detail) = match read {
+        Ok(Ok(body)) => return Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body has more than {most} bytes."),
+        ),
+        Ok(Err(_)) => (StatusCode::BAD_REQUEST, "The body ended early.".to_owned()),
+        Err(_) => (
+            StatusCode::REQUEST_TIMEOUT,
+            "The body did not arrive within 10 s.".to_owned(),
+        ),
     };
-    Ok(body.to_bytes())
+    Err(Box::new(problem(status, "bad_body", &detail)))
 }
 
 /// Answers a request and records its changes, even if its client hangs up meanwhile.

@@ -125,14 +125,18 @@ impl<T> Routes<T> {
         if let Some(at) = self.first(target, method, false)? {
             return Ok(self.route_match(at, target, false));
         }
-        let mut allowed: Vec<&str> = self
+        let methods = self
             .here(target)
             .map(|at| &self.routes[at].0)
             .filter(|place| place.is_met(target, false) == Met::Yes)
             .flat_map(|place| place.shape.methods.iter().flatten())
-            .map(Method::as_str)
-            .collect();
-        allowed.dedup();
+            .map(Method::as_str);
+        let mut allowed = Vec::new();
+        for method in methods {
+            if !allowed.contains(&method) {
+                allowed.push(method);
+            }
+        }
         match HeaderValue::try_from(allowed.join(", ")) {
             Ok(allow) if !allowed.is_empty() => Err(Problem::method_not_allowed(allow)),
             _ => Err(NOT_FOUND),
