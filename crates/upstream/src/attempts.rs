@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-/// The most attempts of one request that are recorded; further ones are only counted.
+/// The most attempts of one request that are recorded. Further attempts are only counted.
 const MOST_NOTED: usize = 8;
 
 /// One attempt to get an answer from a server.
@@ -13,7 +13,7 @@ const MOST_NOTED: usize = 8;
 pub struct Attempt {
     /// The server's address.
     pub server: SocketAddr,
-    /// When it began.
+    /// The time at which it began.
     pub started: Instant,
     /// The time until the head of the answer, or until the attempt failed.
     pub took: Duration,
@@ -27,7 +27,7 @@ pub struct Attempt {
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     last: Option<Attempt>,
-    // Most requests have none.
+    // Attempts before the last one. A separate field, because most requests have one attempt and so need no allocation.
     earlier: Vec<Attempt>,
     count: u32,
 }

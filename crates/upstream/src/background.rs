@@ -1,4 +1,4 @@
-//! Looks after the servers of an upstream: their addresses, their failures and their recovery.
+//! Looks after the servers of an upstream: looks up names, checks health, ejects failing servers and returns them to use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,11 +22,11 @@ use super::settings::{EjectPlan, UpstreamPlan};
 pub(crate) struct Background {
     pub(crate) plan: Arc<UpstreamPlan>,
     pub(crate) selector: Arc<Selector>,
-    /// `None`: servers have no bound on connections.
+    /// `None` if servers have no bound on connections.
     pub(crate) places: Option<Arc<Places>>,
     pub(crate) metrics: UpstreamMetrics,
     pub(crate) discovery: Arc<Discovery>,
-    // Requests that all servers have served.
+    // The number of requests that all servers together have served.
     served: AtomicU64,
     // Held while an ejection is decided.
     ejecting: Mutex<()>,
@@ -64,12 +64,12 @@ impl Background {
         if !servers.is_empty() {
             return servers;
         }
-        // The background resolves the names as well, and logs the addresses.
+        // The result is not needed here: the background task looks up the names too, and logs the addresses.
         let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.plan)).await;
         self.discovery.current()
     }
 
-    /// Returns the requests that were served so far, when a request is sent to `server`.
+    /// Returns how many requests were served so far. Callers take this when they send a request to `server`.
     pub(crate) fn served(&self, server: &Server) -> Served {
         Served {
             here: server.health.served(),
@@ -77,7 +77,7 @@ impl Background {
         }
     }
 
-    /// Notes a request that a server served.
+    /// Records a request that a server served.
     pub(crate) fn succeeded(&self, server: &Server) {
         let was_failing = server.health.succeeded();
         self.served.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Background {
         }
     }
 
-    /// Notes a request that a server failed, and ejects the server if it fails too often and others do not. `before` is from when
+    /// Records a request that a server failed. Ejects the server if it fails far more often than another server. `before` was taken when
     /// the request was sent.
     pub(crate) fn failed(&self, server: &Arc<Server>, before: Served) {
         let Some(plan) = &self.plan.eject else {
@@ -106,7 +106,7 @@ impl Background {
         }
     }
 
-    /// Ejects a server that fails too often, if others do not. Returns whether it did.
+    /// Ejects a server that fails too often, if another server fails far less often. Returns whether it was ejected.
     fn eject(&self, plan: &EjectPlan, server: &Arc<Server>) -> bool {
         let health = &server.health;
         if !health.fails(plan, self.served.load(Ordering::Relaxed)) {
@@ -137,14 +137,14 @@ impl Background {
         true
     }
 
-    /// Requests a new resolution of names: the servers may have other addresses by now.
+    /// Requests a new DNS lookup: the servers may have other addresses by now.
     pub(crate) fn look_again(&self) {
         if self.discovery.have_names() {
             self.stale.notify_one();
         }
     }
 
-    /// Does all work that takes time, until the future is dropped.
+    /// Runs all background work until the future is dropped.
     pub(crate) async fn keep(self: Arc<Self>) {
         tokio::join!(
             self.resolve_names(),
@@ -225,7 +225,7 @@ impl Background {
         }
     }
 
-    /// Logs that a server is well again, or why it gets no requests.
+    /// Logs that a server passes its checks again, or why it gets no requests.
     fn log_check(&self, server: &Server, passed: Result<(), Box<str>>) {
         let (upstream, address) = (&self.plan.name, server.address);
         let server = &server.plan;
@@ -240,7 +240,7 @@ impl Background {
         self.count();
     }
 
-    /// Counts the servers by state. A server that is well again may have places for requests that wait.
+    /// Updates the metrics of servers by state. Before that, waiting requests get the free places of servers that recovered.
     fn count(&self) {
         if let Some(places) = &self.places {
             places.serve();

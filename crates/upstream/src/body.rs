@@ -1,4 +1,4 @@
-//! A request's body as it is sent to a server, and its state so far.
+//! A request's body on its way to a server, and its current state.
 
 pub(crate) mod first_part;
 pub(crate) mod memory;
@@ -23,7 +23,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A body that a client streams, of any type.
 pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
 
-/// Returns the size of a body behind bytes that were received before.
+/// Returns the size of a body with `bytes` that were read before and an unread `rest`.
 pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     let mut hint = SizeHint::new();
     hint.set_lower(rest.lower() + bytes);
@@ -33,16 +33,16 @@ pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     hint
 }
 
-/// The state of a request's body so far. It is shared by the body, which hyper owns, and by the task that waits for the answer.
+/// The current state of a request's body. The body, which hyper owns, shares it with the task that waits for the answer.
 #[derive(Debug)]
 pub struct BodyState {
     state: AtomicU8,
     started: Instant,
     // In ms since `started`.
     progress: AtomicU64,
-    // Bytes handed on so far.
+    // Bytes passed on so far.
     bytes: AtomicU64,
-    // The upstream answers, and may answer each part of the body.
+    // Whether the upstream has begun to answer a call in which both sides may send at any time.
     talking: AtomicBool,
 }
 
@@ -50,17 +50,17 @@ pub struct BodyState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BodyPhase {
-    /// The upstream has what the client sent.
+    /// All bytes that the client sent were passed on to the upstream.
     Forwarded,
     /// No further bytes have come from the client yet.
     AwaitingClient,
-    /// It grew beyond the largest that is allowed.
+    /// The body grew beyond the largest allowed size.
     TooLarge,
     /// The client stopped sending.
     Stalled,
-    /// The client sends more slowly than it must.
+    /// The client sends more slowly than the lowest allowed rate.
     TooSlow,
-    /// The client sent no valid body, or is gone.
+    /// The client sent an invalid body, or is gone.
     Broken,
 }
 
@@ -88,29 +88,29 @@ impl BodyState {
         }
     }
 
-    /// Returns the time at which the last part of the body was handed on.
+    /// Returns the time at which the last part of the body was passed on.
     pub fn progress(&self) -> Instant {
         self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
     }
 
-    /// Whether the upstream answers a call in which both sides may send at any time.
+    /// Whether the upstream is answering a call in which both sides may send at any time.
     pub fn is_talking(&self) -> bool {
         self.talking.load(Ordering::Relaxed)
     }
 
-    /// Whether the body was cut off because its client sent it too slowly, or stopped.
+    /// Whether the gateway cut off the body because its client sent too slowly or stopped sending.
     pub fn is_cut(&self) -> bool {
         matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
     }
 
-    /// Whether the body broke off: its client is to blame if the exchange fails.
+    /// Whether the body broke off. If the exchange then fails, that is no failure of the server.
     pub fn is_broken_off(&self) -> bool {
         let phase = self.phase();
         !matches!(phase, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
     }
 
-    /// Notes that the upstream answers a call in which both sides may send at any time. Until the answer ends, the gateway cannot see which
-    /// side waits for the other.
+    /// Sets whether the upstream is answering a call in which both sides may send at any time. During such an answer the gateway cannot see
+    /// which side waits for the other.
     pub fn set_talking(&self, talks: bool) {
         self.talking.store(talks, Ordering::Relaxed);
     }
@@ -120,12 +120,12 @@ impl BodyState {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Returns the number of bytes of the body that were handed on.
+    /// Returns the number of bytes of the body that were passed on.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that a part of the body, of this size, was handed on.
+    /// Records that a part of the body was passed on.
     pub fn progressed(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -142,7 +142,7 @@ pub enum RequestBody {
     Empty,
     /// The body that the client streams.
     Streaming(StreamingBody),
-    /// The body that the client streams, with a copy of the part that was sent.
+    /// The body that the client streams, with a copy of the sent part for another attempt.
     Replayed(ReplayedBody),
 }
 

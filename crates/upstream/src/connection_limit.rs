@@ -1,4 +1,4 @@
-//! The number of requests at a server, and its bound.
+//! The number of requests at a server, and the bound on it.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -16,18 +16,18 @@ pub(crate) struct ConnectionLimit {
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     taken: Arc<AtomicUsize>,
-    // Set if places are bounded: the client's address, and the queue for places.
+    // The client's address and the queue for places. `None` if places have no bound.
     shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>,
 }
 
 /// Requests that wait for places.
 pub(crate) trait PlaceQueue: Debug + Send + Sync {
-    /// Gives a place that this address has left to a request that waits.
+    /// Gives a place that `address` has freed to a waiting request.
     fn freed(self: Arc<Self>, address: IpAddr);
 }
 
 impl ConnectionLimit {
-    /// Returns this many places; `None`: no bound.
+    /// Returns `most` places, or places without a bound for `None`.
     pub(crate) fn new(most: Option<usize>) -> Self {
         let taken = Arc::default();
         Self { taken, most }
@@ -44,8 +44,8 @@ impl ConnectionLimit {
             .map_or(usize::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Takes a place. Where there is a bound, the place is for a client at this address. The caller then holds the lock of the queue from
-    /// its call of [`free`](Self::free) until here.
+    /// Takes a place. `shared` has the client's address and the queue, if places have a bound. The caller then holds the lock of the queue
+    /// from its call of [`free`](Self::free) to the return of this function.
     pub(crate) fn take(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let taken = self.taken.clone();
@@ -54,7 +54,7 @@ impl ConnectionLimit {
 }
 
 impl ConnectionPermit {
-    /// Whether others may wait for this place.
+    /// Whether other requests may wait for this place.
     pub(crate) const fn is_bounded(&self) -> bool {
         self.shared.is_some()
     }

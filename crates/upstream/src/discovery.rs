@@ -1,4 +1,4 @@
-//! The servers behind the names of an upstream: one for each address. Names are resolved again from time to time.
+//! The servers of an upstream, one for each address of a name. Names are looked up periodically.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::server::Server;
 use super::settings::{ServerPlan, UpstreamPlan};
 
-/// The longest time for which a name is resolved.
+/// The timeout of a DNS lookup.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The shortest time between two resolutions of a name.
+/// The shortest time between two lookups of a name.
 const SOONEST: Duration = Duration::from_secs(1);
 
 /// The servers of an upstream.
@@ -25,12 +25,12 @@ pub(crate) struct Discovery {
     // The servers as configured.
     plans: Vec<Arc<ServerPlan>>,
     current: ArcSwap<Vec<Arc<Server>>>,
-    // Held while names are resolved; holds the time at which that was last done.
+    // Locked during a lookup. Holds the time of the last lookup.
     resolving: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Discovery {
-    /// Returns the servers of a plan; servers with names have no address yet.
+    /// Returns the servers of a plan that have an IP address. Servers with names are added by [`Self::resolve`].
     pub(crate) fn new(plan: &UpstreamPlan) -> Self {
         let plans: Vec<_> = plan.servers.iter().cloned().map(Arc::new).collect();
         let known = plans.iter().filter_map(|server| {
@@ -54,8 +54,8 @@ impl Discovery {
         self.plans.iter().any(|server| server.address().is_none())
     }
 
-    /// Resolves all names, unless that was done within the last second. Returns whether an address changed. A name that cannot be resolved
-    /// keeps the addresses that it had.
+    /// Looks up all names, unless the last lookup is less than a second ago. Returns whether an address changed. After a failed lookup a
+    /// name keeps its addresses.
     pub(crate) async fn resolve(&self, plan: &UpstreamPlan) -> bool {
         let mut last = self.resolving.lock().await;
         if last.is_some_and(|last| last.elapsed() < SOONEST) {
@@ -77,7 +77,7 @@ impl Discovery {
     }
 }
 
-/// Returns the servers at these addresses. Known servers stay as they are, and so do all servers of a name without an answer.
+/// Returns the servers at the addresses in `found`. Existing servers keep their state. If a lookup failed, all servers of that name stay.
 fn regroup(
     before: &[Arc<Server>],
     found: Vec<(&Arc<ServerPlan>, Option<Vec<SocketAddr>>)>,
@@ -105,7 +105,7 @@ fn regroup(
     after
 }
 
-/// Returns all addresses of a server; `None` if its name cannot be resolved.
+/// Returns all addresses of a server, or `None` if the lookup of its name fails.
 async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
     if let Some(address) = server.address() {
         return Some(vec![address]);
@@ -123,7 +123,7 @@ async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
     None
 }
 
-/// Looks up a name, within [`PATIENCE`]. Returns its addresses in one order: resolvers shuffle them.
+/// Looks up a name, within [`PATIENCE`]. Sorts the addresses, because resolvers shuffle them.
 pub(crate) async fn lookup(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
     let found = timeout(PATIENCE, lookup_host((host, port))).await?;
     Ok(found.map(|found| {

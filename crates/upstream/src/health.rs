@@ -1,6 +1,6 @@
-//! The health of a server: whether it takes requests, by its own answers and by checks.
+//! The health of a server: its failed requests and its health checks decide whether it takes requests.
 //!
-//! Callers pass the time.
+//! No function reads the clock: callers pass the time.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,26 +12,26 @@ use super::settings::{EjectPlan, HealthPlan};
 /// The longest ejection, in multiples of the first.
 const LONGEST: u32 = 32;
 
-/// The share of its weight with which a server comes back, if it starts slowly.
+/// The share of its weight that a returning server has at first, under `slow_start`.
 const FIRST_SHARE: f64 = 0.1;
 
-/// Failures among the last 64 requests from which on a server fails too often, also with successes in between.
+/// The least number of failures among the last 64 requests at which a server fails too often, even with successes in between.
 const HALF: u32 = 32;
 
-/// Factor by which a server must fail more often than another server to be ejected.
+/// A server is ejected only if it has at least this many times the failures of another server.
 const MORE: u32 = 3;
 
 /// The health of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    // Failures in a row, of requests during which the server served no other one.
+    // Failures in a row. A failure counts only if the server served no other request while that one was open.
     failures: AtomicU32,
     // The last 64 requests, the newest in the lowest bit. A failure is 1.
     recent: AtomicU64,
     served: AtomicU64,
     ejected: AtomicBool,
     unhealthy: AtomicBool,
-    // Requests fail in a row, and the server is not ejected.
+    // Whether requests fail in a row although the server is not ejected.
     failing: AtomicBool,
     past: Mutex<Past>,
 }
@@ -44,24 +44,24 @@ struct Past {
     against: u32,
     was_checked: bool,
     back: Option<Instant>,
-    /// Requests that all servers had served when the first of the failures in a row was sent.
+    /// The number of requests that all servers had served when the first failed request of the row was sent.
     row_began: u64,
 }
 
-/// Requests that were served before another one was sent.
+/// Counts of requests that were served before another request was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
-    /// Served by its server.
+    /// Requests served by the server to which that request is sent.
     pub(crate) here: u64,
-    /// Served by all servers of the upstream.
+    /// Requests served by all servers of the upstream.
     pub(crate) by_all: u64,
 }
 
-/// The state of a server, for figures.
+/// The state of a server, for metrics and reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Healthy,
-    /// It gets requests, and the last ones failed in a row.
+    /// The server gets requests, but the last ones failed in a row.
     Failing,
     Ejected,
     Unhealthy,
@@ -90,7 +90,7 @@ impl Health {
         }
     }
 
-    /// Whether the server has its turn like the others.
+    /// Whether the server takes requests: it is neither ejected nor unhealthy.
     pub(crate) fn is_in(&self) -> bool {
         !self.is_ejected() && !self.is_unhealthy()
     }
@@ -103,20 +103,20 @@ impl Health {
         self.unhealthy.load(Ordering::Relaxed)
     }
 
-    /// Failures without a success in between.
+    /// Returns the number of failures without a success in between.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Requests that it has served.
+    /// Returns the number of requests that the server has served.
     pub(crate) fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Notes a request that it served. Returns whether it was failing until now.
+    /// Records a request that the server served. Returns whether the server was failing until now.
     pub(crate) fn succeeded(&self) -> bool {
         self.served.fetch_add(1, Ordering::Relaxed);
-        // The counter is nearly always 0 already. A store would then invalidate the caches of other cores.
+        // The counter is nearly always 0, and a needless store would invalidate the caches of other cores.
         let mut was_failing = false;
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::SeqCst);
@@ -128,18 +128,18 @@ impl Health {
         was_failing
     }
 
-    /// Notes that the server is not ejected despite a failure. Returns whether it is failing from now on: the last `after` requests failed.
+    /// Marks a server that was not ejected as failing, if its last `after` requests failed. Returns whether it was marked just now.
     pub(crate) fn starts_failing(&self, after: u32) -> bool {
         let fails = || self.failures.load(Ordering::SeqCst) >= after;
         if !fails() || self.failing.swap(true, Ordering::SeqCst) {
             return false;
         }
-        // A success in between has not seen the mark.
+        // A success between the check and the mark did not see the mark, so the count is checked again.
         fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
-    /// Notes a request that it failed. If the server has served another request since this one was sent, only this request went wrong: the
-    /// failure does not add to the row.
+    /// Records a request that the server failed. If the server served another request since this one was sent, the failure does not add to
+    /// the row.
     pub(crate) fn failed(&self, before: Served) {
         self.remember(1);
         if self.served() != before.here {
@@ -157,10 +157,10 @@ impl Health {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Whether it has failed often enough to be ejected, when all servers together have served `by_all` requests.
+    /// Whether the server has failed often enough to be ejected. `by_all` is the number of requests that all servers together have served.
     ///
-    /// Clients can have many requests fail in the same moment. So a row of failures counts only if the other servers served requests
-    /// meanwhile: one less than `after`.
+    /// Clients can make many requests fail at the same moment. So a row of failures counts only if other servers served at least `after -
+    /// 1` requests during it.
     pub(crate) fn fails(&self, plan: &EjectPlan, by_all: u64) -> bool {
         let elsewhere = || by_all.saturating_sub(self.past.lock().row_began);
         let in_a_row =
@@ -168,7 +168,7 @@ impl Health {
         in_a_row || self.recent_failures() >= HALF.max(plan.after)
     }
 
-    /// Whether it fails far more often than `other`. Requests that fail everywhere are no fault of one server.
+    /// Whether the server fails far more often than `other`. Requests that fail at every server do not eject any server.
     pub(crate) fn fails_more_than(&self, other: &Self) -> bool {
         self.recent_failures() >= MORE * other.recent_failures()
     }
@@ -177,8 +177,8 @@ impl Health {
         self.recent.load(Ordering::Relaxed).count_ones()
     }
 
-    /// Ejects the server, and returns for how long. This is twice as long as the last time, unless the server was well since then for at
-    /// least the length of that ejection.
+    /// Ejects the server, and returns for how long. The length doubles with each ejection, and starts again after the server stayed in use
+    /// for at least the length of the last one.
     pub(crate) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
@@ -200,17 +200,18 @@ impl Health {
             .map(|(_, until)| until)
     }
 
-    /// Ends the ejection; one more failure, before any success, ejects the server again.
+    /// Ends the ejection. One more failure before any success ejects the server again.
     pub(crate) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
         self.past.lock().back = Some(now);
         self.failures.store(plan.after - 1, Ordering::Relaxed);
-        // The failures before the ejection are replaced by one less than `after`.
+        // Replaces the record of the last 64 requests by `after - 1` failures.
         let known = plan.after.saturating_sub(1).min(u64::BITS - 1);
         self.recent.store((1 << known) - 1, Ordering::Relaxed);
         self.ejected.store(false, Ordering::Relaxed);
     }
 
-    /// Notes the result of a check. Returns the new state if it changed. The first check of a server decides alone if it fails.
+    /// Records the result of a check. Returns whether the server is healthy now, if that changed. The first check of a server takes it out
+    /// at once if it fails.
     pub(crate) fn checked(&self, plan: &HealthPlan, passed: bool, now: Instant) -> Option<bool> {
         let mut past = self.past.lock();
         let first = !std::mem::replace(&mut past.was_checked, true);
@@ -236,12 +237,12 @@ impl Health {
         Some(passed)
     }
 
-    /// Notes that the server is new among others that served before.
+    /// Records that the server is new beside servers that served before, so `slow_start` applies to it.
     pub(crate) fn joined(&self, now: Instant) {
         self.past.lock().back = Some(now);
     }
 
-    /// Returns the share of its weight that it gets, if it takes `slow_start` to get all of it.
+    /// Returns the share of its weight that the server has now. The share grows to 1 within `slow_start` after the server returned.
     pub(crate) fn share(&self, slow_start: Duration, now: Instant) -> f64 {
         let back = self.past.lock().back;
         back.map_or(1.0, |back| {

@@ -1,4 +1,4 @@
-//! Bounds on interim answers (1xx). hyper drops them, and reads on until the answer comes, without a bound of its own.
+//! Bounds on interim answers (1xx). hyper drops them and reads on until the final answer, without a bound of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -6,22 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::watched::Watch;
 
-/// The most bytes that are read for an HTTP/1 request before its answer begins. The head of the answer has a bound of its own, and hyper
-/// reads on behind it by two buffers at most.
+/// The most bytes that are read for an HTTP/1 request until hyper returns the head of its answer. This leaves room for that head, which has
+/// its own bound, and for two buffers that hyper may read past it.
 const MOST_BEFORE_ANSWER: u64 = 256 * 1024;
 
-/// Heads that one request may have over HTTP/2: interim answers, the answer and trailers. A connection adds up the heads of its
-/// requests.
+/// The HEADERS frames that each request adds to the allowance of its HTTP/2 connection: interim answers, the answer and trailers.
 const HEADS_PER_REQUEST: u64 = 256;
 
-/// The most heads that an HTTP/2 server may still send on a connection.
+/// The largest allowance of HEADERS frames of an HTTP/2 connection.
 const MOST_HEADS: u64 = 100 * HEADS_PER_REQUEST;
 
 /// HEADERS, and the length of the head of a frame (RFC 9113, 4.1 and 6.2).
 const HEADERS: u8 = 1;
 const FRAME_HEAD: usize = 9;
 
-/// Value for no bound: no request waits for its answer.
+/// The value without a bound, while no request waits for its answer.
 const NO_BOUND: u64 = u64::MAX;
 
 /// The bytes that an HTTP/1 server may still send before it answers.
@@ -53,7 +52,7 @@ impl Watch for Arc<Unanswered> {
         }
         let left = left.checked_sub(bytes.len() as u64);
         let left = left.ok_or_else(|| too_much("too much came before the answer"))?;
-        // Unless the answer has begun meanwhile.
+        // The bound stays lifted if the answer has begun meanwhile.
         let next = |now| (now != NO_BOUND).then_some(left);
         let _ = self
             .0
@@ -85,18 +84,18 @@ impl Heads {
     }
 }
 
-/// Reads the kinds of the frames that a server sends, however they are cut into parts.
+/// Reads the types of the frames that a server sends. A frame may arrive in several parts.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     head: [u8; FRAME_HEAD],
     // Bytes of `head` that were read.
     known: usize,
-    // Bytes of the previous frame's payload that are missing.
+    // Bytes of the previous frame's payload that have not come yet.
     left: usize,
 }
 
 impl Frames {
-    /// Reads a part, and counts its heads.
+    /// Reads a part, and counts its HEADERS frames.
     pub(crate) fn read(&mut self, mut bytes: &[u8], heads: &Heads) -> io::Result<()> {
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());

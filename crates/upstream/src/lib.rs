@@ -1,4 +1,4 @@
-//! Sends requests to the servers of an upstream: their addresses, which of them takes a request, and the connections to them.
+//! Sends requests to the servers of an upstream: looks up addresses, chooses a server for each request, and keeps connections.
 //!
 //! Start reading at [`Upstream::send`]. This crate has no limits, no clients and no configuration file.
 

@@ -1,18 +1,18 @@
-//! The metrics of an upstream; its owner registers them under names.
+//! The metrics of an upstream. The caller registers them under their names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// The handles of one upstream.
+/// The metrics of one upstream.
 #[derive(Debug)]
 pub struct UpstreamMetrics {
     /// Servers that take requests.
     pub healthy: Gauge,
-    /// Servers that get requests and fail them in a row.
+    /// Servers that get requests although the last ones failed in a row.
     pub failing: Gauge,
-    /// Servers that failed, and are left out for a while.
+    /// Servers that are ejected.
     pub ejected: Gauge,
-    /// Servers that failed their checks.
+    /// Servers that failed their health checks.
     pub unhealthy: Gauge,
     /// Requests that wait for a place.
     pub waiting: Gauge,
@@ -20,8 +20,8 @@ pub struct UpstreamMetrics {
     pub ejections: Counter,
     /// Health checks: failed, and passed.
     pub checks: [Counter; 2],
-    /// Requests sent once more.
+    /// Retries that were sent.
     pub retries: Counter,
-    /// Requests that were not sent once more, because the budget was used up.
+    /// Retries that were not sent because the retry budget was used up.
     pub over_budget: Counter,
 }

@@ -13,9 +13,9 @@ use super::sticky::Affinity;
 /// The times that an upstream may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// To accept a connection, with its handshake.
+    /// The time for a connection with its handshake.
     pub connect: Duration,
-    /// To begin its answer, and between two parts of it.
+    /// The time until the answer begins, and between two parts of it.
     pub answer: Duration,
 }
 
@@ -26,16 +26,16 @@ pub struct SendOptions<'a> {
     pub offer: Offer,
     /// The times that the server may take.
     pub timeouts: Timeouts,
-    /// `None`: a request is sent again only if no part of it was sent.
+    /// The route's retries. Without them, only the first three cases of [`Upstream::send`](crate::Upstream::send) repeat a request.
     pub retries: Option<&'a Retries>,
     /// The state of the request's body, if it has one.
     pub body_state: Option<&'a BodyState>,
-    /// Notes whether the request was sent, if the caller needs that.
+    /// Records whether the request was sent, if the caller needs that.
     pub transmission: Option<&'a Transmission>,
-    /// Whether the server gets its own host in place of the client's.
+    /// Whether the request's host is replaced by the server's own.
     pub own_host: bool,
     /// The server that the request prefers.
     pub affinity: Option<Affinity>,
-    /// The client's address, of IPv6 its prefix. It matters only if the upstream [is bounded](crate::Upstream::is_bounded).
+    /// The client's address, or its prefix for IPv6. It is used only if the upstream [is bounded](crate::Upstream::is_bounded).
     pub address: IpAddr,
 }

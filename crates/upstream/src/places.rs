@@ -1,7 +1,7 @@
-//! The places of an upstream with `max_connections`: which request takes a place, and which one waits.
+//! The places of an upstream with `max_connections`. A request takes a free place, or waits for one.
 //!
-//! All servers of an upstream have one queue. A free place goes to the waiting request whose address holds the fewest places; among these,
-//! to the first. No address takes all places: clients that hold places for long leave some to others.
+//! All servers of an upstream have one queue. A free place goes to the client address that holds the fewest places, and among equal
+//! addresses to the oldest request. The share per address leaves places for other clients, even if one address holds its places for long.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use super::sticky::Affinity;
 /// The shortest time between two log lines about addresses that have their share.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// A server, and a place there.
+/// A server, and a place at that server.
 pub(crate) type Placed = (Arc<Server>, ConnectionPermit);
 
 /// The places at all servers of an upstream, and the requests that wait for one.
@@ -37,20 +37,20 @@ pub(crate) struct Places {
     state: Mutex<State>,
 }
 
-/// Why a request gets no place.
+/// The reason why a request gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// No server may take it.
+    /// No server may take the request.
     NoServer,
-    /// All places are taken, and none came free in time, or too many requests wait.
+    /// No place became free in time, or too many requests wait.
     Busy,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Addresses that hold places or wait for one.
+    /// The addresses that hold places or wait for one.
     addresses: HashMap<IpAddr, Usage>,
-    /// The addresses that wait; the first gets the next place.
+    /// The waiting addresses. The first gets the next place.
     turns: BTreeSet<Turn>,
     waiting: usize,
     next: u64,
@@ -78,7 +78,7 @@ struct Waiter {
     place: oneshot::Sender<Placed>,
 }
 
-/// A request that waits. It leaves the queue when this is dropped.
+/// A waiting request. A drop removes it from the queue.
 #[derive(Debug)]
 struct Waiting<'a> {
     places: &'a Places,
@@ -88,7 +88,7 @@ struct Waiting<'a> {
 }
 
 impl Places {
-    /// Returns the places at the servers of `discovery`. `shown` is the number of requests that wait.
+    /// Returns the places at the servers of `discovery`. `shown` is the metric of waiting requests.
     pub(crate) fn new(
         selector: Arc<Selector>,
         discovery: Arc<Discovery>,
@@ -105,7 +105,7 @@ impl Places {
         }
     }
 
-    /// Takes a place for a client at a server that is not among `tried`. Waits for it at most this long.
+    /// Takes a place for a client at a server that is not among `tried`. Waits for at most `longest`.
     pub(crate) async fn take(
         self: &Arc<Self>,
         address: IpAddr,
@@ -113,7 +113,7 @@ impl Places {
         affinity: Option<Affinity>,
         longest: Duration,
     ) -> Result<Placed, NoPlace> {
-        // A server that is new or well again may have places for requests that wait.
+        // New or recovered servers may have places, which requests that already wait get first.
         self.serve();
         let mut waiting = {
             let mut state = self.state.lock();
@@ -145,7 +145,7 @@ impl Places {
         }
     }
 
-    /// Gives the free places to requests that wait.
+    /// Gives the free places to waiting requests.
     pub(crate) fn serve(self: &Arc<Self>) {
         let given = {
             let mut state = self.state.lock();
@@ -153,7 +153,7 @@ impl Places {
             given.collect::<Vec<_>>()
         };
         for (waiter, placed) in given {
-            // A request that has left drops its place, and the drop serves the next request.
+            // If the request has left, the place is dropped here, and the drop serves the next request.
             let _ = waiter.place.send(placed);
         }
     }
@@ -212,7 +212,7 @@ impl Places {
         }
     }
 
-    /// Logs that an address gets no place although some are free.
+    /// Logs, once a minute at most, that an address gets no place although places are free.
     fn warn(&self, state: &mut State, address: IpAddr, free: usize) {
         let is_new = state.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY);
         if free > 0 && is_new {
@@ -241,7 +241,7 @@ impl State {
         usage.map_or(0, |usage| usage.waiting.len())
     }
 
-    /// Changes what an address holds or waits for, and its turn.
+    /// Changes an address's held places or waiting requests, and updates its position among the waiting addresses.
     fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut Usage)) {
         let usage = self.addresses.entry(address).or_default();
         let before = usage.turn(address);
@@ -287,7 +287,7 @@ impl Usage {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let left = self.places.state.lock().leave(self.address, self.number);
-        // Its channel ends outside of the lock.
+        // The waiter and its channel are dropped after the lock is released.
         if left.is_some() {
             self.places.shown.dec();
         }

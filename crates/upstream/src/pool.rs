@@ -1,4 +1,4 @@
-//! An upstream: sends each request to one of its servers, and repeats it at another server where that is safe.
+//! An upstream: sends each request to a server, and repeats it at another server if this is safe.
 
 use std::io;
 use std::pin::pin;
@@ -31,22 +31,22 @@ use super::settings::UpstreamPlan;
 use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
-/// The most repetitions of a request at one server that did not begin with it or closed the kept connection.
+/// The most repeats of a request at one server, after the server refused the request or closed the kept connection.
 const AGAIN: usize = 2;
 
-/// Servers of which any can take a request. They are looked after until this is dropped.
+/// A group of servers, each of which can take any request. Background tasks look after them until this is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     background: Arc<Background>,
     replays: Arc<BufferMemory>,
-    // For requests that have no place yet, and for answers that have left theirs.
+    // `first_parts` is for requests that wait for a place, `answers` for answers that no longer hold one.
     first_parts: Arc<BufferMemory>,
     answers: Arc<BufferMemory>,
     #[expect(dead_code, reason = "ends its task when it is dropped")]
     keeping: JoinSet<()>,
 }
 
-/// An attempt that brought no answer.
+/// An attempt without an answer.
 struct FailedAttempt {
     error: SendError,
     /// Whether no part of the request was sent: the caller still has all of it.
@@ -54,7 +54,7 @@ struct FailedAttempt {
 }
 
 impl Upstream {
-    /// Begins to look after the servers of a plan, from within a runtime.
+    /// Starts the background tasks for the servers of a plan. The caller runs inside a Tokio runtime.
     pub fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
         let background = Arc::new(Background::new(plan, metrics));
         let mut keeping = JoinSet::new();
@@ -73,7 +73,7 @@ impl Upstream {
         &self.background.plan
     }
 
-    /// Whether connections to its servers are bounded in number.
+    /// Whether the number of connections to its servers has a bound.
     pub fn is_bounded(&self) -> bool {
         self.background.places.is_some()
     }
@@ -88,20 +88,20 @@ impl Upstream {
         state::of(&self.background)
     }
 
-    /// Sends a request to a server, and waits for the head of its answer. The request is moved out of its place as few times as possible.
+    /// Sends a request to a server, and waits for the head of its answer. `request` is borrowed because moving a request copies many bytes.
     ///
     /// The request goes to another server or connection in four cases:
     ///
-    /// - no part of it was sent;
-    /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
-    /// - it is idempotent with a small body, and the server closed a kept connection;
+    /// - no part of it was sent to the server;
+    /// - the server refused it before processing (HTTP/2), and its body is small enough to be kept;
+    /// - it is idempotent with a small body, and the server closed the kept connection;
     /// - it is safe, and the retry settings and their budget allow a retry.
     ///
     /// Each attempt is added to `attempts`.
     ///
     /// # Errors
     ///
-    /// No server answered; [`SendError`] has the reason.
+    /// Returns the reason why no server answered.
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
@@ -118,7 +118,7 @@ impl Upstream {
         {
             return Err(SendError::Unread(error));
         }
-        // The time in which the client sends does not count for the upstream.
+        // The upstream's time starts after the first part of the body was read, so a slow client does not use it up.
         let started = Instant::now();
         let mut tried = Vec::new();
         let mut servers = self.background.servers(options.timeouts.connect).await;
@@ -132,7 +132,7 @@ impl Upstream {
                 }
             };
             let once_more = retries.filter(|_| left > 0);
-            // A retry has no body: its request is safe.
+            // Only safe requests without a body are retried, so the copy needs no body.
             let copy = once_more.map(|_| head(request).map(|()| RequestBody::Empty));
             let begun = Instant::now();
             let timeout = options.timeouts.answer.checked_sub(begun - started);
@@ -161,7 +161,7 @@ impl Upstream {
                     *request = copy;
                     left -= 1;
                     tried.push(server);
-                    // If no other server is left, a server that was tried may be well again.
+                    // With no untried server left, tried servers get another attempt: they may work again.
                     servers = self.background.servers(options.timeouts.connect).await;
                     if usable(&servers, &tried).next().is_none() {
                         tried.clear();
@@ -186,7 +186,7 @@ impl Upstream {
     ) -> Result<Placed, NoPlace> {
         if let Some(places) = &self.background.places {
             let longest = options.timeouts.connect;
-            // Boxed: most upstreams have no bound, and their requests need not make room for it.
+            // Boxed to keep this future small: most upstreams have no bound and never wait here.
             return Box::pin(places.take(options.address, tried, options.affinity, longest)).await;
         }
         let selector = &self.background.selector;
@@ -213,19 +213,20 @@ impl Upstream {
         let mut again = AGAIN;
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
-            // The fresh connection is kept later, in place of an older one.
+            // The fresh connection is kept afterwards, so an older one makes room for it.
             server.idle.close_first();
             wanted.fresh();
         }
         if options.own_host {
             connection::name(request, server);
         }
-        // Kept connections may turn out to be closed; a fresh one ends this loop either way.
+        // The loop takes another connection if a kept one turns out to be closed. After a fresh connection the request is repeated at most
+        // `AGAIN` times.
         loop {
             let (mut lease, is_fresh) = match server.connection(connect, &wanted).await {
                 Ok(connected) => connected,
                 Err(error) => {
-                    // A shortage of this machine is no server's fault, so no server is left out for it.
+                    // A shortage on this machine is no failure of the server, so it must not lead to an ejection.
                     let error = if error.is_our_shortage() {
                         say_shortage();
                         SendError::Exhausted
@@ -266,8 +267,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead, and further requests would wait for the same time. The bound of one attempt is too short
-                    // to show that. The last attempt has all of the remaining time.
+                    // The connection may be dead, so it gets no further requests. The timeout of a single attempt is too short to conclude
+                    // that: only an attempt with all of the remaining time retires the connection.
                     if options.retries.and_then(|it| it.plan.timeout) != Some(timeout) {
                         lease.retire();
                     }
@@ -286,7 +287,7 @@ impl Upstream {
             if shared.is_none() && (closed || !is_fresh && unsent.is_some()) {
                 server.closed(lease.idle());
             }
-            // Other requests use the connection: an error of one stream leaves it in use.
+            // An error of one stream does not affect the other requests on the connection.
             if unsent.is_some() || !is_of_stream(error.error()) {
                 lease.retire();
             }
@@ -296,7 +297,7 @@ impl Upstream {
                 *request = unsent;
                 continue;
             }
-            // A server may close a kept connection just when a request is sent, and the other kept ones with it.
+            // A server may close a kept connection just when a request is sent. It may close the other kept connections at the same time.
             let remaining = timeout.checked_sub(begun.elapsed());
             if (refused || closed && may_repeat)
                 && again > 0
@@ -335,7 +336,7 @@ impl Upstream {
         may
     }
 
-    /// Returns the reason why there is no server to choose.
+    /// Returns the error for an upstream without a usable server.
     fn none(&self, servers: &[Arc<Server>]) -> SendError {
         match &self.background.plan.health {
             Some(health) if !servers.is_empty() => SendError::Down(health.every),

@@ -1,4 +1,4 @@
-//! Whether a server of an upstream can be reached, without a request.
+//! A check whether a server of an upstream accepts connections, without a request.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::discovery::lookup;
 use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
-/// Connects to each address of a server, with TLS if the server speaks it; each attempt may take `patience`.
+/// Connects to each address of a server, with TLS if the server speaks it. Each connection may take `patience`.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String
     Ok(())
 }
 
-/// Adds the remedy to the error about a certificate of another name.
+/// Adds a remedy to the error about a certificate for another name.
 fn with_remedy(error: String) -> String {
     match error.contains("not valid for name") {
         true => format!(

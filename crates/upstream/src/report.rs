@@ -1,4 +1,4 @@
-//! The end of an exchange, as the selection of servers counts it.
+//! The report of an exchange's result, which decides about ejections.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::sticky::ServerMark;
 /// The beginning of an answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its head, and the body that comes behind it.
+    /// Its head, and its body, which is still to be read.
     pub response: Response<Incoming>,
-    /// The connection on which it comes.
+    /// The connection of the answer.
     pub lease: Lease,
-    /// Notes the end of the answer; `None`: the status is a failure of the server, or no server is ejected.
+    /// Reports the end of the answer. `None` if the status already counted as a failure, or the upstream ejects no servers.
     pub report: Option<Report>,
-    /// The name of the server in cookies, if the upstream sets them.
+    /// The mark of the server for a cookie, if the upstream sets cookies.
     pub mark: Option<ServerMark>,
 }
 
-/// The end of an answer that is not noted yet. A dropped report notes no end: the client has left.
+/// An answer whose end is not reported yet. A drop reports neither success nor failure: the client has left.
 #[derive(Debug)]
 pub struct Report {
     background: Arc<Background>,
@@ -33,8 +33,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins the report of an answer with this status, to a request that was sent at the time of `before`. A status that is a
-    /// failure ends the report at once.
+    /// Begins the report of an answer. `before` was taken when the request was sent. A status that counts as a failure is reported at once.
     pub(crate) fn begin(
         background: &Arc<Background>,
         server: &Arc<Server>,
@@ -52,12 +51,12 @@ impl Report {
         })
     }
 
-    /// Notes that the server has sent the whole answer.
+    /// Reports that the server has sent the whole answer.
     pub fn succeeded(self) {
         self.background.succeeded(&self.server);
     }
 
-    /// Notes that the server broke off its answer.
+    /// Reports that the server broke off its answer.
     pub fn failed(self) {
         self.background.failed(&self.server, self.before);
     }

@@ -1,4 +1,4 @@
-//! When a route's requests are sent once more, and how many at most.
+//! The rules for retries of a route's requests, and the budget that bounds them.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use super::settings::RetryPlan;
 /// The time for which a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Retries a second that are always allowed, so that a route with few requests can have some.
+/// Retries a second that are always allowed, so that a route with few requests can retry.
 const ALWAYS: u32 = 1;
 
 /// The retries of a route.
 #[derive(Debug)]
 pub struct Retries {
     pub(crate) plan: RetryPlan,
-    /// Bounds the load of retries: this share of the requests, and one a second.
+    /// Bounds the load of retries to the plan's share of requests, and one more a second.
     pub(crate) budget: TpsBudget,
 }
 
 impl Retries {
-    /// Returns the retries of one route; its budget begins empty.
+    /// Returns the retries of one route. Its budget begins empty.
     pub fn new(plan: RetryPlan) -> Self {
-        // At most 100 of them.
+        // The percentage is at most 100, so the conversion is exact.
         let share = plan.budget as f32 / 100.0;
         Self {
             budget: TpsBudget::new(REMEMBERED, ALWAYS, share),
@@ -35,13 +35,13 @@ impl Retries {
     }
 }
 
-/// Returns whether a request may be sent twice (RFC 9110, 9.2.1).
+/// Returns whether a request has a safe method (RFC 9110, 9.2.1) and no body, so that it may be sent twice.
 pub(crate) fn is_safe(request: &Request<RequestBody>) -> bool {
     let safe = [Method::GET, Method::HEAD, Method::OPTIONS];
     safe.contains(request.method()) && request.body().is_end_stream()
 }
 
-/// Returns whether another server may answer with another status.
+/// Returns whether a status may be a temporary error, so that another server may answer better.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,
@@ -49,8 +49,8 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// Returns whether a request that was sent twice has the effect of one (RFC 9110, 9.2.2). Such a request may be sent again if its
-/// connection was closed (RFC 9112, 9.3.1).
+/// Returns whether sending a request twice has the same effect as sending it once (RFC 9110, 9.2.2). Such a request may be sent again after
+/// its connection was closed (RFC 9112, 9.3.1).
 pub(crate) fn is_idempotent(method: &Method) -> bool {
     let others = [Method::PUT, Method::DELETE];
     method.is_safe() || others.contains(method)

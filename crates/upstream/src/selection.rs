@@ -12,7 +12,7 @@ use super::server::Server;
 use super::settings::Balance;
 use super::sticky::Affinity;
 
-/// The parts into which one unit of weight is divided, for servers that start slowly.
+/// The parts of one unit of weight. Servers in `slow_start` get only some of the parts.
 const PARTS: f64 = 100.0;
 
 /// Chooses servers.
@@ -20,7 +20,7 @@ const PARTS: f64 = 100.0;
 pub(crate) struct Selector {
     balance: Balance,
     slow_start: Option<Duration>,
-    // Held while a server is chosen; holds the place where the last choice began.
+    // Locked while a server is chosen. Holds the position at which the last choice by fewest requests began.
     turn: Mutex<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Selector {
         }
     }
 
-    /// Chooses a [`usable`] server with a free place; `None` if all of them are full. The server that the request prefers comes first.
+    /// Chooses a [`usable`] server with a free place, and prefers the server of `affinity`. Returns `None` if all of them are full.
     pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
@@ -71,7 +71,7 @@ impl Selector {
             Balance::LeastRequests => {
                 *turn = turn.wrapping_add(1);
                 let count = best.clone().count().max(1);
-                // A new first server each time: so equal load does not always choose the same server.
+                // Each choice begins at another server, so that equal load does not always choose the same server.
                 let best = best.clone().cycle().skip(*turn % count).take(count);
                 best.min_by_key(|server| load(server, weight(server)))
             }
@@ -80,7 +80,7 @@ impl Selector {
     }
 }
 
-/// Returns the servers that take requests and were not tried yet. Ejected servers are among them only if there are no others.
+/// Returns the servers that are healthy and were not tried yet. Includes ejected servers only if there are no others.
 pub(crate) fn usable<'a>(
     servers: &'a [Arc<Server>],
     tried: &'a [Arc<Server>],
@@ -97,7 +97,7 @@ fn has_place(server: &Arc<Server>) -> bool {
     server.places.free() > 0
 }
 
-/// Chooses by smooth weighted round robin: each server gains its weight, and the chosen server pays the sum of all gains.
+/// Chooses by smooth weighted round robin: each server gains its weight as credit, and the richest server pays the sum of all gains.
 fn in_turn<'a>(
     servers: impl Iterator<Item = &'a Arc<Server>>,
     weight: impl Fn(&Server) -> i64,
@@ -117,7 +117,7 @@ fn in_turn<'a>(
     Some(chosen)
 }
 
-/// Returns the open requests, with this one, relative to the weight.
+/// Returns the number of open requests, including this one, relative to the weight.
 fn load(server: &Server, weight: i64) -> u64 {
     let open = server.places.taken() as u64 + 1;
     open.saturating_mul(1_000_000) / weight.max(1).unsigned_abs()

@@ -1,4 +1,4 @@
-//! The reason why an upstream gave no answer, and the meaning of hyper's errors for a request.
+//! The reason why an upstream gave no answer, and the classification of hyper's errors.
 
 use std::io;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::server::connection::ConnectError;
 /// The reason why no answer came.
 #[derive(Debug)]
 pub enum SendError {
-    /// All servers failed their checks; holds the time after which a retry makes sense.
+    /// All servers failed their health checks. Holds the time until the next check.
     Down(Duration),
-    /// All servers have the most requests that they may have.
+    /// No place at a server became free in time.
     Busy,
     /// The client's body broke off before anything was sent.
     Unread(BoxError),
-    /// No server accepted a connection; holds the error of the last one.
+    /// No server accepted a connection. Holds the error of the last server.
     Unconnected(ConnectError),
-    /// The server refused the request before it began with it: more than once, or the request cannot be sent again.
+    /// The server refused the request before it processed it, and the request could not be repeated again.
     Refused(hyper::Error),
-    /// This machine has no room for another connection, to any server.
+    /// This machine has no room for another connection.
     Exhausted,
     /// A server accepted the request and then failed.
     Failed(hyper::Error),
@@ -49,7 +49,7 @@ impl SendError {
 pub(super) fn is_refused(error: &hyper::Error) -> bool {
     http2_error(error).is_some_and(|error| {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        // A server that goes away names the last request that it began with; later ones end with this error.
+        // GOAWAY names the last request that the server processes. Later requests end with this error.
         error.is_remote() && (refused || error.is_go_away())
     })
 }

@@ -1,4 +1,4 @@
-//! One server of an upstream: its protocol, and its connections that are kept for the next request.
+//! One server of an upstream: its protocol, and the connections that are kept for later requests.
 
 mod check;
 pub(crate) mod connection;
@@ -29,26 +29,26 @@ use tidegate_net::tcp;
 use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
 
-/// The most bytes that are buffered of an upstream's head, and of a body that its client does not take.
+/// The most bytes of a server's response head, and of a body that the client has not read yet.
 const MAX_BUFFER: u32 = 64 * 1024;
 
-/// The most bytes of one HTTP/2 answer that may wait here for its client. The connection has room for this size times its requests, so that
-/// a slow client does not block other clients.
+/// The most bytes of one HTTP/2 answer that may wait here for its client. The connection window has room for all streams at this size, so a
+/// slow client does not block other clients.
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
-/// The most reset streams that are remembered, for a second each. hyper ignores frames that the server sends there before it has read the
-/// reset. Otherwise hyper would count such frames as an error of the server. Such an error must end no connection: clients choose which
-/// streams are reset.
+/// The most reset streams that hyper records, for a second each. A server may send more frames on a stream until it reads the reset. hyper
+/// ignores them on recorded streams and counts them as protocol errors on all others. Clients can cause resets, so resets must not end a
+/// shared connection.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
 
 /// The longest idle time of a connection whose server closes its connections after each answer.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// The time for which such a server is remembered.
+/// The time for which a server counts as such after it last closed a connection early.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The most bytes that are logged of the reason why a handshake failed.
+/// The most bytes of a handshake error in a log line.
 const MAX_REASON: usize = 1_024;
 
 /// A server, at one address.
@@ -64,19 +64,19 @@ pub(crate) struct Server {
     pub(crate) seed: u64,
     /// The server's name in cookies, if the upstream sets them.
     pub(crate) mark: Option<ServerMark>,
-    // The same server at the port of health checks, if these have a port of their own.
+    // The same server at the port of its health checks, if that port differs.
     probe: Option<Arc<Self>>,
     pub(crate) idle: IdleConnections,
     // The time for which an idle connection is kept.
     kept: Duration,
-    // When the server closed a connection on which it had just answered.
+    // The last time at which the server closed a connection soon after an answer.
     closed_early: Mutex<Option<Instant>>,
     shared: Mutex<Vec<Arc<Shared>>>,
-    // Held while a connection is made that others may share.
+    // Held during the handshake of a connection that other requests may share.
     opening: tokio::sync::Mutex<()>,
-    // A guess until the first handshake: a TLS server shows its protocol there.
+    // Whether requests share connections (HTTP/2). For a TLS server this is a guess until the first handshake negotiates the protocol.
     shares: AtomicBool,
-    // The TLS error that was logged last; `None`: handshakes succeed.
+    // The TLS error that was logged last. `None` while handshakes succeed.
     tls_error: Mutex<Option<String>>,
 }
 
@@ -99,7 +99,7 @@ impl Wanted {
         }
     }
 
-    /// Avoids all connections that exist now: the server may have closed them as well.
+    /// Avoids all connections that exist now, because the server may have closed them too.
     pub(crate) fn fresh(&mut self) {
         self.made_after = Some(Instant::now());
     }
@@ -160,7 +160,7 @@ impl Server {
         closed.is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    /// Returns a kept or a fresh connection, and whether it is fresh. A fresh one may take `timeout`.
+    /// Returns a connection, and whether it is fresh. A fresh connection must be ready within `timeout`.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         timeout: Duration,
@@ -172,7 +172,7 @@ impl Server {
         let offer = wanted.offer;
         let connecting = async {
             let shares = offer == Offer::Any && self.shares.load(Ordering::Relaxed);
-            // Concurrent requests wait for the first, whose connection has room for all.
+            // Concurrent requests wait while the first one connects, because they can share its connection.
             let _opening = match shares {
                 true => Some(self.opening.lock().await),
                 false => None,
@@ -182,14 +182,14 @@ impl Server {
                     if let Some(lease) = self.kept(wanted) {
                         return Ok((lease, false));
                     }
-                    // A connection may have room for this request when its server's SETTINGS have come.
+                    // A new connection may have room for this request once the server's SETTINGS arrive.
                     match self.new_shared(wanted) {
                         Some(shared) => shared.limit.known().await,
                         None => break,
                     }
                 }
             }
-            // Boxed: most requests find a connection, and need not make room for the handshake of a new one.
+            // Boxed to keep this future small: most requests find a kept connection and need no handshake.
             let connected = Box::pin(self.connect(offer)).await;
             connected.map(|lease| (lease, true))
         };
@@ -234,7 +234,7 @@ impl Server {
         let host = self.plan.authority.host().trim_matches(['[', ']']);
         let descriptor = match UpstreamDescriptor::take() {
             Ok(descriptor) => descriptor,
-            // An idle connection is closed for the new one, whichever upstream it leads to.
+            // Without a free descriptor, the oldest idle connection to any upstream is closed for the new one.
             Err(error) if !IdleConnections::close_oldest() => return Err(error.into()),
             Err(_) => UpstreamDescriptor::take()?,
         };
@@ -275,7 +275,7 @@ impl Server {
         let unanswered = Unanswered::new();
         let stream = Watched::new(stream, unanswered.clone());
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        // Its errors reach the request on the connection.
+        // The request on the connection receives the driver's errors, so the task's result is not needed.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
         let connection = Connection {
             sender,
@@ -313,14 +313,15 @@ impl Server {
         Ok(Lease::new(Way::Shared(stream)))
     }
 
-    /// Logs the error if TLS was its cause. Some servers check the gateway's certificate only after the gateway has finished the handshake.
+    /// Logs an error of TLS after the handshake. Some servers check the gateway's certificate only after the gateway has finished its
+    /// handshake.
     pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
             self.log_tls_error(Some(&reason));
         }
     }
 
-    /// Logs why TLS with this server fails, once per reason, and when it succeeds again.
+    /// Logs each new reason why TLS with this server fails, and logs when TLS succeeds again.
     fn log_tls_error(&self, found: Option<&String>) {
         let mut tls_error = self.tls_error.lock();
         if tls_error.as_ref() == found {
@@ -330,7 +331,7 @@ impl Server {
         let server = &self.plan;
         match found {
             Some(reason) => {
-                // The server chooses the names in its certificate, which a reason may list.
+                // The reason is cut: it may list the names of the certificate, and the server chooses their length.
                 let reason = &*cut(reason, MAX_REASON).into_cow();
                 tracing::warn!(%server, reason, "TLS with a server of an upstream fails");
             }

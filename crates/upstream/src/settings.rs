@@ -1,4 +1,4 @@
-//! The settings of an upstream: its servers, the choice among them, and the times when a server takes no request.
+//! The settings of an upstream: its servers, the choice among them, and the rules that take a server out of use.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,28 +11,28 @@ use http::{HeaderValue, Method, StatusCode};
 use super::sticky::Sticky;
 use tidegate_net::tls::UpstreamTls;
 
-/// Servers of which any can take a request.
+/// A group of servers, each of which can take any request.
 #[derive(Debug, PartialEq)]
 pub struct UpstreamPlan {
-    /// Its name in the file, or the URL of its one server.
+    /// Its name in the configuration, or the URL of its only server.
     pub name: Arc<str>,
     /// Its servers, at least one.
     pub servers: Vec<ServerPlan>,
     /// The rule that chooses the server of the next request.
     pub balance: Balance,
-    /// The server that a request prefers; `None`: any.
+    /// The rule for the server that a request prefers. `None` if requests prefer none.
     pub sticky: Option<Sticky>,
-    /// The pause between two resolutions of the servers' names.
+    /// The pause between two DNS lookups of the servers' names.
     pub resolve_every: Duration,
-    /// When a server that fails is left out; `None`: never.
+    /// When a failing server is ejected. `None` for never.
     pub eject: Option<EjectPlan>,
-    /// The health checks of servers; `None`: no checks.
+    /// The health checks of servers. `None` without checks.
     pub health: Option<HealthPlan>,
-    /// The time in which a server that comes back gets its full share; `None`: it gets that at once.
+    /// The time in which a returning server reaches its full share. `None` if it has its full share at once.
     pub slow_start: Option<Duration>,
-    /// The most connections in use to one server; `None`: no bound.
+    /// The most connections in use to one server. `None` without a bound.
     pub max_connections: Option<usize>,
-    /// The part of these that one client address may hold.
+    /// The part of those connections that one client address may hold.
     pub max_connections_per_ip: Share,
     /// The most requests that wait for a connection.
     pub max_waiting: usize,
@@ -41,14 +41,14 @@ pub struct UpstreamPlan {
 }
 
 impl UpstreamPlan {
-    /// The default of `resolve_every`: the system's resolver does not return the lifetime of an answer.
+    /// The default of `resolve_every`. A fixed period, because the system's resolver does not return the lifetime of an answer.
     pub const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
-    /// The default of `idle`. This is shorter than the usual keep-alive of servers, which may close a connection at the very moment that a
-    /// request is sent on it.
+    /// The default of `idle`. It is shorter than the usual keep-alive of servers, so that no request is sent on a connection that the
+    /// server is closing.
     pub const IDLE: Duration = Duration::from_secs(30);
 
-    /// Returns an upstream of one server that no entry under `upstreams` describes.
+    /// Returns an upstream of one server, for a server without an entry under `upstreams`.
     pub fn alone(server: ServerPlan) -> Self {
         Self {
             name: server.to_string().into(),
@@ -66,7 +66,7 @@ impl UpstreamPlan {
         }
     }
 
-    /// Returns the choice of servers as it is written in YAML.
+    /// Returns the rule that chooses servers, as text of YAML.
     pub fn balance_text(&self) -> String {
         match (&self.sticky, self.balance) {
             (Some(sticky), _) => format!("{{ {sticky} }}"),
@@ -81,16 +81,16 @@ impl UpstreamPlan {
 pub struct Share(pub u32);
 
 impl Share {
-    /// Whether an address that has this many may have one more while this many are free.
+    /// Whether an address that holds `own` connections may have one more while `free` are free.
     ///
-    /// The bound shrinks with the free places. With 75 %, one address alone gets three quarters. Two get three sevenths each, and a
-    /// seventh stays free.
+    /// The bound shrinks with the free connections. With 75 %, a single address gets three quarters of all. Two addresses get three
+    /// sevenths each, and one seventh stays free.
     pub const fn allows(self, own: usize, free: usize) -> bool {
         let share = self.0 as usize;
         own.saturating_mul(100_usize.saturating_sub(share)) < free.saturating_mul(share)
     }
 
-    /// Whether one address alone leaves some of this many to others.
+    /// Whether a single address leaves some of `all` connections to others.
     pub const fn leaves_some(self, all: usize) -> bool {
         !self.allows(all.saturating_sub(1), 1)
     }
@@ -109,7 +109,7 @@ pub struct ServerPlan {
     pub authority: Authority,
     /// The protocol of its connections.
     pub speaks: Speaks,
-    /// Its share of requests relative to the weights of the others, from 1 to 1000.
+    /// Its share of requests relative to the weights of the other servers, from 1 to 1000.
     pub weight: u32,
 }
 
@@ -138,7 +138,7 @@ pub enum Speaks {
     Http1,
     /// HTTP/2.
     Http2,
-    /// Either of them, over TLS.
+    /// HTTP/1.1 or HTTP/2 over TLS. The handshake negotiates the version.
     Tls(Arc<UpstreamTls>),
 }
 
@@ -146,7 +146,7 @@ impl PartialEq for Speaks {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Http1, Self::Http1) | (Self::Http2, Self::Http2) => true,
-            // The contents of certificates that were read again cannot be compared.
+            // The contents of certificates cannot be compared, so two TLS settings are equal only if they are the same object.
             (Self::Tls(one), Self::Tls(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
@@ -167,23 +167,23 @@ impl fmt::Display for ServerPlan {
 /// The rule that chooses the server of the next request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// Each in turn, by weight.
+    /// Each server in turn, by weight.
     #[default]
     RoundRobin,
     /// The server with the fewest open requests for its weight.
     LeastRequests,
 }
 
-/// When a server that fails is left out, and for how long.
+/// The rule that ejects failing servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EjectPlan {
-    /// The number of failures without a success in between.
+    /// The number of failures without a success in between that ejects a server.
     pub after: u32,
     /// The statuses that count as failures, as ranges with both ends included.
     pub statuses: Vec<(u16, u16)>,
-    /// The length of the first ejection; each further one in a row is twice as long as the one before.
+    /// The length of the first ejection. The length doubles with each further ejection in a row.
     pub lasts: Duration,
-    /// The most servers that may be out, in percent of all; never all of them.
+    /// The most servers that may be ejected or unhealthy at an ejection, in percent. One server always stays.
     pub at_most: u32,
 }
 
@@ -200,7 +200,7 @@ impl Default for EjectPlan {
     fn default() -> Self {
         Self {
             after: 5,
-            // Other errors are as often a fault of the request as of the server.
+            // The request is as often the cause of other errors as the server.
             statuses: vec![(502, 504)],
             lasts: Duration::from_secs(10),
             at_most: 50,
@@ -213,15 +213,15 @@ impl Default for EjectPlan {
 pub struct HealthPlan {
     /// The request of a check.
     pub request: HealthRequest,
-    /// The port of the check; none: the port of requests.
+    /// The port of the check. `None` for the port of requests.
     pub port: Option<u16>,
-    /// The host of the request; none: the host of the server.
+    /// The host of the request. `None` for the host of the server.
     pub host: Option<HeaderValue>,
     /// The pause between two checks.
     pub every: Duration,
-    /// The longest time for the answer, with the connection.
+    /// The longest time for connection and answer.
     pub timeout: Duration,
-    /// The number of good answers in a row that bring a server back.
+    /// The number of good answers in a row that return a server to use.
     pub healthy_after: u32,
     /// The number of bad answers in a row that take a server out.
     pub unhealthy_after: u32,
@@ -239,17 +239,17 @@ pub enum HealthRequest {
     },
     /// A call of `grpc.health.v1.Health/Check`. The answer `SERVING` is good.
     Grpc {
-        /// The name of a service; empty: the server as a whole.
+        /// The name of a service. Empty for the server as a whole.
         service: Box<str>,
     },
 }
 
-/// When a request is sent to another server although one may have begun with it.
+/// The rule for retries of a request that a server may already have processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPlan {
     /// The most retries of one request.
     pub attempts: u32,
-    /// The time that each attempt but the last may wait for an answer; `None`: all remaining time.
+    /// The longest time that each attempt but the last waits for an answer. `None` for all of the remaining time.
     pub timeout: Option<Duration>,
     /// The most retries, in percent of the route's requests.
     pub budget: u32,

@@ -15,18 +15,18 @@ pub struct ServerState {
     pub state: &'static str,
     /// Its requests in flight.
     pub in_flight: usize,
-    /// Failures without a success in between.
+    /// The number of failures without a success in between.
     pub failures: u32,
 }
 
 /// The current state of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
-    /// Its servers, as far as their names are resolved.
+    /// Its servers. Those without a resolved name are missing.
     pub servers: Vec<ServerState>,
     /// Ejections so far.
     pub ejections: u64,
-    /// Requests that were sent once more.
+    /// Retries so far.
     pub retries: u64,
 }
 

@@ -16,14 +16,14 @@ pub enum Sticky {
     Cookie(Arc<str>, MarkKey),
 }
 
-/// The part of a request that is hashed.
+/// The part of a request whose hash chooses the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashedPart {
     /// The client.
     Client,
     /// The value of a header.
     Header(HeaderName),
-    /// The value of a cookie of the upstream.
+    /// The value of a cookie that the upstream sets.
     Cookie(Arc<str>),
 }
 
@@ -36,16 +36,16 @@ pub enum Affinity {
     Mark(ServerMark),
 }
 
-/// The key under which servers are hashed for cookies.
+/// The key of the hashes that name servers in cookies.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MarkKey([u8; 32]);
 
-/// The name of a server in cookies: the start of a keyed hash, as the address is no business of clients.
+/// The name of a server in cookies. It is the start of a keyed hash, so that clients cannot see the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerMark([u8; 12]);
 
 impl Affinity {
-    /// Prefers a server by the hash of this part of a request. All gateways prefer the same server.
+    /// Prefers a server by the hash of this part of a request. All gateways prefer the same server for the same part.
     pub fn of(part: &[u8]) -> Self {
         Self::Hash(hash(part))
     }
@@ -115,16 +115,16 @@ pub(crate) fn seed(address: SocketAddr) -> u64 {
     hash(&bytes)
 }
 
-/// Returns how strongly a request prefers a server: the highest score wins (rendezvous hashing). Each server is the first choice of a
-/// share of all hashes that is as large as its weight. A server that leaves or comes moves its own share alone.
+/// Returns how strongly a request prefers a server: the highest score wins (rendezvous hashing). Each server wins a share of all hashes in
+/// proportion to its weight. If a server leaves or joins, only the requests of its own share move.
 pub(crate) fn score(request: u64, seed: u64, weight: f64) -> f64 {
     let mixed = mix(request ^ seed);
-    // Between 0 and 1, neither included: the 53 bits of a fraction.
+    // A number strictly between 0 and 1, from 53 bits.
     let uniform = ((mixed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     weight / -uniform.ln()
 }
 
-/// Hashes by FNV-1a, whose values are the same in all versions.
+/// Hashes by FNV-1a. Its values are the same in all versions, so gateways of different versions choose the same server.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, add))

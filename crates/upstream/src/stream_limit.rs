@@ -1,7 +1,7 @@
-//! The number of requests that an HTTP/2 connection to an upstream takes at once.
+//! The bound on concurrent requests on an HTTP/2 connection to a server.
 //!
-//! A server sends this number in its SETTINGS. hyper returns the number only inside a poll of the connection's driver, and polls the driver
-//! only for requests. So the socket is watched, and the driver is woken when hyper has read the SETTINGS.
+//! A server sends this bound in its SETTINGS. Only the task that drives the connection can read the bound, and hyper does not wake that
+//! task after it has read the SETTINGS. So the socket is watched, and its watch wakes the task.
 
 use std::io;
 use std::pin::pin;
@@ -18,17 +18,17 @@ use super::watched::Watch;
 /// The most open requests on one HTTP/2 connection, unless the server allows fewer.
 pub(crate) const MAX_STREAMS: usize = 100;
 
-/// The number that hyper starts with and replaces when the server's SETTINGS come. No server sends this number.
+/// The bound that hyper starts with, until the server's SETTINGS replace it. No server sends this number.
 pub(crate) const NO_SETTINGS: usize = i32::MAX as usize - 1;
 
-/// Requests that a connection takes before its server's SETTINGS have come.
+/// The number of requests on a connection before the server's SETTINGS come.
 const BEFORE_SETTINGS: usize = 1;
 
 /// The server's bound on concurrent streams, as last read from the driver of the connection.
 #[derive(Debug)]
 pub(crate) struct StreamLimit {
     most: AtomicUsize,
-    /// The heads that the server may still send.
+    /// The HEADERS frames that the server may still send.
     pub(crate) heads: Heads,
     known: AtomicBool,
     answered: AtomicBool,
@@ -37,7 +37,7 @@ pub(crate) struct StreamLimit {
 }
 
 impl StreamLimit {
-    /// Returns the limit of a connection whose SETTINGS have not been received.
+    /// Returns the limit of a new connection, before the server's SETTINGS.
     pub(crate) fn new() -> Self {
         Self {
             most: AtomicUsize::new(BEFORE_SETTINGS),
@@ -49,7 +49,7 @@ impl StreamLimit {
         }
     }
 
-    /// Returns the most requests at once.
+    /// Returns the most concurrent requests.
     pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
@@ -59,14 +59,14 @@ impl StreamLimit {
         self.known.load(Ordering::Acquire)
     }
 
-    /// Stores hyper's current number. Must be called from within the connection's driver.
+    /// Stores hyper's current bound. Must be called inside the task that drives the connection.
     pub(crate) fn observe(&self, most: impl Fn() -> usize, context: &Context<'_>) {
         if !self.is_known() {
-            // Before the number is read: later SETTINGS then wake the driver.
+            // The waker is stored before the bound is read, so SETTINGS that come in between wake the driver.
             *self.driver.lock() = Some(context.waker().clone());
         }
         let most = most();
-        // An answer comes after the SETTINGS, whatever their content.
+        // An answer shows that the SETTINGS have come, even if they have no bound.
         if most == NO_SETTINGS && !self.answered.load(Ordering::Acquire) {
             return;
         }
@@ -74,7 +74,7 @@ impl StreamLimit {
         self.note_known();
     }
 
-    /// Notes that an answer has come.
+    /// Records that an answer has come.
     pub(crate) fn answered(&self) {
         if !self.is_known() {
             self.answered.store(true, Ordering::Release);
@@ -103,8 +103,8 @@ impl StreamLimit {
     }
 }
 
-/// Watches the socket of an HTTP/2 connection. Until the SETTINGS have come, it wakes the driver when hyper writes after it has read: hyper
-/// acknowledges the SETTINGS when it has applied them.
+/// The watch on the socket of an HTTP/2 connection. Until the SETTINGS have come, a write after a read wakes the driver: hyper acknowledges
+/// the SETTINGS after it has applied them.
 #[derive(Debug)]
 pub(crate) struct SettingsWatch {
     limit: Arc<StreamLimit>,
@@ -113,7 +113,7 @@ pub(crate) struct SettingsWatch {
 }
 
 impl SettingsWatch {
-    /// Watches for the SETTINGS that `limit` lacks.
+    /// Returns a watch that waits for the SETTINGS of `limit`.
     pub(crate) fn new(limit: Arc<StreamLimit>) -> Self {
         Self {
             limit,

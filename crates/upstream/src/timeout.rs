@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::body::{BodyPhase, BodyState};
 
-/// Waits for the upstream, whose time runs from the last part of the body that it took. The time does not run while the gateway waits for
-/// the client. Returns `None` when the time is over.
+/// Waits for the upstream's answer, for at most `timeout` after the last part of the body was passed on. The time does not run while the
+/// gateway waits for the client. Returns `None` after the timeout.
 pub(crate) async fn in_time<T>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     timeout: Duration,

@@ -1,8 +1,8 @@
-//! A tunnel: the connections of a request when both sides speak another protocol. Bytes go both ways as fast as they are taken, and are not
-//! inspected.
+//! A tunnel: the two connections of a request that has switched to another protocol. Bytes pass in both directions as fast as each side
+//! reads, without inspection.
 //!
-//! So an end by the gateway is no message of that protocol (such as a close frame of WebSocket). Both sides see the connection close, in a
-//! pause if there is one. All bytes on their way are delivered before.
+//! So the gateway cannot end a tunnel with a message of that protocol, such as a close frame of WebSocket. It closes both connections, if
+//! possible in a pause, when no bytes are in transit.
 
 use std::io;
 use std::pin::Pin;
@@ -20,15 +20,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Lease;
 
-/// The pause in which a tunnel ends when the gateway stops.
+/// When the gateway stops, a tunnel ends after this long without traffic.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The share of the drain, as a fraction, after which a tunnel without a pause ends. The rest is for both sides to close.
+/// The fraction of the drain after which a tunnel ends even without a pause. Both sides close in the remaining time.
 const LATEST: (u32, u32) = (5, 6);
-/// The time for both sides to close after the end of a tunnel, and after an end in a pause because the gateway stops.
+/// The time in which both sides must close after a tunnel ends. `LAST_LINGER` is for a tunnel that ends in a pause while the gateway stops.
 const LINGER: Duration = Duration::from_secs(3);
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
-/// A tunnel that both sides have agreed on. It opens when the client has the answer.
+/// A tunnel that both sides have agreed to. It opens after the client has received the answer.
 #[derive(Debug)]
 pub struct Tunnel {
     /// The client's side.
@@ -37,13 +37,13 @@ pub struct Tunnel {
     pub upstream: OnUpgrade,
     /// The longest time for which both sides may be silent.
     pub idle: Duration,
-    /// The drain, of which the tunnel has 5/6 when the gateway stops; `None`: it ends in a pause only.
+    /// The drain. When the gateway stops, the tunnel ends after 5/6 of it at the latest. `None` if the tunnel ends in a pause only.
     pub drain: Option<Duration>,
     /// The upstream's connection, which ends with the tunnel.
     pub lease: Lease,
 }
 
-/// Both connections of a tunnel that has ended. They close when this is dropped.
+/// Both connections of a tunnel that has ended. A drop closes them.
 #[derive(Debug)]
 pub struct ClosedTunnel {
     _sides: Option<(TokioIo<Upgraded>, TokioIo<Upgraded>)>,
@@ -54,7 +54,7 @@ impl Tunnel {
     /// Carries bytes until either side has closed, both have been silent for too long, or the gateway stops.
     pub async fn run(self, drain: watch::Receiver<bool>) -> ClosedTunnel {
         let mut sides = None;
-        // A side that leaves before the tunnel opens ends it for the other one as well.
+        // If one side leaves before the tunnel opens, the other side is closed too.
         if let (Ok(client), Ok(upstream)) = tokio::join!(self.client, self.upstream) {
             let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
             let most = self.drain;
@@ -82,7 +82,7 @@ async fn carry<C, U>(
         opened: Instant::now(),
         last: AtomicU64::new(0),
     };
-    // Bytes of both directions pass the client's side.
+    // Watching the client's side is enough: bytes of both directions pass it.
     let mut client = Noted {
         inner: client,
         moved: &moved,
@@ -121,7 +121,7 @@ async fn carry<C, U>(
     let _ = timeout(linger, ending).await;
 }
 
-/// Signals the end of the bytes, and reads to the end: with bytes unread the other side would see a reset instead.
+/// Sends the end of the stream, and reads until the other side ends. With unread bytes the other side would see a reset instead.
 async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 1024];
@@ -148,7 +148,7 @@ impl Moved {
     }
 }
 
-/// A stream that notes when bytes move.
+/// A stream that records when bytes pass.
 struct Noted<'a, S> {
     inner: S,
     moved: &'a Moved,

@@ -1,4 +1,4 @@
-//! The socket of a connection to a server, with a watch on the bytes that pass.
+//! The socket of a connection to a server, with an observer of its bytes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Sees what passes a socket.
+/// An observer of the bytes that a socket reads and writes.
 pub(crate) trait Watch: Unpin {
-    /// Notes bytes that the server sent. An error ends the connection.
+    /// Receives bytes that the server sent. An error ends the connection.
     fn read(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Notes that something is to be written.
+    /// Called before each write.
     fn write(&self) {}
 }
 

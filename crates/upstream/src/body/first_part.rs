@@ -1,7 +1,7 @@
-//! The first part of a body, which is read before its request takes a place at a server.
+//! The first part of a body, which the gateway reads before the request takes a place at a server.
 //!
-//! So a client that sends slowly holds no place. Bodies of unknown length are excluded: they may be streams, whose upstream has to answer
-//! before more bytes come.
+//! So a client that sends slowly holds no place. Bodies of unknown length are excluded: the client of a stream may wait for the upstream's
+//! answer before it sends more.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use http_body_util::BodyExt as _;
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, StreamingBody, size_behind};
 
-/// The most that is read, in bytes with [`PER_FRAME`], and the rest of the frame in which this bound lies.
+/// The most bytes that are read, counting [`PER_FRAME`] for each frame. The frame that reaches the bound is read whole.
 const MAX_FIRST: usize = 16 * 1024;
 
-/// The bytes that each frame takes beside its data.
+/// The bytes of memory that each frame takes in addition to its data.
 const PER_FRAME: usize = 64;
 
 /// A body whose first part was read.
@@ -31,11 +31,11 @@ struct FirstPart {
     memory: Option<Buffered>,
 }
 
-/// Waits until a body of known length has ended, or its first part has come. Without memory for it, the request goes on at once.
+/// Reads the first part of a body of known length, or all of a short body. Returns at once if there is no memory for that part.
 ///
 /// # Errors
 ///
-/// The body broke off.
+/// The body broke off while it was read.
 pub(crate) async fn read(
     request: &mut Request<RequestBody>,
     memory: &Arc<BufferMemory>,

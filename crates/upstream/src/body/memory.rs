@@ -1,16 +1,16 @@
-//! Memory for parts of bodies that wait in the gateway.
+//! The bound on the memory for parts of bodies that wait in the gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes of bodies that wait for one purpose at one upstream.
+/// The most bytes of waiting bodies in one [`BufferMemory`]. An upstream has one for each purpose.
 const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 
 /// Counts the bytes of bodies that wait.
 #[derive(Debug, Default)]
 pub struct BufferMemory(AtomicUsize);
 
-/// A part of that memory. A drop returns it.
+/// A part of that memory. A drop frees it.
 #[derive(Debug)]
 pub struct Buffered {
     memory: Arc<BufferMemory>,
@@ -18,7 +18,7 @@ pub struct Buffered {
 }
 
 impl BufferMemory {
-    /// Takes this many bytes, if there is room for them.
+    /// Takes `bytes`, if there is room for them.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Option<Buffered> {
         let mut buffered = Buffered::none(self);
         buffered.grow(bytes).then_some(buffered)
@@ -46,7 +46,7 @@ impl Buffered {
         grown.is_ok()
     }
 
-    /// Returns all of it.
+    /// Frees all of its bytes.
     pub(crate) fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.memory.0.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Requests that can be sent again.
 //!
-//! An HTTP/2 server may refuse a request before it processes it. It does so by REFUSED_STREAM, or by a GOAWAY with an earlier last stream
-//! (RFC 9113, 8.7). If the request's body is small, the sent part of it is kept until the server answers.
+//! An HTTP/2 server may refuse a request before it processes it, by REFUSED_STREAM or by a GOAWAY with an earlier last stream (RFC 9113,
+//! 8.7). An HTTP/1 server may close a kept connection. So the sent part of a small body is kept until the server answers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, size_behind};
 
-/// The most bytes of one body that are kept, with [`PER_FRAME`].
+/// The most bytes of one body that are kept, counting [`PER_FRAME`] for each frame.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// The earliest time after its request at which a broken body may reset the stream. Servers take early resets of requests for an attack (h2
-/// after 20). They end the connection with all of its requests.
+/// The least time between the start of an attempt and the reset of its stream because the body broke. Servers treat early resets as an
+/// attack (h2 after 20 resets) and close the connection with all of its requests.
 const FIRST_RESET: Duration = Duration::from_millis(100);
 
-/// The bytes that each frame counts beside its data, for the memory that it takes.
+/// The bytes of memory that each frame takes in addition to its data.
 const PER_FRAME: usize = 64;
 
 /// A copy of a request that is being sent.
 #[derive(Debug)]
 pub(crate) struct Replay {
     head: Request<()>,
-    /// `None`: the request has no body.
+    /// `None` if the request has no body.
     body: Option<Arc<Mutex<KeptBody>>>,
 }
 
 impl Replay {
-    /// Copies a request. Keeps the part of its body that was sent, up to [`MAX_KEPT`].
+    /// Copies a request, and starts to keep the sent part of its body, up to [`MAX_KEPT`].
     pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<BufferMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,
@@ -62,7 +62,7 @@ impl Replay {
         }
     }
 
-    /// Returns the request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
+    /// Returns the original request, unless too much of its body was sent to keep. The previous attempt's body then ends with an error.
     pub(crate) fn again(self) -> Option<Request<RequestBody>> {
         let body = match self.body {
             None => RequestBody::Empty,
@@ -86,7 +86,7 @@ impl Replay {
         Some(self.head.map(|()| body))
     }
 
-    /// Frees the kept part: the server has begun with the request.
+    /// Frees the kept part, after the server has begun to answer.
     pub(crate) fn release(self) {
         if let Some(body) = self.body {
             body.lock().release();
@@ -111,14 +111,14 @@ struct KeptBody {
     frames: Vec<KeptFrame>,
     // The number of frames that the attempt has sent.
     sent: usize,
-    // The share of the memory for all bodies.
+    // The bytes of `frames`, as a part of the memory for all bodies.
     taken: Buffered,
     // Whether `frames` holds all parts that were sent.
     is_whole: bool,
     ended: bool,
-    // The reason why it is not sent whole, and when the stream may be reset.
+    // The reason why the body broke, and the time from which the stream may be reset.
     broken: Option<(BoxError, Pin<Box<Sleep>>)>,
-    // The attempt that may read, and when it began.
+    // The number of the attempt that may read, and its start.
     attempt: u32,
     begun: Instant,
 }
@@ -180,14 +180,14 @@ impl KeptBody {
             ready!(due.as_mut().poll(context));
         }
         let error = self.broken.take().map(|(error, _)| error);
-        // A later poll gets an error, never an end.
+        // A later poll must return an error, not the end of the body: the server would take the body as complete.
         self.attempt += 1;
         Poll::Ready(error.map(Err))
     }
 
     fn release(&mut self) {
         self.is_whole = false;
-        // An attempt may still have to send some frames.
+        // The frames stay if the current attempt has not sent them all.
         if self.sent >= self.frames.len() {
             self.frames = Vec::new();
             self.taken.clear();
@@ -195,7 +195,7 @@ impl KeptBody {
     }
 }
 
-/// One attempt to send a body that is kept.
+/// The body of one attempt.
 #[derive(Debug)]
 pub struct ReplayedBody {
     kept: Arc<Mutex<KeptBody>>,

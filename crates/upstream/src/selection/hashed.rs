@@ -1,4 +1,4 @@
-//! The server that the hash of a request prefers, with a bound on each server's load.
+//! The choice of a server by the hash of a request, with a bound on each server's load.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::sticky::score;
 /// The most requests in flight that a server takes, as a multiple of its fair share.
 const BOUND: f64 = 1.25;
 
-/// Requests in flight below which a server takes more in any case. A browser alone sends six at once: with few clients, the fair share
-/// would move them.
+/// A server with fewer requests in flight than this always takes another. With few clients the fair share is small, and a single browser
+/// sends six requests at once: the bound would move some of them to another server.
 const ALWAYS: usize = 8;
 
-/// Chooses the server that this hash prefers, among those below the bound on their load.
+/// Chooses the server that this hash prefers among the servers below the bound.
 pub(super) fn choose<'a>(
     servers: impl Iterator<Item = &'a Arc<Server>> + Clone,
     hash: u64,
@@ -22,7 +22,7 @@ pub(super) fn choose<'a>(
     let add = |(open, weights): (usize, f64), server: &Arc<Server>| {
         (open + server.places.taken(), weights + weight(server))
     };
-    // With this request.
+    // The count starts at 1, for this request.
     let (open, weights) = servers.clone().fold((1, 0.0), add);
     let has_room = |server: &&Arc<Server>| {
         let taken = server.places.taken();
@@ -34,7 +34,7 @@ pub(super) fn choose<'a>(
         let first = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
         first.map(|(_, server)| server)
     };
-    // The numbers change meanwhile, so it may be that no server is below its bound.
+    // Other requests change the numbers meanwhile, so that no server may be below its bound.
     first(&mut servers.clone().filter(has_room)).or_else(|| first(&mut servers.clone()))
 }
 

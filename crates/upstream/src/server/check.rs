@@ -17,8 +17,8 @@ use crate::body::RequestBody;
 use crate::settings::{HealthPlan, HealthRequest};
 
 impl Server {
-    /// Checks whether the server is well: on a connection of its own, unless requests share one. An error is the cause. Returns `None` if
-    /// this machine has no room for a connection, because that is no fault of the server.
+    /// Runs one health check. Uses a connection that requests share, or else opens a connection for the check. Returns the cause of a
+    /// failure. Returns `None` if this machine has no room for a connection, because that is no failure of the server.
     pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<Result<(), Box<str>>> {
         let server = self.probe.as_ref().unwrap_or(self);
         let mut is_short = false;
@@ -43,7 +43,7 @@ impl Server {
                 }
                 match lease.send(server.question(plan), server).await {
                     Ok(answer) => return judge(plan, answer).await,
-                    // The server may have closed it meanwhile.
+                    // The server may have closed the kept connection meanwhile, so a fresh one is tried.
                     Err(_) if is_kept => {}
                     Err(error) => return Err(format!("no answer: {}", error.error()).into()),
                 }
@@ -54,7 +54,7 @@ impl Server {
             match (&checked, &plan.request) {
                 // The connection may be dead. The next check takes a fresh one.
                 (Err(_), _) => lease.retire(),
-                // The answer was read to its end: its stream is not reset.
+                // The answer was read to its end, so the stream ends without a reset.
                 (Ok(Ok(())), HealthRequest::Grpc { .. }) => lease.give_back(None),
                 _ => {}
             }
@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// Returns why an answer is a bad one.
+/// Returns an error with the reason if the answer is bad.
 async fn judge(plan: &HealthPlan, answer: Response<Incoming>) -> Result<(), Box<str>> {
     let status = answer.status();
     match &plan.request {

@@ -1,4 +1,4 @@
-//! Connections to a server, and a request's place on one: all of it in HTTP/1, one stream of many in HTTP/2.
+//! Connections to a server, and a request's place on a connection: the whole connection in HTTP/1, one stream in HTTP/2.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -25,16 +25,16 @@ use crate::interim::Unanswered;
 use crate::stream_limit::StreamLimit;
 use tidegate_net::descriptors::{UpstreamDescriptor, is_our_shortage};
 
-/// The most requests that are given up on one HTTP/2 connection before it gets no other request. Servers take many resets for an attack and
-/// end the connection with all of its requests: Envoy after 500, Node.js after 1,000.
+/// The most streams that are reset on one HTTP/2 connection before it gets no further request. Servers treat many resets as an attack and
+/// close the connection with all of its requests: Envoy after 500, Node.js after 1,000.
 const MAX_RESETS: usize = 200;
 
 /// The reason why there is no connection.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// No server answers, or the answer is not HTTP.
+    /// The server does not accept the connection, or the HTTP handshake fails.
     Unreachable(io::Error),
-    /// The server or the gateway does not trust the other, or the server speaks no TLS; the log has the reason.
+    /// The TLS handshake failed: one side does not trust the other, or the server speaks no TLS. The log has the reason.
     Untrusted,
 }
 
@@ -60,8 +60,8 @@ impl From<hyper::Error> for ConnectError {
     }
 }
 
-/// A connection, and the task that drives it. They end together: hyper alone would first send all that it has buffered,
-/// to an upstream that may have stopped reading.
+/// A connection, and the task that drives it. A drop aborts the task: hyper alone would first send its buffer, to a server that may have
+/// stopped reading.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) sender: http1::SendRequest<RequestBody>,
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns a connection, and drives it in a task.
+    /// Returns a connection, and starts the task that drives it.
     pub(crate) fn new<S>(
         sender: http2::SendRequest<RequestBody>,
         mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
@@ -108,10 +108,10 @@ impl Shared {
                 observed.observe(|| connection.current_max_send_streams(), context);
                 Pin::new(&mut connection).poll(context)
             });
-            // Its error reaches the requests that are open.
+            // The open requests receive the driver's error.
             let _ = driven.await;
             drop(connection);
-            // No SETTINGS come any more.
+            // Ends the wait for SETTINGS that will not come.
             observed.note_known();
         };
         Self {
@@ -127,14 +127,14 @@ impl Shared {
         }
     }
 
-    /// Whether it can take requests, and was not idle for too long.
+    /// Whether the connection can take requests, and was idle for less than `kept`.
     pub(crate) fn is_of_use(&self, kept: Duration) -> bool {
         let open = self.open.load(Ordering::Relaxed) > 0;
         let closed = self.sender.is_closed() || self.retired.load(Ordering::Relaxed);
         !closed && (open || self.used.lock().elapsed() < kept)
     }
 
-    /// Returns a place for one more request, if there is one.
+    /// Returns a place for one more request, if the connection has room.
     pub(crate) fn stream(self: &Arc<Self>) -> Option<Stream> {
         let most = self.limit.most();
         let one_more = |open| (open < most).then_some(open + 1);
@@ -161,13 +161,13 @@ impl Drop for Shared {
     }
 }
 
-/// A place on a connection that many requests share, given back when it is dropped.
+/// A place on a connection that many requests share. A drop frees the place.
 #[derive(Debug)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
     // The time for which the connection had no request before.
     idle: Duration,
-    // Whether the answer was received whole; else the stream is reset.
+    // Whether the whole answer was received. A drop before that counts as a reset of the stream.
     ended: bool,
 }
 
@@ -192,19 +192,19 @@ impl Drop for Stream {
     }
 }
 
-/// A connection, or a part of one, for one request.
+/// A connection, or one stream of a connection, for one request.
 #[derive(Debug)]
 pub struct Lease {
     way: Way,
-    /// A place at the server, given back with the lease; health checks take none.
+    /// The request's place at the server, which is freed with the lease. `None` for health checks.
     pub(crate) place: Option<ConnectionPermit>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Way {
-    /// A connection of its own, the server that may keep it afterwards, and how long it was idle before.
+    /// A whole connection, the server that may keep it afterwards, and the time for which it was idle before.
     Own(Connection, Arc<Server>, Duration),
-    /// A stream.
+    /// A stream of a shared connection.
     Shared(Stream),
 }
 
@@ -269,17 +269,17 @@ impl Lease {
         }
     }
 
-    /// Keeps the connection for the next request; this request had this body.
+    /// Keeps the connection for the next request. `body` is the state of this request's body, which may still be sending.
     pub fn give_back(self, body: Option<Arc<BodyState>>) {
         match self.way {
             Way::Own(connection, server, _) => server.idle.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
         }
-        // A request that waits for a place then finds the connection.
+        // The place is freed last, so that the next request that waits for a place finds the connection.
         drop(self.place);
     }
 
-    /// Stops sending requests on the connection, because it may be broken. Open requests go on.
+    /// Sends no further requests on the connection, because it may be broken. Open requests on a shared connection continue.
     pub(crate) fn retire(self) {
         if let Way::Shared(Stream { shared, .. }) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);
@@ -287,7 +287,7 @@ impl Lease {
     }
 }
 
-/// Names the server itself as the requested host.
+/// Sets the server's own host as the requested host.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
     if let Ok(host) = HeaderValue::from_str(server.plan.authority.as_str()) {
@@ -295,14 +295,14 @@ pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     }
 }
 
-/// Converts a request to HTTP/2: the target names scheme and host, and every body has frames.
+/// Converts a request to HTTP/2: scheme and host move into the target, and the headers of HTTP/1 connections are removed.
 fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<RequestBody> {
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
     headers.remove(CONNECTION);
     let Some(host) = headers.remove(HOST) else {
-        // It was HTTP/2 before.
+        // A request without `Host` was converted before.
         return request;
     };
     let mut parts = Parts::default();
@@ -320,7 +320,7 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     request
 }
 
-/// Converts a request back from HTTP/2, after its connection took none of it.
+/// Converts a request back from HTTP/2, for another attempt over HTTP/1.
 fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
     if request.version() != Version::HTTP_2 {
         return request;

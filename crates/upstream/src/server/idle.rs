@@ -1,4 +1,4 @@
-//! Connections of HTTP/1 to one server that are kept for its next requests.
+//! Idle HTTP/1 connections to one server, which are kept for later requests.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tidegate_net::descriptors::UpstreamDescriptor;
 /// The most idle connections that are kept per server.
 const MOST_IDLE: usize = 1_024;
 
-/// All lists of this process: at a shortage of descriptors, the oldest connection of all lists is closed.
+/// All lists of this process. At a shortage of descriptors, the oldest connection of all lists is closed.
 static LISTS: Mutex<Vec<Weak<List>>> = Mutex::new(Vec::new());
 
 /// Connections in the order in which they were kept, the oldest first.
@@ -29,7 +29,7 @@ pub(crate) struct IdleConnections {
 struct Idle {
     connection: Connection,
     since: Instant,
-    // The body of the last request, which may still be on its way although its answer is complete.
+    // The state of the last request's body. The body may still be sending although the answer is complete.
     body: Option<Arc<BodyState>>,
 }
 
@@ -43,7 +43,7 @@ impl Idle {
 }
 
 impl IdleConnections {
-    /// Returns an empty list, whose connections are kept for this long.
+    /// Returns an empty list. Its connections are kept for `kept`.
     pub(crate) fn new(kept: Duration) -> Self {
         let list = Arc::new(List::default());
         let mut lists = LISTS.lock();
@@ -52,7 +52,7 @@ impl IdleConnections {
         Self { list, kept }
     }
 
-    /// Keeps a connection for the next request, unless it is closed, or the process is short of descriptors. The last request had this
+    /// Keeps a connection for the next request, unless it is closed or the process is short of descriptors. `body` is the last request's
     /// body.
     pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
         if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
@@ -69,7 +69,7 @@ impl IdleConnections {
         }
     }
 
-    /// Takes a kept connection, if there is one. Returns it with the time for which it was idle.
+    /// Takes a kept connection that is ready. Returns it with the time for which it was idle.
     pub(crate) fn take(&self) -> Option<(Connection, Duration)> {
         let mut idle = self.list.lock();
         let now = Instant::now();
@@ -78,7 +78,7 @@ impl IdleConnections {
         let sending = idle.drain(..old).filter(|idle| idle.is_sending(self.kept));
         let sending: Vec<Idle> = sending.collect();
         idle.extend(sending.into_iter().map(|kept| Idle { since: now, ..kept }));
-        // Takes the newest connection that is ready. A connection stays if hyper has not finished its last request.
+        // Takes the newest ready connection. Connections on which hyper still sends the last request stay in the list.
         for last in (0..idle.len()).rev() {
             let sender = &idle[last].connection.sender;
             if sender.is_ready() {
@@ -99,7 +99,7 @@ impl IdleConnections {
         close_first(&self.list);
     }
 
-    /// Closes the connection that has been idle for longest, to any server. Returns whether there was one.
+    /// Closes the connection to any server that has been idle for longest. Returns whether one was closed.
     pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
         let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);

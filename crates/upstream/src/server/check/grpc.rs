@@ -1,4 +1,4 @@
-//! The call `grpc.health.v1.Health/Check`. Its two messages have one field each, so they are written and read by hand.
+//! The call `grpc.health.v1.Health/Check`. Its two messages have one field each, so they are encoded and decoded by hand.
 
 use bytes::Bytes;
 use http::Response;
@@ -10,7 +10,7 @@ pub(super) const PATH: &str = "/grpc.health.v1.Health/Check";
 /// The longest answer that is read, in bytes.
 const LONGEST: usize = 4_096;
 
-/// The length of the prefix of a message, in bytes: whether it is compressed, and its length.
+/// The size of a message's prefix in bytes: a flag for compression, and the length of the message.
 const PREFIX: usize = 5;
 
 /// The status `SERVING` of a service.
@@ -34,12 +34,12 @@ pub(super) fn message(service: &str) -> Bytes {
     body.into()
 }
 
-/// Reads an answer, and returns why it is a bad one.
+/// Reads an answer, and returns an error with the reason if it is bad.
 pub(super) async fn judge(answer: Response<Incoming>) -> Result<(), Box<str>> {
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, LONGEST).collect().await;
     let body = body.map_err(|error| format!("the answer is not whole: {error}"))?;
-    // An error without a message has its status in the head.
+    // An error without a message has its status in the head, not in trailers.
     let trailers = body.trailers().unwrap_or(&head.headers);
     let code = trailers.get("grpc-status").map(|code| code.as_bytes());
     match code.and_then(|code| std::str::from_utf8(code).ok()?.parse::<u32>().ok()) {
@@ -56,7 +56,7 @@ pub(super) async fn judge(answer: Response<Incoming>) -> Result<(), Box<str>> {
     }
 }
 
-/// Reads field 1 of the one message in a body; a field that is missing is 0.
+/// Reads field 1 of the only message in a body. A missing field is 0.
 fn status(body: &[u8]) -> Option<u64> {
     let (prefix, mut rest) = body.split_first_chunk::<PREFIX>()?;
     let [compressed, length @ ..] = prefix;
@@ -84,7 +84,7 @@ fn status(body: &[u8]) -> Option<u64> {
     Some(status)
 }
 
-/// Takes a number of seven bits a byte, the lowest first.
+/// Takes a variable-length number: seven bits a byte, the lowest bits first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..u64::BITS).step_by(7) {
