@@ -1,7 +1,7 @@
-//! Detects a dead connection, by a PING every second beside all other commands.
+//! Detects a dead connection, by a PING every second in addition to all other commands.
 //!
-//! A server that loses power does not close its connections, and the system goes on sending for a quarter of an hour. fred's own
-//! check counts from the last written command. So it never fires while commands are sent all the time. It does not run while fred
+//! A server that loses power does not close its connections, and the operating system retransmits for a quarter of an hour. fred's own
+//! check measures from the last written command, so it never fires while commands are written continuously. It does not run while fred
 //! waits to write.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::settings::within;
 /// The pause between an answer and the next PING.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Returns when a PING has no answer within `patience`. An error is an answer.
+/// Returns when a PING has no answer within `patience`. An error other than the timeout counts as an answer.
 pub(crate) async fn until_silent(fred: &Fred, patience: Duration) {
     let options = within(patience);
     loop {

@@ -1,8 +1,8 @@
-//! Sends the decisions of one moment to Redis in one call.
+//! Sends concurrent decisions to Redis in one call.
 //!
-//! For gateway and Redis a call costs several times more than a decision. So the first decision waits until all other ready
-//! requests have added theirs. If several calls are in flight, it also waits for the answer to one of them. So a gateway with
-//! little load calls at once, and a busy gateway seldom.
+//! A call costs the gateway and Redis several times more than a decision. So the first decision waits until all other ready requests have
+//! added their decisions. While `CALLS` calls are in flight, the decision waits until a call has its answer. So a gateway with little load
+//! calls at once, and a busy gateway sends larger calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use super::failure::Failure;
 use super::shard::Shard;
 use super::word::Word;
 
-/// The most decisions of one call. Redis makes them in a millisecond or two at most, without other work in between.
+/// The most decisions of one call. They block Redis for one or two milliseconds at most.
 const MOST: usize = 64;
-/// The most calls of one script in flight. Redis runs calls one after another, so more calls would only be smaller. With fewer
-/// calls, new requests would wait longer if the way to Redis is long.
+/// The most calls of one script in flight. Redis runs calls one after another, so more calls would only be smaller. With fewer calls,
+/// requests would wait longer if the network latency to Redis is high.
 const CALLS: usize = 4;
 
-/// The decisions that wait for their call, by their script.
+/// The decisions that wait for their call, by script.
 #[derive(Debug, Default)]
 pub struct Batcher(Mutex<HashMap<usize, Line>>);
 
-/// The waiting decisions of one script. While there are any, a task will take them.
+/// The waiting decisions of one script. While there are any, a task waits to send them.
 #[derive(Debug)]
 struct Line {
     waiting: VecDeque<Waiting>,
-    /// Permits for calls.
+    /// Permits for calls in flight.
     room: Arc<Semaphore>,
 }
 
@@ -52,23 +52,23 @@ pub struct Question {
     pub keys: Arc<[Word]>,
     /// Its arguments after the deadline.
     pub words: Arc<[Word]>,
-    /// The deadline by Redis's clock.
+    /// The deadline on Redis's clock.
     pub deadline: Option<Micros>,
-    /// The ID of the holds that the decision takes; 0: it takes none.
+    /// The ID of the holds that the decision takes, or 0 if it takes none.
     pub hold: u64,
 }
 
-/// The numbers of the scripts for one decision, and for many.
+/// The numbers of the two scripts that make a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
-    /// For one decision.
+    /// The script for one decision.
     pub one: usize,
-    /// For many decisions.
+    /// The script for many decisions.
     pub many: usize,
 }
 
 impl Question {
-    /// Whether both are equal except for the deadline and the ID.
+    /// Whether both are equal apart from the deadline and the hold ID.
     fn is_like(&self, other: &Self) -> bool {
         self.keys == other.keys && self.words == other.words
     }
@@ -82,7 +82,7 @@ struct Waiting {
 }
 
 impl Batcher {
-    /// Makes one decision, by one of these scripts.
+    /// Makes one decision, alone or in a call with others.
     pub async fn decide(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
@@ -95,11 +95,11 @@ impl Batcher {
             let (batcher, shard) = (self.clone(), shard.clone());
             tokio::spawn(batcher.gather(shard, scripts, room));
         }
-        // A task that is gone has sent no answer.
+        // The channel closes without an answer if the task ends early, as when the runtime stops.
         answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
-    /// Adds a decision. Returns the room for calls of its script, if it is the first to wait for the next call.
+    /// Adds a decision. Returns the permits for calls if the decision is the first in line: the caller must then start a task.
     fn join(&self, scripts: Batched, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
         let line = lines.entry(scripts.one).or_default();
@@ -107,7 +107,7 @@ impl Batcher {
         (line.waiting.len() == 1).then(|| line.room.clone())
     }
 
-    /// Takes the decisions of the next call. Also returns whether there are more.
+    /// Takes the decisions of the next call. Returns them, and whether more decisions wait.
     fn take(&self, scripts: Batched) -> (Vec<Waiting>, bool) {
         let mut lines = self.0.lock();
         let Some(Line { waiting, .. }) = lines.get_mut(&scripts.one) else {
@@ -117,7 +117,7 @@ impl Batcher {
         while part.len() < MOST
             && let Some(next) = waiting.pop_front()
         {
-            // A request that has left meanwhile is not charged.
+            // The decisions of requests that have left are dropped, so they are not charged.
             if !next.told.is_closed() {
                 part.push(next);
             }
@@ -125,9 +125,9 @@ impl Batcher {
         (part, !waiting.is_empty())
     }
 
-    /// Sends all waiting decisions, as soon as there is room for a call.
+    /// Sends all waiting decisions, in calls of up to `MOST`, each as soon as there is a permit.
     async fn gather(self: Arc<Self>, shard: Arc<Shard>, scripts: Batched, room: Arc<Semaphore>) {
-        // Ready requests add their decisions first.
+        // Lets other ready requests add their decisions first.
         tokio::task::yield_now().await;
         // The semaphore is never closed.
         while let Ok(room) = room.clone().acquire_owned().await {
@@ -141,7 +141,7 @@ impl Batcher {
     }
 }
 
-/// Sends decisions in one call, which takes up the room until its answer.
+/// Sends decisions in one call, which holds the permit until its answer.
 async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: OwnedSemaphorePermit) {
     let part = match <[Waiting; 1]>::try_from(part) {
         Ok([waiting]) => return ask_alone(&shard, scripts.one, waiting, room).await,
@@ -165,12 +165,13 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
     let mut replies = &replies[..];
     for waiting in part {
         let reply = next(&mut replies).unwrap_or_else(|| Err(CallError::unknown_reply()));
-        // The request may have left.
+        // The send fails if the request has left, which needs no action.
         let _ = waiting.told.send(reply.map(<[i64]>::to_vec));
     }
 }
 
-/// Joins the keys and arguments of all decisions for one call (lua/README.md). Neighbours with equal keys and words are one group.
+/// Joins the keys and arguments of all decisions for one call (lua/README.md). Consecutive decisions with equal keys and words form one
+/// group.
 fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let same = |one: &Waiting, next: &Waiting| one.question.is_like(&next.question);
     let groups: Vec<&[Waiting]> = part.chunk_by(same).collect();
@@ -178,7 +179,7 @@ fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let mut keys = Vec::with_capacity(groups.len());
     let mut arguments = Vec::with_capacity(before);
     arguments.push(number(groups.len()));
-    // Equal words of several groups are sent once. Each has its index, from 1 on as in Lua.
+    // Words that are equal in several groups are sent once. Groups refer to them by index, from 1 on as in Lua.
     let mut told: Vec<(&[Word], usize)> = Vec::new();
     let mut next = before + 1;
     for group in groups {
@@ -207,7 +208,7 @@ fn number(number: usize) -> Word {
     Word::from(number as u64)
 }
 
-/// Returns the next of several replies. Each begins with its length, or is a number below 0 that stands for an error.
+/// Returns the next of several replies. Each reply begins with its length. A negative number in place of the length is an error.
 fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     let (length, rest) = replies.split_first()?;
     if *length < 0 {
@@ -219,7 +220,7 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     Some(Ok(reply))
 }
 
-/// Sends one decision in a call of its own, which takes up the room until its answer.
+/// Sends a single decision in its own call, which holds the permit until its answer.
 async fn ask_alone(shard: &Shard, script: usize, waiting: Waiting, _room: OwnedSemaphorePermit) {
     let Waiting { question, told } = waiting;
     if told.is_closed() {

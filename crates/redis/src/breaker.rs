@@ -1,13 +1,13 @@
-//! A circuit breaker: while Redis does not answer, most requests do not call it.
+//! A circuit breaker: while Redis does not answer, most requests make no call.
 //!
 //! ```text
 //! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
 //! ```
 //!
-//! A missing connection needs no pause, because no request waits for it. The next request may ask, and uses a connection as soon as
+//! A missing connection needs no pause, because calls then fail at once. Every request may try, and so uses a new connection as soon as
 //! there is one.
 //!
-//! The time is passed in, as a span since some start, so that tests need no clock.
+//! Callers pass the time since a fixed start, so that tests need no clock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use std::time::Duration;
 /// The number of failures in a row after which requests no longer wait.
 const FAILURES: u32 = 5;
 
-/// The time until one request may try again, and may wait in vain. From 500 requests a second up, less than one in a hundred does.
-/// Redis must decide again within a second, so the pause is much shorter.
+/// The time until one request may try again. That request may wait in vain, which is less than one in a hundred from 500 requests a second
+/// on. The pause is short, so that Redis decides again within a second of its return.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The state of a circuit breaker.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     failures: AtomicU32,
-    // When the next request may try, in us since the start; 0 while closed.
+    // The time at which the next request may try, in us since the start. 0 while the breaker is closed.
     next_try: AtomicU64,
 }
 
@@ -35,14 +35,14 @@ pub(crate) enum Change {
 }
 
 impl Breaker {
-    /// Whether a request may ask at `now`. While the breaker is open, one request per pause may.
+    /// Whether a request may call Redis at `now`. While the breaker is open, one request per pause may.
     pub(crate) fn admits(&self, now: Duration) -> bool {
         let next = self.next_try.load(Ordering::Acquire);
         if next == 0 {
             return true;
         }
         let now = micros(now);
-        // Only the request that moves the time on may try.
+        // Only the request that sets the next time may try.
         now >= next
             && self
                 .next_try
@@ -55,14 +55,14 @@ impl Breaker {
                 .is_ok()
     }
 
-    /// Whether it is open. It stays open until a request gets an answer.
+    /// Whether the breaker is open. It stays open until a request gets an answer.
     pub(crate) fn is_open(&self) -> bool {
         self.next_try.load(Ordering::Relaxed) != 0
     }
 
-    /// Records that Redis has decided.
+    /// Records that Redis has answered. Returns `Closed` if the breaker was open.
     pub(crate) fn succeeded(&self) -> Option<Change> {
-        // Checks both: a failure that was counted before may have opened it after the last success.
+        // Both are checked: a failure may have opened the breaker after a concurrent success reset the count.
         let failures = self.failures.load(Ordering::Relaxed);
         if failures == 0 && self.next_try.load(Ordering::Relaxed) == 0 {
             return None;
@@ -72,16 +72,16 @@ impl Breaker {
         open.then_some(Change::Closed)
     }
 
-    /// Records that Redis has not decided while a request waited.
+    /// Records that a request waited and got no decision. Returns `Opened` if that opened the breaker.
     pub(crate) fn failed(&self, now: Duration) -> Option<Change> {
         self.failed_until(now + PAUSE)
     }
 
-    /// Records that there was no connection, so no request waited.
+    /// Records that there was no connection, so no request waited. The next request may try at once.
     pub(crate) fn failed_at_once(&self, now: Duration) -> Option<Change> {
         let change = self.failed_until(now);
         if change.is_none() {
-            // Only if it is still open.
+            // The next try is allowed now, if the breaker is still open.
             let open = |next: u64| (next != 0).then_some(micros(now).max(1));
             let _ = self
                 .next_try
@@ -98,7 +98,7 @@ impl Breaker {
         if failures < FAILURES {
             return None;
         }
-        // The request may have waited for longer than a pause, so the next pause begins now.
+        // The pause begins now, because the request may have waited for longer than a pause.
         let next = micros(next_try).max(1);
         let closed = self.next_try.fetch_max(next, Ordering::AcqRel) == 0;
         closed.then_some(Change::Opened)

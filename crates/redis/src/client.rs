@@ -1,7 +1,8 @@
-//! One connection to Redis that is made again whenever it ends.
+//! One connection to Redis, which reconnects whenever it ends.
 //!
-//! A client of fred makes one connection and drives it. When it ends for any reason, a new client takes its place, at once if the
-//! old one lasted for a while. So no client gets stuck, and the reason for a missing connection is always available.
+//! A client of fred makes one connection and drives it. When the connection ends, a new client replaces the old one. The new client
+//! connects at once if the old connection lasted for at least a second. So no client gets stuck, and the reason for a missing connection is
+//! always available.
 
 mod cause;
 mod commands;
@@ -30,7 +31,7 @@ use cause::cause;
 pub(crate) use commands::{Asking, By, sha1};
 use sentinels::Sentinels;
 
-/// The pause between attempts, and the most ms that are added at random, so that gateways do not come in step.
+/// The pause between two attempts to connect. Up to `JITTER_MS` are added at random, so that gateways do not reconnect at the same moment.
 const RECONNECT: Duration = Duration::from_millis(100);
 const JITTER_MS: u64 = 100;
 /// After a connection that lasted at least this time, the next attempt is made at once.
@@ -39,7 +40,7 @@ const STABLE: Duration = Duration::from_secs(1);
 /// The number of the next connection.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// One server, with a connection that is made again until this is dropped.
+/// One server, with a connection that reconnects until this is dropped.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -50,16 +51,16 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     fred: ArcSwapOption<Fred>,
-    // None until the first attempt is over.
+    // The result of the last attempt. `None` before the first attempt has ended.
     status: watch::Sender<Option<Result<(), CallError>>>,
-    // The number of the connection; 0: there is none.
+    // The number of the current connection, or 0 without one.
     connection: AtomicU64,
-    // The address of the server.
+    // The address of the connected server.
     at: Mutex<Option<Address>>,
 }
 
 impl Client {
-    /// Starts connecting, for ever. Notifies `changed` when the connection comes up or breaks.
+    /// Starts to connect, and reconnects until the client is dropped. Notifies `changed` when the connection comes up or breaks.
     pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
         let shared = Arc::new(Shared {
             fred: ArcSwapOption::empty(),
@@ -83,9 +84,9 @@ impl Client {
         }
     }
 
-    /// Returns the client of fred if it is connected, or the reason why not.
+    /// Returns the client of fred if it is connected, or the reason why it is not.
     ///
-    /// Without a connection fred would queue a command until its timeout. A decision must not wait for that.
+    /// Without a connection fred would queue a command until the timeout, and the decision would wait in vain.
     pub(crate) fn fred(&self) -> Result<Arc<Fred>, CallError> {
         self.shared
             .fred
@@ -106,25 +107,25 @@ impl Client {
         self.shared.fred.load().is_some()
     }
 
-    /// Returns the number of the connection, unique in this process; 0: there is none.
+    /// Returns the number of the current connection, unique in this process, or 0 without a connection.
     pub fn connection(&self) -> u64 {
         self.shared.connection.load(Ordering::Relaxed)
     }
 
-    /// Waits until the first attempt is over, with any result.
+    /// Waits until the first attempt to connect has ended, whatever its result.
     pub async fn tried(&self) {
-        // The sender lives until this is dropped.
+        // `self` owns the sender, so the wait cannot fail.
         let mut status = self.shared.status.subscribe();
         let _ = status.wait_for(Option::is_some).await;
     }
 }
 
-/// Spawns a boxed task: sentinels are connections too, whose futures would otherwise contain themselves.
+/// Spawns a boxed task. Without the box the future's type would contain itself, because each sentinel has a `Client` too.
 fn spawn(task: Pin<Box<dyn Future<Output = ()> + Send>>) -> Task<()> {
     Task(tokio::spawn(task))
 }
 
-/// Connects again and again.
+/// Connects, and reconnects whenever the connection ends.
 async fn keep(
     route: Route,
     shared: Arc<Shared>,
@@ -143,7 +144,7 @@ async fn keep(
         }
         let why = cause(&ended, &route, sentinels.as_deref());
         let before = shared.status.send_replace(Some(Err(why.clone())));
-        // These errors do not end by themselves. Failed decisions report all others.
+        // These two errors need an operator, so they are logged here. Failed decisions log all other errors.
         if let CallError::Login(_) | CallError::Tls(_) = why
             && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
         {
@@ -158,7 +159,7 @@ async fn keep(
     }
 }
 
-/// Makes one connection. Returns when it ends or must be left.
+/// Makes one connection. Returns when the connection ends, is dead, or must be closed because of `leave`.
 async fn connect(
     route: &Route,
     attempt: usize,
@@ -169,7 +170,7 @@ async fn connect(
     let built = Builder::from_config(config(route, attempt))
         .set_connection_config(connection())
         .set_performance_config(performance(route.timeout))
-        // Without a policy of fred's for reconnects: `keep` connects again.
+        // fred gets no reconnect policy, because `keep` reconnects.
         .build();
     let fred = match built {
         Ok(fred) => fred,
@@ -187,12 +188,12 @@ async fn connect(
     });
     let fred = Arc::new(fred);
     let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    // Set before the first command is sent over it.
+    // The number is set before the first command is sent over the connection.
     shared.connection.store(number, Ordering::Relaxed);
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
-    // At least twice the time that a decision waits for its answer.
+    // At least twice the time that a decision waits, so that a slow server is not taken for a dead connection.
     let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),

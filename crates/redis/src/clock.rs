@@ -1,4 +1,4 @@
-//! Redis's clock as this gateway last saw it, and the deadline of a script on it.
+//! An estimate of Redis's clock, and the deadlines of scripts on it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use tidegate_core::Micros;
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    // Redis's time minus ours, in us; `UNKNOWN` before the first answer.
+    // Redis's time minus ours, in us. `UNKNOWN` before the first answer.
     offset: AtomicI64,
-    // When the call with that answer was sent, in us since the start.
+    // The time at which the call with that answer was sent, in us since the start.
     seen: AtomicI64,
 }
 
 const UNKNOWN: i64 = i64::MAX;
 
-/// The time for which the best answer counts, in us. Clocks drift apart by less than a millisecond in it.
+/// The time for which the best answer is used, in us. Clocks drift apart by less than a millisecond in this time.
 const BEST_OF: i64 = 10_000_000;
 
 impl Default for Clock {
@@ -36,8 +36,8 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// Notes Redis's time in the answer to a call that was sent at `sent`. Redis read its clock after that, so a time derived from it
-    /// is never early. It is late by the call's time on its way at most. So the fastest of several answers counts.
+    /// Records Redis's time from the answer to a call that was sent at `sent`. Redis read its clock after `sent`, so the estimate is never
+    /// behind Redis's clock. It is ahead by at most the time that the call took to reach Redis. So the fastest of several answers is used.
     pub(crate) fn saw(&self, time: Micros, sent: Instant) {
         let (offset, sent_at) = self.offset(time, sent);
         let age = sent_at.saturating_sub(self.seen.load(Ordering::Relaxed));
@@ -46,28 +46,28 @@ impl Clock {
         }
     }
 
-    /// Notes Redis's time in the answer of a script that ran too late. It replaces all earlier answers: the server or its
-    /// clock is another one.
+    /// Records Redis's time from the answer of a script that ran too late. It replaces all earlier answers, because the server or its clock
+    /// may have changed.
     pub(crate) fn set(&self, time: Micros, sent: Instant) {
         let (offset, sent) = self.offset(time, sent);
         self.offset.store(offset, Ordering::Relaxed);
         self.seen.store(sent, Ordering::Relaxed);
     }
 
-    /// Returns Redis's time minus ours, and when the call was sent, both in us.
+    /// Returns Redis's time minus ours, and the time at which the call was sent, both in us.
     fn offset(&self, time: Micros, sent: Instant) -> (i64, i64) {
         let sent = micros(sent.saturating_duration_since(self.start));
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         (time.saturating_sub(sent), sent)
     }
 
-    /// Returns the time on Redis's clock, never early, and late by the time of the fastest call on its way at most. None before the
-    /// first answer.
+    /// Returns the time on Redis's clock. It is never behind that clock, and ahead by at most the time that the fastest call took to reach
+    /// Redis. Returns `None` before the first answer.
     pub(crate) fn now(&self) -> Option<Micros> {
         self.deadline(Duration::ZERO)
     }
 
-    /// Returns the time on Redis's clock at which a call sent now times out; none before the first answer.
+    /// Returns the time on Redis's clock at which a call that is sent now times out, or `None` before the first answer.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<Micros> {
         let offset = self.offset.load(Ordering::Relaxed);
         if offset == UNKNOWN {

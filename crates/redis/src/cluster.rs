@@ -1,10 +1,11 @@
-//! A Redis Cluster: one connection per primary, and a map of the slots that is kept up to date in the background.
+//! A Redis Cluster: one connection per primary, and a map of the slots that a background task keeps up to date.
 //!
-//! fred's own client for a cluster has one task for all nodes, and reconnects inside it. One dead node would hold up the clients of
-//! all others. Here each node has its own task. Any node returns the map. The gateway reads it at the start, after a connection
-//! breaks, and after a redirect. It also reads it every few seconds, and more often while a node is away. A node that reports
-//! itself cut off from the others is ignored. While all nodes report this, none gets decisions: fred closes a connection over which
-//! a node answers that the cluster is down.
+//! fred's own cluster client has one task for all nodes and reconnects inside that task, so one dead node would delay the calls to all
+//! other nodes. Here each node has its own task.
+//!
+//! Any node returns the map. The gateway reads the map at the start, after a connection breaks, and after a redirect. It also reads the map
+//! every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all nodes report
+//! it, no decisions are sent: fred would close each connection that answers CLUSTERDOWN.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +25,22 @@ use super::slots::{Owner, SLOTS, owners, slot_of_tag};
 use super::task::Task;
 use super::url::{Address, Topology};
 
-/// The time between two reads of the map without an event.
+/// The longest time between two reads of the map while all nodes are connected.
 const EVERY: Duration = Duration::from_secs(3);
-/// The time between two reads while a node is away: another node may take over its slots.
+/// The longest time between two reads while a node is away, because another node may take over its slots.
 const WHILE_AWAY: Duration = Duration::from_millis(200);
 /// The least time between two reads.
 const AT_MOST: Duration = Duration::from_millis(100);
-/// The number of tags that are tried to find one for each node.
+/// The number of tags that are tried to find a tag in each node's slots.
 const TAGS: u128 = 4_096;
-/// While nodes answer that the cluster is down, one read in this number tries the seeds as well.
+/// While nodes report CLUSTERDOWN, only one read in this number tries the seeds too.
 const SEEDS_EVERY: usize = 5;
-/// The code of the error that nodes return then.
+/// The error code of a node that cannot serve because the cluster is down.
 const DOWN: &str = "CLUSTERDOWN";
 /// The error for keys of a slot that no node has.
 const NO_OWNER: &str = "CLUSTERDOWN no node has the slot of the key";
 
-/// The nodes of a cluster, found by their slots.
+/// The nodes of a cluster, and the node of each slot.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     nodes: Arc<Nodes>,
@@ -50,15 +51,15 @@ pub(crate) struct Cluster {
 #[derive(Debug)]
 struct Nodes {
     seeds: Vec<Address>,
-    // The route to every node, without its address.
+    // The login, TLS and timeout for every node. Each node replaces the address.
     route: Route,
     scripts: Arc<Scripts>,
     map: ArcSwap<Map>,
     // Notified when a connection comes up or breaks, or when a slot has moved.
     changed: Arc<Notify>,
-    // None until the first attempt to get a map is over.
+    // The result of the last read of the map. `None` before the first read has ended.
     asked: watch::Sender<Option<Result<(), CallError>>>,
-    // Changes of the map are made one after the other.
+    // Locked while the map is changed.
     changing: Mutex<()>,
 }
 
@@ -68,7 +69,7 @@ struct Node {
     shard: Arc<Shard>,
 }
 
-/// The node of each slot, as its place in the list of nodes.
+/// The node of each slot, as its index in `nodes`.
 #[derive(Debug, Default)]
 struct Map {
     slots: Vec<Option<u16>>,
@@ -82,7 +83,7 @@ impl Map {
 }
 
 impl Cluster {
-    /// Starts to read the map from these nodes and all others, until this is dropped.
+    /// Starts to read the map, at first from the seeds. The task ends when this is dropped.
     pub(crate) fn start(seeds: Vec<Address>, route: Route, scripts: Arc<Scripts>) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
@@ -97,16 +98,16 @@ impl Cluster {
         Self { nodes, task }
     }
 
-    /// Waits until the first attempt to find the nodes and to connect to them is over.
+    /// Waits until the first read of the map has ended, and the first attempt to connect to each node.
     pub(crate) async fn tried(&self) {
-        // The sender lives until this is dropped.
+        // `self` owns the sender, so the wait cannot fail.
         let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
         for node in &self.nodes.map.load_full().nodes {
             node.shard.client.tried().await;
         }
     }
 
-    /// Returns the nodes that own slots, by address.
+    /// Returns the nodes of the current map, each with its address.
     pub(crate) fn all(&self) -> Result<Vec<Named>, CallError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
@@ -122,7 +123,7 @@ impl Cluster {
         Ok(map.nodes.iter().map(node).collect())
     }
 
-    /// Returns the node of a slot, by the current map.
+    /// Returns the node of a slot from the current map.
     pub(crate) fn of(&self, slot: u16) -> Result<Arc<Shard>, CallError> {
         let asked = self.nodes.asked.borrow();
         if let Some(Err(why)) = &*asked
@@ -136,14 +137,14 @@ impl Cluster {
             return Ok(node.shard.clone());
         }
         Err(match &*asked {
-            // No node has this slot.
+            // The map was read, but no node has this slot.
             Some(Ok(())) => CallError::refused(NO_OWNER),
             Some(Err(why)) => why.clone(),
             None => CallError::Disconnected,
         })
     }
 
-    /// Returns the node to which `asked` redirected a call, for one more call. Stores a slot that has moved.
+    /// Returns the node to which `asked` redirected a call, for a second attempt. After MOVED, stores the slot's new node in the map.
     pub(crate) async fn redirected(
         &self,
         asked: &Arc<Shard>,
@@ -162,12 +163,12 @@ impl Cluster {
         let address = to.address(&from?.address);
         let slot = (asking == Asking::No).then_some(to.slot);
         let shard = self.nodes.learn(address, slot);
-        // A new node may not be connected yet.
+        // A new node needs time to connect.
         shard.client.tried().await;
         Some((shard, asking))
     }
 
-    /// Returns the nodes that own slots, each with a tag whose keys are there. A node with few slots may be missing.
+    /// Returns the nodes that own slots, each with a tag in the node's slots. A node with few slots may be missing.
     pub(crate) fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         let all = self.all()?;
         let mut tags: Vec<Tagged> = Vec::new();
@@ -198,7 +199,7 @@ impl Cluster {
 }
 
 impl Nodes {
-    /// Starts connecting to a node that is a seed, or that another node announced.
+    /// Starts to connect to a seed, or to a node that another node announced.
     fn start(&self, address: Address, name: Option<String>) -> Arc<Node> {
         let route = Route {
             to: Topology::Server(address.clone()),
@@ -216,7 +217,7 @@ impl Nodes {
         })
     }
 
-    /// Returns the node at this address. It has this slot from now on.
+    /// Returns the node at this address, and connects to it if it is new. Assigns `slot` to it.
     fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -248,7 +249,7 @@ impl Nodes {
         node.shard.clone()
     }
 
-    /// Replaces the map by the answer of a node. Keeps connections to nodes that stay.
+    /// Replaces the map by a node's answer. Keeps the connections to nodes that are in both maps.
     fn learn_all(&self, owners: Vec<Owner>) {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -267,7 +268,7 @@ impl Nodes {
         self.map.store(Arc::new(next));
     }
 
-    /// Asks one node after the other until one returns the map. Each turn begins with another node.
+    /// Requests the map from one node after another until a node returns it. Each read begins with another node.
     async fn ask(&self, turn: usize) -> Result<(), CallError> {
         let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
         known.retain(|node| node.shard.client.is_up());
@@ -304,7 +305,7 @@ impl Nodes {
     }
 }
 
-/// Returns the more important error: a cluster that is down, rather than a node that is.
+/// Returns `known` if it is CLUSTERDOWN, else the newer `error`.
 fn worse(known: CallError, error: CallError) -> CallError {
     if is_down(&known) { known } else { error }
 }
@@ -313,7 +314,7 @@ fn is_down(error: &CallError) -> bool {
     error.code() == Some(DOWN)
 }
 
-/// Keeps the map up to date.
+/// Reads the map periodically, and after each change.
 async fn keep(nodes: Arc<Nodes>) {
     for turn in 0.. {
         let answer = nodes.ask(turn).await;
@@ -334,7 +335,7 @@ async fn keep(nodes: Arc<Nodes>) {
             _ => {}
         }
         tokio::time::sleep(AT_MOST).await;
-        // Waits for a change or the end of the time. Both are reasons for the next read.
+        // Waits until a connection or a slot changes, for at most `wait`.
         let _ = tokio::time::timeout(wait, nodes.changed.notified()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Errors that are logged when they come, and again once a minute while they last.
+//! Bounds how often errors are logged: each kind of error at once, and again once a minute while it lasts.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use parking_lot::Mutex;
 
 use super::error::CallError;
 
-/// The time in which an error is not logged again.
+/// The time for which a kind of error is not logged again.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The most errors that are logged in that time.
 const MOST: usize = 16;
 
-/// The errors that were logged lately, by their kind.
+/// The kinds of errors that were logged within the last minute.
 #[derive(Debug, Default)]
 pub struct Complaints(Mutex<Vec<(String, Instant)>>);
 
 impl Complaints {
-    /// Returns whether an error is to be logged now, and notes that it is.
+    /// Returns whether the caller must log an error now, and records it as logged.
     pub fn is_due(&self, error: &CallError) -> bool {
         self.is_due_at(error, Instant::now())
     }
@@ -32,7 +32,7 @@ impl Complaints {
         is_due
     }
 
-    /// Clears all errors, because they have ended. The next error is logged at once.
+    /// Clears all records, because the errors have ended. The next error is logged at once.
     pub(crate) fn end(&self) {
         self.0.lock().clear();
     }

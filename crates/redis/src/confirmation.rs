@@ -5,20 +5,20 @@ use std::time::Instant;
 
 use super::breaker::micros;
 
-/// The time until which a server surely has all `concurrency` holds of this process.
+/// The time until which a server certainly has all `concurrency` holds of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Confirmed {
-    /// There is no hold.
+    /// The process has no hold.
     #[default]
     None,
-    /// Until then.
+    /// The server has all holds until this time.
     Until(Instant),
-    /// A hold may be missing now.
+    /// A hold may already be missing.
     Never,
 }
 
 impl Confirmed {
-    /// Adds a hold that does not lapse before `lapse`; none: the server may not have it.
+    /// Adds a hold that does not lapse before `lapse`. `None` if the server may not have the hold.
     pub fn add(&mut self, lapse: Option<Instant>) {
         *self = match (*self, lapse) {
             (Self::Never, _) | (_, None) => Self::Never,
@@ -28,13 +28,13 @@ impl Confirmed {
     }
 }
 
-/// A [`Confirmed`] that decisions read without a lock.
+/// The current [`Confirmed`] time, which decisions read without a lock.
 #[derive(Debug)]
 pub struct Confirmation {
     start: Instant,
-    // In us since the start; the greatest number: there is no hold.
+    // In us since the start. `u64::MAX` without holds.
     until: AtomicU64,
-    // The connection over which all of them were taken or renewed.
+    // The connection over which all holds were taken or renewed.
     connection: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Default for Confirmation {
 }
 
 impl Confirmation {
-    /// Whether the server surely has all holds now.
+    /// Whether the server, over this connection, certainly has all holds now.
     pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
         let is_known = || self.connection.load(SeqCst) == connection;
@@ -62,7 +62,7 @@ impl Confirmation {
         })
     }
 
-    /// Notes a hold that was taken over this connection and does not lapse before `lapse`; none: the server may not have it.
+    /// Records a hold that was taken over this connection and does not lapse before `lapse`. `None` if the server may not have the hold.
     pub fn add(&self, lapse: Option<Instant>, connection: u64) {
         if self.until.load(SeqCst) == u64::MAX {
             self.connection.store(connection, SeqCst);
@@ -70,7 +70,7 @@ impl Confirmation {
         self.until.fetch_min(self.until(lapse), SeqCst);
     }
 
-    /// Notes all holds, which were confirmed over this connection.
+    /// Replaces the state after all holds were renewed over this connection.
     pub fn set(&self, confirmed: Confirmed, connection: u64) {
         let until = match confirmed {
             Confirmed::None => u64::MAX,

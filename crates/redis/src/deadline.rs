@@ -4,7 +4,7 @@ use tidegate_core::{MAX_EXACT, Micros};
 
 use super::word::Word;
 
-/// Adds the deadline of a decision to its words. If `hold` is not 0, the decision takes holds under this ID.
+/// Puts the deadline of a decision before its words. If `hold` is not 0, the decision takes holds with this ID.
 pub fn with_deadline(until: Option<Micros>, hold: u64, words: &[Word]) -> Vec<Word> {
     let mut all = Vec::with_capacity(1 + words.len());
     all.push(deadline_of(until, hold));
@@ -12,7 +12,7 @@ pub fn with_deadline(until: Option<Micros>, hold: u64, words: &[Word]) -> Vec<Wo
     all
 }
 
-/// Formats a deadline, and behind it the ID of the holds that the decision takes, if it is not 0.
+/// Formats a deadline. If `hold` is not 0, the ID of the decision's holds follows.
 pub(crate) fn deadline_of(until: Option<Micros>, hold: u64) -> Word {
     match hold {
         0 => deadline(until),
@@ -20,7 +20,7 @@ pub(crate) fn deadline_of(until: Option<Micros>, hold: u64) -> Word {
     }
 }
 
-/// Formats a deadline on Redis's clock. Without one the greatest exact integer takes its place.
+/// Formats a deadline on Redis's clock. Without a deadline, uses the greatest integer that Lua represents exactly.
 pub fn deadline(deadline: Option<Micros>) -> Word {
     deadline.unwrap_or(MAX_EXACT).into()
 }

@@ -1,4 +1,4 @@
-//! Reasons why a call to Redis has no answer.
+//! The error of a call to Redis.
 
 use std::sync::Arc;
 
@@ -7,34 +7,34 @@ use super::error_reply::ErrorReply;
 /// The reason why a call to Redis has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No answer within the store's timeout.
+    /// There was no answer within the timeout.
     #[error("Redis did not answer in time")]
     Timeout,
-    /// No connection, because TLS fails for this reason.
+    /// There is no connection, because TLS fails for this reason.
     #[error("TLS with Redis failed: {0}")]
     Tls(Arc<str>),
-    /// No connection, because Redis refuses the user or the password.
+    /// There is no connection, because Redis refuses the user or the password.
     #[error("Redis refused the user or the password: {0}")]
     Login(ErrorReply),
-    /// No connection could be made, for this reason.
+    /// There is no connection, because the server cannot be reached for this reason.
     #[error("there is no connection to Redis: {0}")]
     Unreachable(Arc<str>),
-    /// No connection at the moment. It may have ended under the call, which may have run.
+    /// There is no connection at the moment. If it ended during the call, the script may have run.
     #[error("there is no connection to Redis")]
     Disconnected,
-    /// The script ran after the deadline, and charged no limit.
+    /// The script ran after its deadline, so it made no change.
     #[error("Redis came to it too late")]
     Late,
-    /// No call was made, because too many decisions wait for Redis already, or because it did not answer lately.
+    /// No call was made, because too many decisions wait for Redis already, or the circuit breaker is open.
     #[error("Redis was not asked, because it did not answer lately")]
     NotAsked,
     /// Redis answered with an error.
     #[error("Redis answered {0}")]
     Refused(ErrorReply),
-    /// No call was made, because the keys under which other gateways count are still unknown.
+    /// No call was made, because the shared secret is unknown. The keys of budgets depend on it.
     #[error("which secret the gateways on this Redis share is not known yet")]
     SecretUnknown,
-    /// No call was made, because other gateways count under other keys.
+    /// No call was made, because other gateways use another secret, and so other keys.
     #[error("the gateways on this Redis use another `secret`; all need the same one")]
     SecretDiffers,
 }
@@ -79,17 +79,17 @@ impl CallError {
         }
     }
 
-    /// Makes an error from the text of an error that Redis answered.
+    /// Makes an error from the text of Redis's error reply.
     pub fn refused(text: &str) -> Self {
         Self::Refused(ErrorReply::new(text))
     }
 
-    /// Makes the error of a reply of another form than the script has.
+    /// Makes the error for a reply of an unexpected form.
     pub fn unknown_reply() -> Self {
         Self::Refused(ErrorReply::about_keys("an unknown reply"))
     }
 
-    /// Makes the error of a decision in a call for several (`failure` in `lua/record.lua`).
+    /// Makes the error for one failed decision in a call with several, from its number (`failure` in `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
         Self::Refused(ErrorReply::about_keys(match number {
             -1 => "WRONGTYPE the key holds another type of value",
@@ -97,7 +97,7 @@ impl CallError {
         }))
     }
 
-    /// Returns the code of the error that Redis answered, if it answered.
+    /// Returns the code of Redis's error reply, if Redis returned one.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(reply) | Self::Login(reply) => Some(reply.code()),
@@ -105,7 +105,7 @@ impl CallError {
         }
     }
 
-    /// Returns the label, and for an error of Redis its code and remedy. Errors of one kind are logged together.
+    /// Returns the label, with code and remedy for an error reply. Errors of the same kind are logged once a minute at most.
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::Refused(reply) | Self::Login(reply) => {
@@ -116,7 +116,7 @@ impl CallError {
         }
     }
 
-    /// Whether there is no connection, so that no caller has to wait.
+    /// Whether there is no connection. Such an error is returned at once, and no caller waits.
     pub(crate) const fn is_at_once(&self) -> bool {
         matches!(
             self,
@@ -124,13 +124,12 @@ impl CallError {
         )
     }
 
-    /// Whether the slot of several keys is moving. The script did not run then.
+    /// Whether the slot of several keys is moving, so that the script did not run.
     pub fn is_moving(&self) -> bool {
         self.code() == Some("TRYAGAIN")
     }
 
-    /// Whether the server works, and refused only because of these keys: their slot moves, or the script cannot read their
-    /// values.
+    /// Whether the server works, and the error concerns only these keys: their slot is moving, or the script cannot read their values.
     pub const fn is_about_keys(&self) -> bool {
         matches!(self, Self::Refused(reply) if reply.is_about_keys())
     }

@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The longest text that is kept, in characters.
+/// The longest text, in characters. The rest is cut off.
 const LONGEST: usize = 240;
-/// The words before the arguments of an unknown command, which Redis quotes.
+/// The words after which Redis quotes the arguments of an unknown command. They are cut off.
 const ARGUMENTS: &str = ", with args beginning with";
-/// The word before the hash and the line of a script that failed.
+/// The word before the hash and the line of a failed script. They are cut off.
 const SCRIPT: &str = " script: ";
-/// The shortest secret that is removed from a text. A shorter one is a part of too many words.
+/// The shortest secret that is replaced in a text, in bytes. Shorter texts occur in too many words.
 const SHORTEST_SECRET: usize = 4;
-/// The code of most errors, with and without a script.
+/// The code of most errors, including errors of scripts.
 const ERR: &str = "ERR";
-/// Words of errors that a server returns to a script with any keys: of Redis 7.0, Redis 7.2 and Valkey, and Valkey 9.
-/// `failure` in `lua/record.lua` has the same words.
+/// Words of script errors that do not depend on the keys, from Redis 7.0, Redis 7.2, Valkey and Valkey 9. `failure` in `lua/record.lua` has
+/// the same words.
 const OF_SERVER: [&str; 6] = [
     "Error compiling script",
     "The user executing the script can't",
@@ -24,7 +24,7 @@ const OF_SERVER: [&str; 6] = [
     "not allowed from script",
 ];
 
-/// An error that Redis answered, without arguments and secrets.
+/// An error reply of Redis, without arguments and secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply {
     text: Arc<str>,
@@ -37,7 +37,7 @@ impl ErrorReply {
         Self::without(text, [])
     }
 
-    /// Takes the text of an error reply, and replaces these secrets in it.
+    /// Takes the text of an error reply, and replaces each of `secrets` by `***`.
     pub(crate) fn without<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let is_about_keys = is_about_keys(text);
         let text = text.split(ARGUMENTS).next().unwrap_or_default();
@@ -57,7 +57,7 @@ impl ErrorReply {
         }
     }
 
-    /// Makes an error about keys that Redis itself did not answer.
+    /// Makes an error about keys that does not come from an error reply.
     pub(crate) fn about_keys(text: &str) -> Self {
         Self {
             text: text.into(),
@@ -65,17 +65,17 @@ impl ErrorReply {
         }
     }
 
-    /// Returns its first word, such as `OOM`, `READONLY` or `NOPERM`; empty if the text begins with no code.
+    /// Returns its first word, such as `OOM`, `READONLY` or `NOPERM`. Returns an empty text if it does not begin with a code.
     pub fn code(&self) -> &str {
         code(&self.text).unwrap_or_default()
     }
 
-    /// Whether the server works, and only these keys cannot be read or are moving.
+    /// Whether the server works, and the error concerns only these keys.
     pub(crate) const fn is_about_keys(&self) -> bool {
         self.is_about_keys
     }
 
-    /// Returns the remedy, if this function has one.
+    /// Returns advice on how to correct the error, for common errors.
     pub(crate) fn remedy(&self) -> Option<Cow<'static, str>> {
         let has = |words: &str| self.text.contains(words);
         Some(Cow::Borrowed(match self.code() {
@@ -109,7 +109,7 @@ impl ErrorReply {
         }))
     }
 
-    /// Names the command that an ACL lacks.
+    /// Returns advice about the command that the user's ACL lacks.
     fn missing_command(&self) -> Cow<'static, str> {
         let named = self.text.split('\'').nth(1);
         match named.filter(|_| self.text.contains("to run the '")) {
@@ -131,17 +131,17 @@ impl std::fmt::Display for ErrorReply {
     }
 }
 
-/// Returns the first word of an error if it looks like Redis's own codes, which are in capitals.
+/// Returns the first word of an error if it has only capitals and `_`, like Redis's codes.
 pub(crate) fn code(text: &str) -> Option<&str> {
     let word = text.split(' ').next()?;
     let is_code = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
     (!word.is_empty() && word.bytes().all(is_code)).then_some(word)
 }
 
-/// Returns whether an error is about the keys of one call.
+/// Returns whether an error concerns only the keys of its call.
 ///
-/// A script that fails at a value has the code `ERR`, and its text names a line of the script. So does a script with a command
-/// that its user lacks, and a script that this server cannot compile.
+/// The error of a script that fails at a value has the code `ERR` and names a line of the script. Two errors of the server look the same:
+/// the user may not run a command, or the server cannot compile the script.
 fn is_about_keys(text: &str) -> bool {
     match code(text) {
         Some("WRONGTYPE" | "TRYAGAIN") => true,

@@ -1,4 +1,4 @@
-//! Reasons why a command failed, from fred's error and the text of Redis.
+//! Reasons why a command failed, from fred's error and Redis's error text.
 
 use fred::error::{Error, ErrorKind};
 
@@ -6,11 +6,11 @@ use super::error::CallError;
 use super::error_reply::code;
 use super::url::Address;
 
-/// The node to which a node of a cluster redirects a call for a slot of another node.
+/// The target of a redirect: the node that has a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) slot: u16,
-    /// None: another port of the node that redirects.
+    /// `None` for the host of the node that redirects.
     pub(crate) host: Option<String>,
     pub(crate) port: u16,
 }
@@ -33,13 +33,13 @@ impl Redirect {
         })
     }
 
-    /// Returns the error of a caller that does not follow the redirect.
+    /// Returns the error for a caller that does not follow the redirect.
     fn refusal(&self, code: &str) -> CallError {
         let host = self.host.as_deref().unwrap_or_default();
         CallError::refused(&format!("{code} {} {host}:{}", self.slot, self.port))
     }
 
-    /// Returns the address; `asked` is the address of the node that redirects.
+    /// Returns the target's address. `asked` is the address of the node that redirects.
     pub(crate) fn address(&self, asked: &Address) -> Address {
         let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
         Address {
@@ -56,7 +56,7 @@ pub(crate) enum Failure {
     NoScript,
     /// The key's slot belongs to another node. The script did not run.
     Moved(Redirect),
-    /// The key's slot is moving: the key is already on the other node, or will be. The script did not run.
+    /// The key's slot is moving, and the other node may already have the key. The script did not run.
     Ask(Redirect),
     /// Anything else.
     Other(CallError),
@@ -87,10 +87,10 @@ impl From<Error> for Failure {
                 None => Self::Other(CallError::refused(code)),
             },
             (_, Some(_)) => Self::Other(CallError::refused(error.details())),
-            // Redis's errors have a code. This error is fred's: it found no connection for the command.
+            // Redis's errors have a code. This error comes from fred, which found no connection for the command.
             (ErrorKind::Unknown, None) => Self::Other(CallError::Disconnected),
             (ErrorKind::Parse, None) => Self::Other(CallError::unknown_reply()),
-            // An error without a code may be fred's, which quotes arguments.
+            // An error without a code may come from fred, and may quote arguments. So its text is dropped.
             (_, None) => Self::Other(CallError::refused("an error without a code")),
         }
     }

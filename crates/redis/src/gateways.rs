@@ -1,6 +1,6 @@
-//! Counts the gateways on this Redis. Each sends heartbeats, and is gone when its heartbeats stop.
+//! Counts the gateways on this Redis. Each gateway sends heartbeats, and is counted until its heartbeats stop.
 //!
-//! - [`count`]: the count in force, from the counts that Redis answers
+//! - [`count`]: chooses the count in force from Redis's answers
 //! - [`identity`]: the ID of this gateway
 //! - [`twin`]: detects another process with this gateway's ID
 
@@ -26,15 +26,15 @@ use twin::Twin;
 /// The time between two heartbeats of a gateway.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// The silence after which a gateway is gone.
+/// The time without a heartbeat after which a gateway is no longer counted.
 const LAPSE: Duration = Duration::from_secs(7);
 
 const SCRIPT: &str = include_str!("../../../lua/gateways.lua");
 
-/// The number of gateways, counted or set by the configuration.
+/// The number of gateways: counted, or fixed by the configuration.
 #[derive(Debug)]
 pub struct Gateways {
-    // The number that decisions read, at least 1. During an outage the last count stays.
+    // The number that decisions use, at least 1. During an outage the last count stays.
     in_force: AtomicU64,
     is_fixed: bool,
     heard: Mutex<Heard>,
@@ -45,49 +45,48 @@ pub struct Gateways {
 /// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Beat {
-    /// Redis's clock.
+    /// The time on Redis's clock.
     now: Micros,
-    /// The number of gateways that have sent a heartbeat lately.
+    /// The number of gateways that sent a heartbeat within `LAPSE`.
     count: u64,
-    /// The time of this gateway's previous heartbeat in this Redis; 0 if there is none.
+    /// The time of this gateway's previous heartbeat according to Redis, or 0 if Redis has none.
     before: Micros,
 }
 
 impl Beat {
-    /// Whether it continues the last answer, which came at `last` by Redis's clock. If not, counting begins anew: this is another
-    /// Redis, or it has lost its data. Counting also begins anew if a heartbeat was left out, because other gateways may have
-    /// been silent for the same time.
+    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. If not, the wait for a lower count begins
+    /// anew. Either Redis lost data or was replaced, or a heartbeat is missing, and other gateways may have missed theirs too.
     fn continues(&self, last: Option<Micros>) -> bool {
         let gap = Duration::from_micros(self.now.saturating_sub(self.before));
         last == Some(self.before) && gap < 2 * HEARTBEAT
     }
 }
 
-/// The state that answers to heartbeats change.
+/// The state after the last heartbeat.
 #[derive(Debug, Default)]
 struct Heard {
-    // The time of the answer to the last heartbeat, by Redis's clock; none if it had no answer.
+    // The time on Redis's clock in the answer to the last heartbeat. `None` without an answer.
     last: Option<Micros>,
     count: Count,
     twin: Twin,
 }
 
-/// The result of a heartbeat beside the count.
+/// The result of a heartbeat, apart from the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// No finding.
+    /// Nothing unusual.
     Usual,
     /// Redis has lost its data.
     Lost,
     /// Another process sends heartbeats under the same ID.
     Twin {
-        /// The time of the answer, by Redis's clock.
+        /// The time of the answer, on Redis's clock.
         at: Micros,
     },
 }
 
 impl Gateways {
-    /// Makes a count of `fixed` gateways, or else of those with heartbeats.
+    /// Uses the number `fixed`, or counts heartbeats without it.
     pub fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
@@ -108,17 +107,18 @@ impl Gateways {
         self.in_force.load(Ordering::Relaxed)
     }
 
-    /// Whether other gateways may share this Redis: a gateway that has just started is not counted yet.
+    /// Whether other gateways may share this Redis. True unless `gateways: 1` is configured, because a gateway that has just started is not
+    /// counted yet.
     pub fn has_others(&self) -> bool {
         !self.is_fixed || self.count() > 1
     }
 
-    /// Sends a heartbeat, and counts the gateways. A higher count applies at once. A lower count applies when Redis has answered
-    /// it for longer than a gateway may be silent.
+    /// Sends a heartbeat, and updates the count. A higher count applies at once. A lower count applies after Redis has returned lower
+    /// counts for longer than a gateway may be silent.
     ///
     /// # Errors
     ///
-    /// Redis does not answer within `timeout`, or with an error.
+    /// Redis does not answer within `timeout`, or returns an error.
     pub async fn heartbeat(
         &self,
         shards: &Shards,
@@ -157,7 +157,7 @@ impl Gateways {
         Ok(beat)
     }
 
-    /// Copies the state of `other`, as a clone of its process has it in memory after a heartbeat. For tests.
+    /// Copies the state of `other`, as if this process were resumed from a snapshot of it. For tests.
     #[doc(hidden)]
     pub fn become_clone_of(&self, other: &Self) {
         self.identity.become_clone_of(&other.identity);
@@ -193,7 +193,7 @@ impl Gateways {
         }
     }
 
-    /// Records a heartbeat without an answer. Redis may have received it.
+    /// Records a heartbeat without an answer, which Redis may have received.
     fn unanswered(&self) {
         let heard = &mut *self.heard.lock();
         heard.last = None;
@@ -209,7 +209,7 @@ impl Gateways {
     }
 }
 
-/// Reads a reply: the time, the number of gateways, and the time of the previous heartbeat of this gateway.
+/// Reads a reply: the time, the number of gateways, and the time of this gateway's previous heartbeat.
 fn read(reply: &[i64]) -> Option<Beat> {
     let [now, count, before] = *reply else {
         return None;

@@ -1,5 +1,5 @@
-//! The limit on calls in flight to one server, which may not answer. Each call has a deadline. While calls fail, a circuit breaker
-//! refuses most of them.
+//! The bounds on calls to one server, which may not answer. Each call has a deadline, and the number of calls in flight is limited. While
+//! calls fail, a circuit breaker refuses most of them.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,7 @@ use super::clock::Clock;
 use super::complaints::Complaints;
 use super::error::CallError;
 
-/// The most decisions that wait for a server at once. A hung server holds up no more of them, and gets no more work when
-/// it comes back.
+/// The most calls that wait for a server at once. So a hung server delays no more decisions, and gets no more work when it returns.
 const IN_FLIGHT: usize = 4_096;
 
 /// The bounds of calls to one server: the number in flight, the circuit breaker, and the server's clock.
@@ -26,7 +25,7 @@ pub struct InFlightLimit {
     calls: Semaphore,
     // Whether the last call failed.
     fails: AtomicBool,
-    // The error of the last call that failed.
+    // The error of the last failed call.
     failure: Mutex<Option<CallError>>,
     complaints: Complaints,
 }
@@ -36,9 +35,9 @@ pub struct InFlightLimit {
 pub struct Answer<T> {
     /// The reply of the script.
     pub content: T,
-    /// When the call was sent.
+    /// The time at which the call was sent.
     pub sent: Instant,
-    /// When the answer came.
+    /// The time at which the answer came.
     pub received: Instant,
 }
 
@@ -56,8 +55,8 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. It
-    /// returns the time on that clock, and the answer, or none if the deadline had passed.
+    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. It returns the
+    /// time on that clock and the answer, or `None` in place of the answer if the deadline had passed.
     pub async fn call<T, F>(
         &self,
         until: Instant,
@@ -111,7 +110,7 @@ impl InFlightLimit {
         }
     }
 
-    /// Records that the server has answered in time, also a call without a decision. Decisions may use the server again.
+    /// Records that the server has answered a call in time. Decisions may use the server again.
     pub fn answered(&self) {
         self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
@@ -122,45 +121,45 @@ impl InFlightLimit {
         self.fails.load(Ordering::Relaxed)
     }
 
-    /// Returns why the last call failed, if one did.
+    /// Returns the error of the last failed call, if any call has failed.
     pub fn failure(&self) -> Option<CallError> {
         self.failure.lock().clone()
     }
 
-    /// Whether the circuit breaker is open: it refuses most calls. It closes with the next answer.
+    /// Whether the circuit breaker is open, so that it refuses most calls. It closes with the next answer.
     pub fn is_open(&self) -> bool {
         self.breaker.is_open()
     }
 
-    /// Returns the time by the server's clock; none before the first answer.
+    /// Returns the time on the server's clock, or `None` before the first answer.
     pub fn now(&self) -> Option<Micros> {
         self.clock.now()
     }
 
-    /// Returns the deadline, by the server's clock, of a call that is sent now and waits for `patience`.
+    /// Returns the deadline, on the server's clock, of a call that is sent now and waits for `patience`.
     pub fn deadline(&self, patience: Duration) -> Option<Micros> {
         self.clock.deadline(patience)
     }
 
-    /// Notes the server's clock from a script that ran too late, and that no decision waited for.
+    /// Sets the server's clock from the answer of a background call that ran too late.
     pub fn was_late(&self, time: Micros, sent: Instant) {
         self.clock.set(time, sent);
     }
 
-    /// Notes the server's clock from an answer that no decision waited for.
+    /// Records the server's clock from the answer of a background call.
     pub fn saw(&self, time: Micros, sent: Instant) {
         self.clock.saw(time, sent);
     }
 
-    /// Logs that a key cannot be read, once a minute at most.
+    /// Logs that a key cannot be read, at most once a minute for each kind of error.
     pub fn complain(&self, error: &CallError) {
         if self.complaints.is_due(error) {
             tracing::warn!(%error, "the state of a client in Redis cannot be read; the limits of that client follow their on_failure");
         }
     }
 
-    /// Logs when Redis stops deciding and when it decides again, not each request. Logs an error that Redis answers at the
-    /// first decision that fails.
+    /// Logs when Redis stops deciding and when it decides again. Logs an error reply at the first failed decision, other errors only when
+    /// the breaker opens.
     fn log(&self, change: Option<Change>, error: Option<&CallError>) {
         match (change, error) {
             (_, Some(error @ CallError::Refused(_))) if self.complaints.is_due(error) => {

@@ -1,32 +1,32 @@
-//! Statistics of a Redis server: its memory, dropped keys, and the cost of scripts.
+//! Statistics of a Redis server: its memory, its evicted keys, and the cost of scripts.
 
 use std::time::Duration;
 
-/// The oldest servers that can decide: scripts begin with `#!lua`.
+/// The oldest supported servers. Older servers reject scripts that begin with `#!lua`.
 pub const LEAST_VERSION: &str = "Redis 7.0 or Valkey 7.2";
-/// The major version of both, as servers report it in `redis_version`.
+/// The major version of both. Valkey reports a compatible Redis version in `redis_version`.
 const LEAST_MAJOR: u64 = 7;
 
-/// The answer to `INFO`. Redis, or a server in its place, may omit any field.
+/// The answer to `INFO`. Any field may be missing, because compatible servers omit some.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedisInfo {
     /// The version of Redis, or the version that the server is compatible with.
     pub version: Option<String>,
     /// Bytes in use.
     pub memory: Option<u64>,
-    /// The most bytes that it may use; 0: no limit.
+    /// The most bytes that the server may use, or 0 without a limit.
     pub memory_max: Option<u64>,
-    /// The policy of a full server: `noeviction`, or its choice of keys to drop.
+    /// The policy of a full server: `noeviction`, or a rule that chooses the keys to evict.
     pub policy: Option<String>,
-    /// Keys dropped because it was full, since its start.
+    /// Keys that a full server evicted, since its start.
     pub evicted_keys: Option<u64>,
-    /// Keys whose time was over, since its start.
+    /// Keys that expired, since its start.
     pub expired_keys: Option<u64>,
-    /// Commands a second, of late.
+    /// Commands a second at present.
     pub operations_per_second: Option<u64>,
-    /// Scripts that it ran by their hash, since its start, for all its clients.
+    /// Calls of `EVALSHA` by all its clients, since its start.
     pub script_calls: Option<u64>,
-    /// The time that these scripts took.
+    /// The total time of these calls.
     pub script_time: Option<Duration>,
     /// The time since its start.
     pub uptime: Option<Duration>,
@@ -39,7 +39,7 @@ pub struct RedisInfo {
 /// The answer of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeInfo {
-    /// Its address in a Redis Cluster; none: there is one server.
+    /// Its address in a Redis Cluster. `None` for a single server.
     pub node: Option<String>,
     /// Its answer.
     pub info: RedisInfo,
@@ -87,7 +87,8 @@ impl RedisInfo {
         (major < LEAST_MAJOR && plain).then(|| format!("Redis {version}"))
     }
 
-    /// Returns the policy if a full Redis drops limits by it. A limited client then begins with a full budget.
+    /// Returns the eviction policy if a full Redis would evict budgets by it. A client whose budget is evicted starts again with a full
+    /// budget.
     pub fn drops_limits(&self) -> Option<&str> {
         let bounded = self.memory_max.is_some_and(|bytes| bytes > 0);
         let policy = self

@@ -1,15 +1,15 @@
-//! Connections to Redis: its servers, the bounds of calls, and the calls.
+//! Connections to Redis: its servers, the calls to them, and the bounds on these calls.
 //!
-//! Only this crate uses fred, and it exports no type of fred. It contains no limit, charge or decision: callers pass scripts,
-//! keys and arguments, and replies are numbers. From `tidegate-core` it uses types of time only.
+//! Only this crate uses the client library fred, and it exports no type of fred. It contains no limit, charge or decision: callers pass
+//! scripts, keys and arguments, and read the replies. It uses only types of time from `tidegate-core`.
 //!
-//! - `url`, [`Tls`]: settings of users; `route`: the way to one server
-//! - [`Client`]: a connection that is made again when it ends, with `sentinels` and commands; `alive`: detects a dead connection;
-//!   `settings`: the settings of fred
-//! - [`Word`]: an argument of a command; `failure`, [`CallError`], [`ErrorReply`]: reasons of failures;
-//!   [`Complaints`]: errors are logged once; [`Scripts`]: texts and names of scripts
-//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: the bounds of its calls;
-//!   [`Confirmation`]: whether it has all holds of this process
+//! - `url`, [`Tls`]: settings of users; `route`: address, login and TLS of one server
+//! - [`Client`]: a connection that reconnects, with `sentinels` and commands; `alive`: detects a dead connection; `settings`: the settings
+//!   of fred
+//! - [`Word`]: an argument of a command; `failure`, [`CallError`], [`ErrorReply`]: reasons of failures; [`Complaints`]: bounds how often
+//!   errors are logged; [`Scripts`]: texts and hashes of scripts
+//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: the bounds on its calls; [`Confirmation`]:
+//!   whether the server has all holds of this process
 //! - `slots`, `cluster`: the servers of keys; [`Shards`]: one server or many
 //! - [`Batcher`]: several decisions in one call
 //! - [`Gateways`], [`Secret`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server

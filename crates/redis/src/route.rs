@@ -1,11 +1,11 @@
-//! The way to one server.
+//! The route to one server.
 
 use std::time::Duration;
 
 use super::tls::Tls;
 use super::url::{Login, Target, Topology};
 
-/// The way to one server: address, login, TLS and timeout.
+/// The settings of a connection: address, login, TLS and timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) to: Topology,
@@ -15,7 +15,7 @@ pub(crate) struct Route {
     /// The name in the server's certificate, if it differs from the host.
     pub(crate) tls_name: Option<String>,
     pub(crate) timeout: Duration,
-    /// Whether a node of a cluster named this server, and not the URL.
+    /// Whether the address comes from a node of the cluster and not from the URL.
     pub(crate) is_announced: bool,
 }
 

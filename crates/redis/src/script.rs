@@ -1,4 +1,4 @@
-//! Scripts: their texts, and their names in Redis.
+//! Scripts: their texts, and their hashes, by which Redis finds them.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::word::Word;
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) text: Word,
-    /// Its SHA-1, which is its name in Redis.
+    /// The SHA-1 of the text, by which Redis finds the script.
     pub(crate) sha: Word,
 }
 
@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-/// All scripts that servers run, by number. The text of each is made when it is first needed.
+/// All scripts, by number. Each text is made when it is first needed.
 #[derive(Debug)]
 pub struct Scripts {
     made: Box<[OnceLock<Script>]>,
@@ -32,7 +32,7 @@ pub struct Scripts {
 }
 
 impl Scripts {
-    /// Takes scripts with numbers below `count`; `text` makes the text of one.
+    /// Takes `count` scripts. `text` returns the text of the script with a number below `count`.
     pub fn new(count: usize, text: fn(usize) -> String) -> Self {
         let made = (0..count).map(|_| OnceLock::new()).collect();
         Self { made, text }

@@ -1,5 +1,5 @@
-//! The secret that gateways on one Redis share, or its fingerprint. A gateway that counts under other keys does not count in this
-//! Redis at all.
+//! The agreement of all gateways on one Redis about their secret. The keys of budgets depend on the secret, so a gateway with another
+//! secret must not count in this Redis.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -10,22 +10,23 @@ use super::complaints::Complaints;
 use super::error::CallError;
 use super::shards::Shards;
 
-/// The time that Redis keeps it after the last call of a gateway: longer than the state of any limit lives (31 days, twice).
+/// The time for which Redis keeps the value after the last call of a gateway. It is longer than the state of any limit lives (twice 31
+/// days).
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
 
 /// The result of a comparison with the other gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Agreement {
-    /// All count under the same keys.
+    /// All gateways count under the same keys.
     Agreed,
-    /// There is no result yet. Until there is, Redis makes no decisions.
+    /// There is no result yet, so Redis makes no decisions.
     Unknown,
-    /// Others count under other keys. Until this ends, Redis makes no decisions.
+    /// Other gateways count under other keys, so Redis makes no decisions.
     Differs,
 }
 
-/// The last [`Agreement`], which decisions read, and errors of calls for the secret.
+/// The current [`Agreement`], which decisions check, and the last error of a call for the secret.
 #[derive(Debug)]
 pub struct Secret {
     agreement: AtomicU8,
@@ -45,7 +46,7 @@ impl Default for Secret {
 }
 
 impl Secret {
-    /// Checks that Redis may decide.
+    /// Checks that Redis may make decisions.
     ///
     /// # Errors
     ///
@@ -54,7 +55,7 @@ impl Secret {
         match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),
             unknown if unknown == Agreement::Unknown as u8 => {
-                // The error of the call is more precise.
+                // The error of the last call has more detail.
                 let error = self.error.lock().clone();
                 Err(error.unwrap_or(CallError::SecretUnknown))
             }
@@ -62,12 +63,12 @@ impl Secret {
         }
     }
 
-    /// Returns the value of all gateways under `<key_prefix>:secret`. Stores `own` if there is none. It stays there for
-    /// 64 days after the last call.
+    /// Returns the value under `<key_prefix>:secret`, which all gateways share. Stores `own` if there is none. The value expires 64 days
+    /// after the last call.
     ///
     /// # Errors
     ///
-    /// Redis does not answer within `timeout`, or with an error.
+    /// Redis does not answer within `timeout`, or returns an error.
     pub async fn shared(
         &self,
         shards: &Shards,
@@ -93,7 +94,7 @@ impl Secret {
         answer
     }
 
-    /// Lets Redis decide, or not. It begins [agreed](Agreement::Agreed).
+    /// Sets the agreement. The initial state is [`Agreed`](Agreement::Agreed).
     pub fn set(&self, agreement: Agreement) {
         self.agreement.store(agreement as u8, Ordering::Release);
     }

@@ -1,7 +1,7 @@
-//! Every setting of fred.
+//! All settings of fred.
 //!
-//! Its defaults do not suit counting: no command timeout, three attempts (a script may run three times), ten seconds for a
-//! connection.
+//! fred's defaults do not suit counting. It has no command timeout, it makes three attempts (so a script may run three times), and a
+//! connection may take ten seconds.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use fred::types::config::{
 use super::route::Route;
 use super::url::{Address, Topology};
 
-/// The most time that a connection may take to come up.
+/// The longest time that a connection may take to come up.
 pub const CONNECT: Duration = Duration::from_millis(500);
 
 /// Returns the settings of one attempt to connect. Each attempt begins with another sentinel.
@@ -31,7 +31,8 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
             service,
             login,
         } => {
-            // fred uses the first sentinel that it can connect to. A sentinel that hangs or is cut off is not the first next time.
+            // fred uses the first sentinel that accepts a connection. The rotation lets the next attempt avoid a sentinel that hangs or is
+            // cut off.
             let mut hosts: Vec<Server> = hosts.iter().map(server).collect();
             let first = attempt % hosts.len().max(1);
             hosts.rotate_left(first);
@@ -42,7 +43,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
                 password: login.password.clone(),
             }
         }
-        // `Cluster` connects to each node by itself.
+        // `Cluster` connects to each node with its own route, so this case is not used.
         Topology::Cluster(nodes) => ServerConfig::Centralized {
             server: nodes.first().map_or_else(|| Server::new("", 0), server),
         },
@@ -57,23 +58,23 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
         password: route.login.password.clone(),
         database: route.database,
         tls,
-        // One attempt, and its error.
+        // One attempt, which returns its error.
         fail_fast: true,
         ..Config::default()
     }
 }
 
-/// Returns the settings of a connection that fails early.
+/// Returns settings with which a broken connection fails soon.
 pub(crate) fn connection() -> ConnectionConfig {
     ConnectionConfig {
         connection_timeout: CONNECT,
         internal_command_timeout: CONNECT,
-        // A script that was sent may have run; only its caller may decide to send it again.
+        // A script that was sent may have run, so only the caller may send it again.
         max_command_attempts: 1,
-        // A bound here can end fred's router for good; the store bounds what is in flight.
+        // No bound, because a full buffer can end fred's router task permanently. `InFlightLimit` bounds the calls.
         max_command_buffer_len: 0,
         reconnect_on_auth_error: true,
-        // A demoted or loading server is left at once, not kept until its socket breaks.
+        // fred closes the connection to a demoted or loading server at once, not only when its socket breaks.
         reconnect_errors: vec![
             ReconnectError::ClusterDown,
             ReconnectError::Loading,
@@ -88,16 +89,16 @@ pub(crate) fn connection() -> ConnectionConfig {
     }
 }
 
-/// Returns settings by which commands wait no longer than decisions.
+/// Returns settings with the timeout of decisions for all commands.
 pub(crate) fn performance(timeout: Duration) -> PerformanceConfig {
     PerformanceConfig {
-        // fred skips commands that have timed out, if they were not yet written.
+        // fred drops a command that times out before it is written.
         default_command_timeout: timeout,
         ..PerformanceConfig::default()
     }
 }
 
-/// Returns the options of a command with a timeout of its own. It is written once, too.
+/// Returns the options of a command with its own timeout.
 pub(crate) fn within(patience: Duration) -> Options {
     Options {
         timeout: Some(patience),

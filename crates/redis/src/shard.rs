@@ -1,7 +1,7 @@
-//! One Redis server that keeps a part of the keys, or all of them: its connection, and its scripts.
+//! One Redis server, which has all keys or a part of them: its connection, and its scripts.
 //!
-//! Each server has its own circuit breaker and its own bound on waiting calls. A node of a cluster that is down or slow must not
-//! affect clients with keys on other nodes.
+//! Each server has its own circuit breaker and its own bound on waiting calls. So a slow or dead node of a cluster does not affect clients
+//! with keys on other nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,22 +21,22 @@ use super::word::Word;
 pub struct Shard {
     /// Its connection.
     pub client: Client,
-    /// The bounds of calls to it.
+    /// The bounds on calls to it.
     pub in_flight: InFlightLimit,
     /// Whether it has all holds of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
-    // Per script, by its number.
+    // One per script, by the script's number.
     loaders: Box<[Loader]>,
 }
 
 /// A server, with its address if it is a node of a Redis Cluster.
 pub type Named = (Option<String>, Arc<Shard>);
 
-/// A [`Named`] server, with tags whose keys are there.
+/// A [`Named`] server, with tags in its slots.
 pub type Tagged = (Option<String>, Arc<Shard>, Vec<[u8; 16]>);
 
-/// The number of times that a script was loaded here. The call that holds the lock loads it.
+/// The number of times that a script was loaded on this server, and the lock of the call that loads it.
 #[derive(Debug, Default)]
 struct Loader {
     loads: AtomicU64,
@@ -44,7 +44,7 @@ struct Loader {
 }
 
 impl Shard {
-    /// Starts connecting, for ever. Notifies `changed` when the connection comes up or breaks.
+    /// Starts to connect, and reconnects until the shard is dropped. Notifies `changed` when the connection comes up or breaks.
     pub(crate) fn start(route: Route, scripts: Arc<Scripts>, changed: Arc<Notify>) -> Self {
         Self {
             in_flight: InFlightLimit::default(),
@@ -55,8 +55,8 @@ impl Shard {
         }
     }
 
-    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text. Other callers
-    /// that found it missing wait for this, then try again. A missing script has not run, so no charge is made twice.
+    /// Runs the script with this number. If the server does not have the script, one caller runs it from its text, and so loads it. Other
+    /// callers that found it missing wait for this and try again. A missing script has not run, so no charge is made twice.
     pub(crate) async fn call(
         &self,
         script: usize,

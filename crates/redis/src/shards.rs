@@ -1,4 +1,4 @@
-//! The servers of keys: one server for all of them, or the nodes of a Redis Cluster.
+//! The servers that have the keys: one server for all keys, or the nodes of a Redis Cluster.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
 use super::word::Word;
 
-/// The reason why there can be no connections.
+/// The reason why the options do not allow a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOptions {
-    /// The URL.
+    /// The URL is invalid.
     #[error(transparent)]
     Url(#[from] InvalidUrl),
-    /// The URL uses TLS, and its settings are missing.
+    /// The URL uses TLS, but there are no TLS settings.
     #[error("the URL uses TLS, and no certificate authorities are given")]
     NoTls,
 }
 
-/// Nodes of a Redis Cluster that do not decide, by their addresses.
+/// The addresses of the nodes of a Redis Cluster that make no decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SilentNodes {
-    /// There is no connection.
+    /// Nodes without a connection.
     pub lost: Vec<String>,
-    /// There is a connection, and the circuit breaker is open.
+    /// Nodes with a connection whose circuit breaker is open.
     pub open: Vec<String>,
 }
 
@@ -49,19 +49,19 @@ pub struct Shards(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// One server; its address may change.
+    /// One server. Its address may change, after a failover by sentinels.
     One(Arc<Shard>),
     /// Many servers, by slot.
     Cluster(Cluster),
 }
 
 impl Shards {
-    /// Starts connecting to all servers of a URL, for ever. The servers may run these scripts. Must be called inside a tokio
-    /// runtime.
+    /// Starts to connect to all servers of a URL, and reconnects until this is dropped. `scripts` has the scripts of later calls. Must be
+    /// called inside a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// The URL is not one of the forms of docs/sharing.md, or it uses TLS and `tls` is missing.
+    /// The URL has none of the forms in docs/sharing.md, or it uses TLS and `tls` is missing.
     pub fn start(
         url: &str,
         tls: Option<Tls>,
@@ -86,7 +86,7 @@ impl Shards {
         }))
     }
 
-    /// Returns the server of all keys, if there is one. One call may then contain keys of several clients.
+    /// Returns the server of all keys, or `None` for a Redis Cluster. A call to a single server may contain keys of several clients.
     pub const fn one(&self) -> Option<&Arc<Shard>> {
         match &self.0 {
             Kind::One(shard) => Some(shard),
@@ -94,7 +94,7 @@ impl Shards {
         }
     }
 
-    /// Waits until the first attempts to connect are over, with any result.
+    /// Waits until the first attempts to connect have ended, whatever their results.
     pub async fn tried(&self) {
         match &self.0 {
             Kind::One(shard) => shard.client.tried().await,
@@ -107,7 +107,7 @@ impl Shards {
         matches!(self.0, Kind::Cluster(_))
     }
 
-    /// Returns all servers of the current map, each with its address in a Redis Cluster.
+    /// Returns the only server, or the nodes of a Redis Cluster with their addresses.
     pub fn all(&self) -> Result<Vec<Named>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(vec![(None, shard.clone())]),
@@ -115,7 +115,7 @@ impl Shards {
         }
     }
 
-    /// Returns the server of a client's keys, by the current map.
+    /// Returns the server of a client's keys.
     pub fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(shard.clone()),
@@ -123,7 +123,7 @@ impl Shards {
         }
     }
 
-    /// Returns the server of a key that belongs to no client, by the current map.
+    /// Returns the server of a key that belongs to no client.
     pub fn of_key(&self, key: &str) -> Result<Arc<Shard>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(shard.clone()),
@@ -131,7 +131,7 @@ impl Shards {
         }
     }
 
-    /// Returns the time by the clock of the server of a client's keys; none if the server or its clock is unknown.
+    /// Returns the time on the clock of the server of a client's keys, or `None` if the server or its clock is unknown.
     pub fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
         match &self.0 {
             Kind::One(shard) => shard.in_flight.now(),
@@ -144,7 +144,7 @@ impl Shards {
         self.of(tag).map_or(true, |shard| shard.in_flight.fails())
     }
 
-    /// Runs the script with this number on the server of this client's keys.
+    /// Runs the script with this number on the server of a client's keys. Follows one redirect.
     pub async fn call(
         &self,
         tag: &[u8; 16],
@@ -162,7 +162,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns the node to which `asked` redirected a call, for one more call.
+    /// Returns the node to which `asked` redirected a call, for a second attempt.
     async fn redirected(
         &self,
         asked: &Arc<Shard>,
@@ -174,8 +174,8 @@ impl Shards {
         }
     }
 
-    /// Runs a script on the server of these keys, which share a slot, and returns this server, too. The text is sent each
-    /// time. The call may take `patience`, which replaces the timeout of decisions.
+    /// Runs a script on the server of these keys, which must share a slot. Returns the server and the reply. Each call sends the script's
+    /// text. `patience` replaces the timeout of decisions.
     pub async fn eval<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -185,17 +185,17 @@ impl Shards {
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let until = Instant::now() + patience;
         let asked = self.eval_anywhere(keys, text, arguments, until, None);
-        // The patience is for both servers together.
+        // The timeout includes a redirect.
         let answer = tokio::time::timeout_at(until.into(), asked).await;
         answer.unwrap_or(Err(CallError::Timeout))
     }
 
-    /// Runs a script that makes a change for an operator, as [`eval`](Self::eval) does. Its first argument is a deadline by the
-    /// server's clock. After the deadline the script must change no state, and return the time and -1.
+    /// Runs a script that makes a change for an operator, like [`eval`](Self::eval). Adds a deadline on the server's clock as the first
+    /// argument. After the deadline the script must make no change, and must return the time and -1.
     ///
     /// # Errors
     ///
-    /// The script may have run. It does not run after the error is returned, because the deadline has passed by then.
+    /// The script may have run. It cannot run after the error is returned, because the deadline has passed.
     pub async fn eval_in_time<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -211,7 +211,7 @@ impl Shards {
             Ok((_, reply)) if reply.get(1).is_some_and(R::is_late) => Err(CallError::Late),
             Err(error @ (CallError::Timeout | CallError::Disconnected)) => {
                 if is_sent.load(Ordering::Relaxed) {
-                    // The script may still be in a socket.
+                    // The call may still be in a socket, so this waits until its deadline has passed.
                     tokio::time::sleep_until(until.into()).await;
                 }
                 Err(error)
@@ -220,7 +220,7 @@ impl Shards {
         }
     }
 
-    /// Runs a script on the server of these keys. With `is_sent` it gets a deadline, and the flag is set when it is sent.
+    /// Runs a script on the server of these keys. With `is_sent`, adds the deadline, and sets the flag just before the script is sent.
     async fn eval_anywhere<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -236,7 +236,8 @@ impl Shards {
             let mut arguments = Cow::Borrowed(arguments);
             if let Some(is_sent) = is_sent {
                 let time = client.time(left_until(until)).await?;
-                // The server's clock shows at least this time now. It may run slower than ours by one part in a thousand.
+                // The server's clock now shows at least `time`. The deadline allows for a server's clock that runs slower by one part in a
+                // thousand.
                 let left = left_until(until);
                 let micros = (left - left / 1_000).as_micros();
                 let deadline = time.saturating_add(Micros::try_from(micros).unwrap_or(0));
@@ -256,7 +257,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Stores `value` under `key` if there is no value, and returns the value there. It expires `kept` from now.
+    /// Stores `value` under `key` if the key has no value. Returns the value of the key, which expires `kept` from now.
     pub async fn set_once(
         &self,
         key: &str,
@@ -265,7 +266,7 @@ impl Shards {
     ) -> Result<String, CallError> {
         let shard = self.of_key(key)?;
         let mut answer = shard.client.set_once(key, value, kept).await;
-        // While the slot moves, the caller calls again.
+        // ASK is not followed: while the slot moves, this fails and the caller tries again later.
         if let Err(failure @ Failure::Moved(_)) = &answer
             && let Some((shard, _)) = self.redirected(&shard, failure).await
         {
@@ -274,8 +275,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns all servers that have keys, each with its address in a Redis Cluster and tags whose keys are there. The tags are
-    /// hashes of no client.
+    /// Returns all servers, each with its address in a Redis Cluster and with tags in its slots. The tags belong to no client.
     pub fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(vec![(
@@ -291,7 +291,7 @@ impl Shards {
     ///
     /// # Errors
     ///
-    /// No server answers in time, or the ACL forbids `INFO`.
+    /// No server answers in time, or the user's ACL forbids `INFO`.
     pub async fn info(&self, timeout: Duration) -> Result<Vec<NodeInfo>, CallError> {
         let mut asking = JoinSet::new();
         for (node, shard) in self.all()? {
@@ -319,7 +319,7 @@ impl Shards {
         }
     }
 
-    /// Returns a reason if there is no connection to any server now.
+    /// Returns an error with a reason if no server is connected now.
     pub fn connected(&self) -> Result<(), CallError> {
         let mut why = CallError::Disconnected;
         for (_, shard) in self.all()? {
@@ -331,7 +331,7 @@ impl Shards {
         Err(why)
     }
 
-    /// Returns the nodes of a Redis Cluster that do not decide; none if there is one server.
+    /// Returns the nodes of a Redis Cluster that make no decisions. Returns empty lists for a single server.
     pub fn silent_nodes(&self) -> SilentNodes {
         let mut silent = SilentNodes::default();
         for (address, shard) in self.all().into_iter().flatten() {

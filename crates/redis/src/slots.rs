@@ -1,4 +1,4 @@
-//! The slots of a Redis Cluster: the slot of a client's keys, and the nodes that own slots.
+//! The slots of a Redis Cluster: the slot of a key, and the nodes that own slots.
 
 use fred::types::Value;
 
@@ -7,10 +7,10 @@ use super::url::Address;
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16384;
 
-/// Tags in the first and the last slot. In a Redis Cluster two different nodes own these.
+/// Tags in the first and the last slot. Usually two different nodes of a Redis Cluster own these slots.
 pub(crate) const ENDS: [u128; 2] = [22_643, 38_340];
 
-/// Returns the slot of a key, by the text in its braces if it has any.
+/// Returns the slot of a key. If the key has braces, only the text in them determines the slot.
 pub(crate) fn slot_of(key: &str) -> u16 {
     fred::util::redis_keyslot(key.as_bytes())
 }
@@ -30,16 +30,16 @@ pub fn slot_of_tag(tag: &[u8; 16]) -> u16 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) address: Address,
-    /// The host name that the cluster reports. Certificates contain this name.
+    /// The host name that the cluster reports. The node's certificate contains this name.
     pub(crate) name: Option<String>,
     pub(crate) slots: Vec<(u16, u16)>,
 }
 
-/// Reads the answer of the node at `asked` to CLUSTER SLOTS; none if it has another form.
+/// Reads the answer of the node at `asked` to CLUSTER SLOTS. Returns `None` if the answer has another form.
 pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
     let mut owners: Vec<Owner> = Vec::new();
     for range in list(answer)? {
-        // First, last, the primary; then replicas, which get no calls.
+        // The first slot, the last slot, the primary, and then replicas, which get no calls.
         let mut parts = list(range)?.into_iter();
         let (first, last) = (number(&parts.next()?)?, number(&parts.next()?)?);
         if first > last || last >= SLOTS {
@@ -57,7 +57,7 @@ pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
         match owners.iter_mut().find(|owner| owner.address == address) {
             Some(owner) => owner.slots.push((first, last)),
             None => {
-                // Its id; then names and values in turn, since Redis 7.
+                // The node's ID follows, and since Redis 7 a list of names and values.
                 let known = primary.nth(1).and_then(list).unwrap_or_default();
                 let name = known
                     .chunks_exact(2)

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-/// A task that is aborted when this is dropped.
+/// A task. A drop aborts it.
 #[derive(Debug)]
 pub(crate) struct Task<T>(pub(crate) JoinHandle<T>);
 

@@ -1,4 +1,4 @@
-//! TLS to Redis. The configuration makes its settings. A connection never falls back to plain text.
+//! TLS to Redis. A connection never falls back to plain text.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ impl From<Arc<ClientConfig>> for Tls {
     }
 }
 
-/// Explains a failed handshake, by the words of rustls and fred.
+/// Returns the reason of a failed handshake, from words in the errors of rustls and fred.
 pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     const REASONS: [(&str, &str); 13] = [
         (
             "UnknownIssuer",
             "no authority that is trusted here issued the server's certificate",
         ),
-        // Another authority with the same name.
+        // The server's authority has the same name as a trusted one, but another key.
         (
             "BadSignature",
             "no authority that is trusted here issued the server's certificate",
@@ -52,7 +52,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
             "UnsupportedCertVersion",
             "the server's certificate has X.509 version 1: make it with version 3",
         ),
-        // All other reasons of a verifier, in both spellings of the library.
+        // All other reasons of a certificate verifier, in both spellings of rustls.
         (
             "invalid peer certificate",
             "the server's certificate is not accepted",
@@ -80,7 +80,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     ];
     let (word, reason) = REASONS.iter().find(|(word, _)| details.contains(word))?;
     Some(match details.split_once("InvalidCertificate(") {
-        // Any other fault gets the word of rustls.
+        // The text of rustls is added to all other faults.
         Some((_, behind)) if *word == "InvalidCertificate" => {
             let fault = behind.split(['{', '}']).next().unwrap_or_default();
             format!("{reason}: {}", fault.trim_end_matches([' ', ')'])).into()

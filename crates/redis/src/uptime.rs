@@ -1,19 +1,19 @@
-//! The uptime of the machine, asleep or awake.
+//! The uptime of the machine, including the time for which it sleeps.
 //!
-//! An [`Instant`](std::time::Instant) stands still on Linux while a virtual machine is suspended. Redis's clock does not.
+//! On Linux, an [`Instant`](std::time::Instant) does not advance while a machine is suspended, but Redis's clock does.
 
 use std::time::Duration;
 
-/// Returns the uptime of the machine, asleep or awake.
+/// Returns the uptime of the machine, including the time for which it slept.
 #[cfg(target_os = "linux")]
 pub fn uptime() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    // Neither is below 0.
+    // The uptime is never negative.
     let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
-/// Returns the time since the first call, by a clock that may stand still while the machine sleeps.
+/// Returns the time since the first call. This clock may not advance while the machine sleeps.
 #[cfg(not(target_os = "linux"))]
 pub fn uptime() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

@@ -1,18 +1,18 @@
-//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused. An ignored part might be a password, or be meant to make
-//! the connection private.
+//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused, because that part might be a password, or might ask for
+//! encryption.
 //!
 //! Errors contain no part of a URL.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-/// The reason why a Redis URL was refused. It contains no part of the URL, which may have a password.
+/// The reason why a Redis URL was refused. It contains no part of the URL, because the URL may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidUrl(&'static str);
 
 impl InvalidUrl {
-    /// Returns the reason, if the text is a Redis URL at all.
+    /// Returns the reason, or `None` if the text does not look like a Redis URL.
     pub fn reason(&self) -> Option<&'static str> {
         (*self != FORM && *self != SCHEME).then_some(self.0)
     }
@@ -30,13 +30,13 @@ pub(crate) struct Address {
 pub(crate) enum Topology {
     Server(Address),
     Unix(PathBuf),
-    /// Any of these sentinels returns the primary of this service.
+    /// Sentinels. Each of them returns the primary of this service.
     Sentinels {
         hosts: Vec<Address>,
         service: String,
         login: Login,
     },
-    /// Any of these nodes returns the others.
+    /// Nodes of a Redis Cluster. Each of them returns the other nodes.
     Cluster(Vec<Address>),
 }
 
@@ -98,7 +98,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// The URL is not one of the forms of docs/sharing.md.
+    /// The URL has none of the forms in docs/sharing.md.
     pub(crate) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         if url.starts_with(['"', '\'']) {
             return Err(QUOTED);
@@ -107,7 +107,7 @@ impl Target {
         if rest.contains("://") {
             return Err(ONE_SCHEME);
         }
-        // A password with one of these would end early, or never. It is written with %23 or %20.
+        // These characters end a URL or a part of it, so a password must have them in the form %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
             return Err(FORM);
         }
@@ -141,7 +141,7 @@ impl Target {
         };
         let number = match path {
             "" | "/" => None,
-            // Other programs write the service in the place of the database.
+            // A text here may be the service, which other programs expect in place of the database.
             path if scheme == "redis-sentinel" => Some(database(&path[1..]).map_err(|_| SERVICE)?),
             path => Some(database(&path[1..])?),
         };
@@ -194,7 +194,7 @@ impl Target {
 ///
 /// # Errors
 ///
-/// It is not one of the forms of docs/sharing.md.
+/// The URL has none of the forms in docs/sharing.md.
 pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
     Target::parse(url).map(drop)
 }
@@ -244,14 +244,14 @@ fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     };
     let (user, password) = (given(user)?, given(password)?);
     let login = Login {
-        // Without a password the user would not be sent to the server.
+        // fred does not send a user without a password, so the password is an empty text.
         password: password.or_else(|| user.as_ref().map(|_| String::new())),
         user,
     };
     Ok((login, &text[at + 1..]))
 }
 
-/// Parses a host and a port; an IPv6 address stands in brackets.
+/// Parses a host and a port. An IPv6 address must be in brackets.
 fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -286,7 +286,7 @@ fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl>
     })
 }
 
-/// Whether this is an IPv6 address without brackets, perhaps with a port.
+/// Whether this is an IPv6 address without brackets, with or without a port.
 fn is_bare_ipv6(text: &str) -> bool {
     let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
     [text, host]
@@ -299,12 +299,13 @@ fn database(text: &str) -> Result<u8, InvalidUrl> {
     text.parse().ok().filter(|_| digits).ok_or(DATABASE)
 }
 
-/// Returns the database that a connection has to select: each begins in 0, and a user may lack `SELECT`.
+/// Returns the database that a connection must select. Returns `None` for 0, the initial database, because a user may lack the right to
+/// `SELECT`.
 fn selected(number: Option<u8>) -> Option<u8> {
     number.filter(|number| *number != 0)
 }
 
-/// Decodes a text in which `%40` stands for `@`.
+/// Decodes percent-encoded text, in which `%40` means `@`.
 fn decoded(text: &str) -> Result<String, InvalidUrl> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

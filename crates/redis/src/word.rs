@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word(Str);
 
-/// Words of configurations. They are never freed.
+/// The words of configurations, which are never freed.
 static INTERNED: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
 impl Word {
-    /// Makes a word that is never freed, and stored once for equal texts. Its clones share no counter, so threads do not wait
-    /// for each other. Only for words of configurations.
+    /// Makes a word that is never freed. Equal texts are stored once. Its clones share no reference counter, so threads do not contend for
+    /// one. Use this only for words of configurations.
     pub fn interned(text: String) -> Self {
         let mut interned = INTERNED.lock();
         let kept = interned.get(&*text).copied().unwrap_or_else(|| {

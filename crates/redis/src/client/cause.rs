@@ -1,4 +1,4 @@
-//! Causes of failed connections, by fred's errors.
+//! Causes of failed connections, from fred's errors.
 
 use fred::error::{Error, ErrorKind};
 
@@ -39,7 +39,7 @@ pub(super) fn cause(error: &Error, route: &Route, sentinels: Option<&Sentinels>)
     })
 }
 
-/// Returns why the server cannot be reached; none if fred's error does not show it.
+/// Returns why the server cannot be reached, or `None` if fred's error does not show it.
 fn unreachable(error: &Error, route: &Route, sentinels: Option<&Sentinels>) -> Option<String> {
     let details = error.details();
     if let Topology::Sentinels { service, .. } = &route.to {
@@ -74,7 +74,7 @@ fn unreachable(error: &Error, route: &Route, sentinels: Option<&Sentinels>) -> O
     Some(format!("{}: {cause}", place(route)))
 }
 
-/// Names the server of a route.
+/// Returns the server of a route as text.
 fn place(route: &Route) -> String {
     let place = match &route.to {
         Topology::Server(Address { host, port }) => format!("{host}:{port}"),
@@ -88,13 +88,13 @@ fn place(route: &Route) -> String {
     }
 }
 
-/// Reads the number of an error of the system: `Os { code: 111, kind: ConnectionRefused, message: "…" }`.
+/// Reads the code from a system error such as `Os { code: 111, kind: ConnectionRefused, message: "…" }`.
 fn os_code(details: &str) -> Option<i32> {
     let (_, behind) = details.split_once("Os { code: ")?;
     behind.split(',').next()?.parse().ok()
 }
 
-/// Returns the system's text for an error: `connection refused`.
+/// Returns the system's text for an error code, such as `connection refused`.
 fn os_error(code: i32) -> String {
     let text = std::io::Error::from_raw_os_error(code).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

@@ -16,7 +16,7 @@ use super::super::settings::within;
 use super::super::word::Word;
 use super::Client;
 
-/// Whether ASKING is sent first, to a node that does not own the key's slot yet. Without it the node would send us back.
+/// Whether ASKING is sent first. A node that imports the key's slot but does not own it yet redirects calls without ASKING.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
     Yes,
@@ -24,7 +24,7 @@ pub(crate) enum Asking {
 }
 
 impl Client {
-    /// Runs a script by its hash, or from its text. Its reply is a list of numbers, or of texts.
+    /// Runs a script by its hash or its text. The reply is a list of numbers or of texts.
     pub(crate) async fn run<R: FromValue>(
         &self,
         script: By<'_>,
@@ -36,7 +36,7 @@ impl Client {
         let (keys, arguments) = (in_fred(keys), in_fred(arguments));
         let options = match script {
             By::Sha(sha) if asking == Asking::No => {
-                // Boxed: fred's futures take several KiB, and the futures around them are moved a dozen times.
+                // Boxed: fred's futures take several KiB, and the futures that contain them are moved a dozen times.
                 let reply = Box::pin(fred.evalsha(sha.as_fred(), keys, arguments));
                 return Ok(reply.await?);
             }
@@ -45,14 +45,14 @@ impl Client {
         };
         let (command, words) = script.command(keys, arguments);
         let reply = match asking {
-            // Not `eval`: it takes no options, and so no timeout of its own.
+            // `custom` and not `eval`, because fred's `eval` takes no options such as a timeout.
             Asking::No => Box::pin(fred.with_options(&options).custom(command, words)).await?,
             Asking::Yes => Box::pin(run_asking(&fred, &options, command, words)).await?,
         };
         Ok(reply)
     }
 
-    /// Returns the owners of the slots by the map of this node; an error if the node reports itself cut off from the others.
+    /// Returns the answer of this node to `CLUSTER SLOTS`. Returns an error if the node reports that the cluster is down.
     pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
         let fred = self.fred()?;
         let error = |error| Failure::from(error).into_error();
@@ -70,7 +70,7 @@ impl Client {
             .map_err(error)
     }
 
-    /// Stores `value` under `key` if there is no value, and returns the value there. It expires `kept` from now.
+    /// Stores `value` under `key` if the key has no value. Returns the value of the key, which expires `kept` from now.
     pub(crate) async fn set_once(
         &self,
         key: &str,
@@ -122,7 +122,7 @@ async fn run_asking<R: FromValue>(
     command: CustomCommand,
     words: Vec<Value>,
 ) -> Result<Vec<R>, Error> {
-    // Both are written in one piece, so that ASKING applies to this script and no other.
+    // Both commands are written together, because ASKING applies to the next command on the connection.
     let both = fred.pipeline().with_options(options);
     let _: () = both
         .custom(command_named("ASKING"), Vec::<Value>::new())
@@ -131,12 +131,12 @@ async fn run_asking<R: FromValue>(
     both.last().await
 }
 
-/// The form in which a call names its script.
+/// The form in which a call sends its script: the hash or the text.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
     Sha(&'a Word),
     Text(&'a Word),
-    /// With another timeout than decisions have.
+    /// The text, with a timeout that replaces the timeout of decisions.
     TextWithin(&'a Word, Duration),
 }
 
@@ -161,7 +161,7 @@ fn command_named(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, None::<u16>, false)
 }
 
-/// Returns the SHA-1 of a script, which is its name in Redis.
+/// Returns the SHA-1 of a script. Redis finds a script by this hash.
 pub(crate) fn sha1(text: &str) -> String {
     fred::util::sha1_hash(text)
 }

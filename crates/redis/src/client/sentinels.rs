@@ -1,7 +1,7 @@
-//! Sentinels: the gateway asks them for the primary every second.
+//! Sentinels: the gateway requests the primary's address from them every second.
 //!
-//! fred asks them only when it connects. But in an orderly failover the old primary goes on taking writes for ten seconds, and all
-//! of these writes are lost. So the gateway leaves it as soon as most sentinels name another primary.
+//! fred requests the address only when it connects. But in a manual failover the old primary accepts writes for up to ten more seconds, and
+//! all of these writes are lost. So the gateway closes its connection as soon as most sentinels return another primary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::super::settings::CONNECT;
 use super::super::url::{Address, Topology};
 use super::Client;
 
-/// The pause between two questions to the sentinels.
+/// The pause between two requests to the sentinels.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Connections to all sentinels of a route.
@@ -30,7 +30,7 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Starts connecting to the sentinels of a route, if it has any.
+    /// Starts to connect to the sentinels of a route, if the route has any.
     pub(super) fn start(route: &Route) -> Option<Self> {
         let Topology::Sentinels {
             hosts,
@@ -57,7 +57,7 @@ impl Sentinels {
         })
     }
 
-    /// Asks for ever, and notifies `leave` when most sentinels name another server than `connected`.
+    /// Requests the primary periodically. Notifies `leave` when most answers name another server than `connected`.
     pub(super) async fn watch(&self, connected: impl Fn() -> Option<Address>, leave: Arc<Notify>) {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -78,7 +78,7 @@ impl Sentinels {
         }
     }
 
-    /// Waits until the first attempt to connect to each sentinel is over, or for `CONNECT`.
+    /// Waits until the first attempt to connect to each sentinel has ended, for at most `CONNECT`.
     pub(super) async fn tried(&self) {
         let _ = timeout(CONNECT, async {
             for (_, connection) in &self.connections {
@@ -88,7 +88,7 @@ impl Sentinels {
         .await;
     }
 
-    /// Returns why no sentinel answers, by the first that has a cause.
+    /// Returns the first sentinel's cause for a missing connection, if any sentinel has a cause.
     pub(super) fn cause(&self) -> Option<String> {
         self.connections
             .iter()
@@ -103,7 +103,7 @@ impl Sentinels {
     }
 }
 
-/// Returns the primary by one sentinel's answer.
+/// Returns the primary that one sentinel names.
 async fn primary(connection: Arc<Client>, service: Arc<str>) -> Option<Address> {
     let fred = connection.fred().ok()?;
     let command = CustomCommand::new_static("SENTINEL", None::<u16>, false);

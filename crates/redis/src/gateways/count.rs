@@ -1,39 +1,39 @@
-//! Chooses the count in force among the counts that Redis answers.
+//! Chooses the count in force from the counts that Redis returns.
 //!
-//! A Redis that comes back without its data has no heartbeats, and a replica that is behind has only old ones. Both count
-//! too few gateways until each has sent a heartbeat, and then each gateway's share is too large. So a higher count applies
-//! at once, and a lower count only when Redis has had time to receive the heartbeats of all gateways.
+//! A Redis that lost its data has no heartbeats, and a replica with old data has too few. Their counts are too low until each gateway has
+//! sent a heartbeat, and a low count makes each gateway's share too large. So a higher count applies at once. A lower count applies only
+//! after Redis had time to receive a heartbeat from each gateway.
 
 use std::time::{Duration, Instant};
 
 use super::{HEARTBEAT, LAPSE};
 
-/// The time for which Redis must answer lower counts. In it every running gateway sends a heartbeat, even after the longest silence
-/// that is allowed.
+/// The time for which Redis must return lower counts before one applies. Every running gateway sends a heartbeat in this time, even after
+/// the longest allowed silence.
 const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 
-/// The count in force, and the answers that may lead to a lower one.
+/// The count in force, and the answers that may lower it.
 #[derive(Debug)]
 pub(super) struct Count {
     /// At least 1.
     pub(super) in_force: u64,
-    /// Whether a heartbeat ever had an answer.
+    /// Whether any heartbeat had an answer.
     pub(super) is_known: bool,
     // Whether a heartbeat had no answer before the first answer.
     is_missed: bool,
     lower: Option<Lower>,
 }
 
-/// Answers that were all below the count in force, without an interruption.
+/// Consecutive answers that were all below the count in force.
 #[derive(Clone, Copy, Debug)]
 struct Lower {
     since: Instant,
-    // The highest of them.
+    // The highest count among these answers.
     most: u64,
 }
 
 impl Default for Count {
-    /// Before the first answer this gateway counts as the only one.
+    /// Returns a count of 1: before the first answer this gateway counts as the only one.
     fn default() -> Self {
         Self {
             in_force: 1,
@@ -45,13 +45,13 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Whether a heartbeat had no answer, and there was no answer yet.
+    /// Whether a heartbeat failed, and no heartbeat has had an answer yet.
     pub(super) const fn is_missed(&self) -> bool {
         self.is_missed && !self.is_known
     }
 
-    /// Records the count of an answer that came at `at`. `is_continued`: no heartbeat was left out since the answer before,
-    /// see `Beat::continues`.
+    /// Records the count of an answer that came at `at`. `is_continued` is true if no heartbeat is missing since the previous answer
+    /// (`Beat::continues`).
     pub(super) fn answered(&mut self, count: u64, is_continued: bool, at: Instant) {
         let most = count.max(1);
         self.is_known = true;
@@ -70,12 +70,12 @@ impl Count {
         self.lower = Some(lower);
         if at.saturating_duration_since(lower.since) >= ROUND {
             self.in_force = lower.most;
-            // Even lower counts have a round of their own.
+            // A count that is even lower must wait for a further round.
             self.lower = None;
         }
     }
 
-    /// Records a heartbeat without an answer. Redis may have received it.
+    /// Records a heartbeat without an answer, which Redis may have received.
     pub(super) const fn unanswered(&mut self) {
         self.is_missed |= !self.is_known;
         self.lower = None;

@@ -1,8 +1,8 @@
 //! The ID of this gateway in Redis.
 //!
-//! An ID is random, from the operating system. Two processes share an ID only if both are resumed from one snapshot of a virtual
-//! machine, or of the process. Their memory is the same then. Slices and counts are kept by ID, so two such gateways would
-//! overwrite each other's, and count as one gateway. Their heartbeats show this.
+//! An ID is random, from the operating system. Two processes share an ID only if both were resumed from one snapshot of a virtual machine
+//! or of the process. Redis has slices and counts by gateway ID. So two such gateways would overwrite each other's slices and counts, and
+//! count as one gateway. Their heartbeats reveal this (`twin`).
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -22,7 +22,8 @@ impl Default for Identity {
 }
 
 impl Identity {
-    /// Draws an ID: a process may have several stores, and containers all have the same process ID.
+    /// Draws a random ID. A process ID would not do: a process may have several stores, and processes in containers often have the same
+    /// process ID.
     pub fn new() -> Self {
         Self(ArcSwap::from_pointee(drawn(0)))
     }
@@ -32,8 +33,8 @@ impl Identity {
         self.0.load_full()
     }
 
-    /// Draws another ID. The random numbers of two processes from one snapshot may be the same. So the ID also depends on `at`, the
-    /// time of an answer by Redis's clock: no other process has had an answer at that time.
+    /// Draws another ID. Two processes from one snapshot may draw the same random numbers. So the ID also depends on `at`, the time of an
+    /// answer on Redis's clock, at which no other process had an answer.
     pub fn renew(&self, at: Micros) {
         self.0.store(Arc::new(drawn(at)));
     }

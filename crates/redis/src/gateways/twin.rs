@@ -1,25 +1,25 @@
-//! Detects another process with this gateway's ID: both were resumed from one snapshot, of a machine or of the process.
+//! Detects another process with this gateway's ID, when both were resumed from one snapshot of a machine or a process.
 
 use tidegate_core::Micros;
 
-/// The number of heartbeats in a row that must follow a heartbeat of another process. A single case may be this process's own
-/// heartbeat that seemed lost and came late.
+/// The number of consecutive heartbeats for which Redis must report a foreign previous heartbeat. A single one may be this process's own
+/// heartbeat that arrived late.
 const FOREIGN: u8 = 2;
 
-/// The number of heartbeats in a row that followed a heartbeat of another process.
+/// The number of consecutive heartbeats for which Redis reported a foreign previous heartbeat.
 #[derive(Debug, Default)]
 pub(super) struct Twin {
     foreign: u8,
 }
 
 impl Twin {
-    /// Takes the time of the answer to the last heartbeat, if it had one, and the time of the previous heartbeat in Redis.
-    /// Returns whether there is a twin.
+    /// Takes the time in the answer to the last heartbeat, if any, and the time of the previous heartbeat according to Redis. Returns
+    /// whether there is a twin.
     pub(super) const fn is_seen(&mut self, last: Option<Micros>, before: Micros) -> bool {
         match last {
             Some(last) if before > last => self.foreign += 1,
             Some(_) => self.foreign = 0,
-            // The sender of the previous heartbeat is unknown.
+            // Without an answer, the sender of the previous heartbeat is unknown.
             None => {}
         }
         let is_seen = self.foreign >= FOREIGN;
