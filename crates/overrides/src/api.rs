@@ -18,10 +18,10 @@ use crate::name::MAX_NAME;
 use crate::setting::{InvalidSetting, Override, Setting};
 pub use table::table;
 
-/// The word in place of a time if there is none.
+/// The word for an override without an end.
 const NEVER: &str = "never";
 
-/// The longest time that an override may be set for, also if it is set with its end; for longer there is `never`.
+/// The longest duration of an override, whether it is set by duration or by end. A longer override must be set with `never`.
 const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// The action of an override.
@@ -34,14 +34,14 @@ pub enum Verb {
     Set,
     /// No limit.
     Exempt,
-    /// 403.
+    /// No access: requests are answered with 403.
     Block,
-    /// An action of another version of the program, which this version cannot read.
+    /// An action that this version of the program cannot read.
     #[default]
     Unknown,
 }
 
-/// An override as it is shown.
+/// An override as answers show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The name of its client or network.
@@ -54,48 +54,48 @@ pub struct Shown {
     /// Numbers by the names of limits, as the configuration has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
-    /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
+    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
     /// The reason.
     #[serde(default)]
     pub reason: String,
-    /// Its author: the name of an admin token, or `no token` where none is needed.
+    /// Its author: the name of an admin token, or `no token` if the admin port needs none.
     #[serde(default)]
     pub by: String,
-    /// When it was set.
+    /// The time at which it was set.
     pub set: String,
     /// Its version.
     pub version: u64,
-    /// Why perhaps no client has this name, in the answer to a change.
+    /// A doubt that any client has this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Where it is kept, if it is shown alone.
+    /// The place where it is kept, in the answer about a single override.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
 }
 
-/// A part of all overrides, by name.
+/// A page of the overrides, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownList {
     /// The overrides.
     pub overrides: Vec<Shown>,
     /// The number of overrides in force.
     pub count: usize,
-    /// Where they are kept: `redis`, `file`, or `process`, with which they end.
+    /// The place where they are kept: `redis`, `file` or `process`.
     pub kept: Kept,
-    /// The name behind which the next part begins; none: this is the last part.
+    /// The cursor of the next page: the value for `after`. `None` on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A requested override. The other fields of [`Shown`] are read and ignored.
+/// A requested override. It accepts the other fields of [`Shown`] and ignores them, so that a shown override can be set again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// The name of its client or network, in a list of many.
+    /// The name of its client or network. Required in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The action; with `plan` or `limits` it may be left out.
+    /// The action. Optional with `plan` or `limits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Verb>,
     /// The plan.
@@ -107,7 +107,7 @@ pub struct Wanted {
     /// Its duration, such as `24h`, or `never` for no end.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasting: Option<String>,
-    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`; in place of `for`.
+    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`. Used in place of `for`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// The reason.
@@ -135,14 +135,14 @@ pub struct WantedList {
 /// The result of a request for many overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// The number of requested overrides that are in force.
+    /// The number of requested overrides that were set.
     pub set: usize,
-    /// The number of overrides that had ended already.
+    /// The number of overrides whose end had already passed.
     #[serde(default)]
     pub over: usize,
-    /// The number of overrides that are not in force for another reason.
+    /// The number of overrides that were not set for another reason.
     pub refused: usize,
-    /// The reasons for the first of these, with their names.
+    /// The names of the first refused overrides, with the reasons.
     pub reasons: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ pub enum InvalidWish {
     /// A text is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// There is no action, or not the plan or the limits that belong to it.
+    /// The action is missing, or its plan or limits are missing, or the fields contradict each other.
     #[error(
         "say what the override does: \"plan\": \"gold\", \"limits\": {{\"burst\": \"capacity: 500, refill: 100/s\"}}, \"action\": \"exempt\" or \"action\": \"block\""
     )]
@@ -163,7 +163,7 @@ pub enum InvalidWish {
     /// No plan of the configuration has this name.
     #[error("no plan of the configuration has this name; the plans are: {0}")]
     UnknownPlan(String),
-    /// There is no time, or there are two.
+    /// There is neither `for` nor `until`, or there are both.
     #[error("say for how long: \"for\": \"24h\", or \"for\": \"never\"")]
     Time,
     /// The time cannot be read.
@@ -217,7 +217,7 @@ impl Shown {
         }
     }
 
-    /// Returns its effect on requests; none if the action is unknown, or lacks its plan or limits.
+    /// Returns its effect on requests, or `None` if the action is unknown or lacks its plan or limits.
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match self.action {
             Verb::Plan => OverrideAction::Plan(self.plan.as_deref()?.into()),
@@ -236,7 +236,7 @@ impl Shown {
 }
 
 impl ShownList {
-    /// Makes a part of `count` overrides, which are in order. More follow it if `has_more`.
+    /// Makes a page from sorted overrides. `count` is the number of all overrides. `has_more` is true if more pages follow.
     pub fn of(part: &[Override], has_more: bool, count: usize, kept: Kept) -> Self {
         let last = part.last().filter(|_| has_more);
         Self {
@@ -249,7 +249,7 @@ impl ShownList {
 }
 
 impl Loaded {
-    /// Counts an override that is not set. Adds the reason, unless `most` reasons are there.
+    /// Counts an override that was not set. Adds the reason if there are fewer than `most` reasons.
     pub(crate) fn refuse(&mut self, name: &str, why: &str, most: usize) {
         self.refused += 1;
         if self.reasons.len() < most {
@@ -260,7 +260,7 @@ impl Loaded {
 }
 
 impl Wanted {
-    /// Makes a wish as people type it.
+    /// Makes a requested override without a name.
     pub fn new(
         action: Option<Verb>,
         plan: Option<String>,
@@ -276,11 +276,11 @@ impl Wanted {
         }
     }
 
-    /// Returns the wish for `subject`, by an operator of the name `by`. `defined` has the plans and the limits of the configuration.
+    /// Returns the wish for `subject`. `by` is the operator's name, and `defined` has the plans and limits of the configuration.
     ///
     /// # Errors
     ///
-    /// Something is missing or cannot be read.
+    /// A field is missing or invalid.
     pub fn wish(
         &self,
         subject: ListedClient,
@@ -327,7 +327,7 @@ impl Wanted {
                 let end = humantime::parse_rfc3339(end).ok();
                 let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
                 let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-                // An end at the epoch would mean no end.
+                // An end of 0, the epoch, would mean no end.
                 let end = end.map(micros).filter(|end| *end > 0);
                 end.map(Ends::At).ok_or(InvalidWish::TimeForm)
             }
@@ -340,7 +340,7 @@ fn set(limits: &BTreeMap<String, String>) -> OverrideAction {
     OverrideAction::Set(Arc::new(SetNumbers::new(limits.clone())))
 }
 
-/// Writes a time for people, in UTC.
+/// Formats a time in UTC.
 fn written(time: Micros) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(time));
     // No gateway sets a time after the year 9999.

@@ -13,23 +13,23 @@ use crate::table::{Entry, cleared};
 /// The override that must be in force for a change to be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
-    /// Any, or none.
+    /// Any override, or none.
     #[default]
     Any,
-    /// None.
+    /// No override.
     Nothing,
     /// An override of this version.
     Version(u64),
 }
 
-/// When an override ends.
+/// The end of an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// Never.
     Never,
-    /// This time after the change.
+    /// This long after the change.
     After(Duration),
-    /// At a time of the store's clock, in us since the epoch.
+    /// At this time on the store's clock, in us since the epoch.
     At(Micros),
 }
 
@@ -38,9 +38,9 @@ pub enum Ends {
 pub struct Wish {
     /// The client or network of the override.
     pub subject: ListedClient,
-    /// The override that must be in force.
+    /// The override that must be in force for the change to be made.
     pub expected: Expected,
-    /// The end of the override; without effect if it is cleared.
+    /// The end of the override. It has no effect on a change that clears.
     pub ends: Ends,
     /// The effect of the change.
     pub intent: Intent,
@@ -49,14 +49,14 @@ pub struct Wish {
 /// The effect of a change.
 #[derive(Clone, Debug)]
 pub enum Intent {
-    /// It sets this.
+    /// Sets an override with this content.
     Set(Setting),
-    /// It clears the override.
+    /// Clears the override.
     Clear(Clearing),
 }
 
 impl Wish {
-    /// Makes the wish that a name has no override.
+    /// Makes the wish to clear the override of a name.
     pub const fn clear(subject: ListedClient, expected: Expected, clearing: Clearing) -> Self {
         Self {
             subject,
@@ -66,30 +66,30 @@ impl Wish {
         }
     }
 
-    /// Returns the content of the entry that it writes.
+    /// Returns the content of the entry for this wish.
     pub(crate) fn content(&self) -> String {
         match &self.intent {
-            // Strings always become JSON.
+            // Strings can always be serialized, so the default is never used.
             Intent::Set(setting) => serde_json::to_string(setting).unwrap_or_default(),
             Intent::Clear(clearing) => cleared(clearing),
         }
     }
 }
 
-/// The outcome of a wish, and the entry that was made.
+/// The outcome of a wish, and its new entry if the change was made.
 pub(crate) type Done = (Outcome, Option<Entry>);
 
 /// The outcome of a wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in force on this gateway, and within 2 s on all others.
+    /// The override was set. It is in force on this gateway, and within 2 s on all others.
     Set {
         /// The override that was in force.
         before: Option<Previous>,
-        /// The override that is in force, unless it has ended since.
+        /// The override that was set. It may have ended since.
         after: Override,
     },
-    /// It is not in force any more.
+    /// The override was cleared.
     Cleared {
         /// The override that was in force.
         before: Previous,
@@ -98,11 +98,11 @@ pub enum Outcome {
     },
     /// No override was in force to clear.
     Nothing,
-    /// This override is in force, and not the expected one.
+    /// The override in force is not the expected one. Holds the override in force, if any.
     Conflict(Option<Override>),
-    /// There are [`MAX_OVERRIDES`](crate::MAX_OVERRIDES) already.
+    /// [`MAX_OVERRIDES`](crate::MAX_OVERRIDES) are already in force.
     Full,
-    /// It would have ended already.
+    /// The end of the requested override has already passed.
     Over,
 }
 
@@ -115,13 +115,14 @@ pub enum Previous {
     Unreadable {
         /// Its version.
         version: u64,
-        /// When it would have ended, in us since the epoch; none: never.
+        /// The time at which it would have ended, in us since the epoch. `None` for never.
         ends: Option<Micros>,
     },
 }
 
 impl Outcome {
-    /// Returns the outcome of an entry that was made in place of another, at that time: a short override may have ended since.
+    /// Returns the outcome of a change that made `entry` in place of `before`. Ignores the current time, because a short override may have
+    /// ended since.
     pub(crate) fn made(subject: &ListedClient, entry: Entry, before: Option<Entry>) -> Done {
         let previous = |(version, ends, it)| match it {
             Some(it) => Previous::Override(it),
@@ -134,7 +135,7 @@ impl Outcome {
                 after,
             },
             None => Self::Cleared {
-                // If no version can be read, the stored version is not a number.
+                // Without a readable entry before, the version is 0 and the end is unknown.
                 before: previous(before.unwrap_or_default()),
                 version: entry.version,
             },
@@ -146,7 +147,7 @@ impl Outcome {
 /// The reason why no change was made.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// Redis did not answer as it should. If it did not answer in time, the change may have been made before.
+    /// The call to Redis failed. After a timeout the change may have been made.
     #[error(transparent)]
     Store(#[from] CallError),
     /// The file of overrides cannot be written.
@@ -157,12 +158,12 @@ pub enum ChangeError {
     Ended,
 }
 
-/// Changes that do not all have an outcome.
+/// An error after a part of the changes.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unfinished {
-    /// The outcomes of the first.
+    /// The outcomes of the first changes.
     pub outcomes: Vec<Outcome>,
-    /// The reason why the others have none.
+    /// The reason why the other changes have no outcome.
     pub error: ChangeError,
 }

@@ -1,4 +1,4 @@
-//! Numbers about the overrides of a gateway, and where they are kept.
+//! Numbers about the overrides of a gateway, and the place where overrides are kept.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_tower::OverrideAction;
 
-/// Where overrides are kept.
+/// The place where overrides are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
@@ -14,7 +14,7 @@ pub enum Kept {
     Redis,
     /// In a file, for this gateway.
     File,
-    /// In this process: they end with it.
+    /// In this process, so they end with the process.
     Process,
 }
 
@@ -42,12 +42,12 @@ impl Counts {
         }] += 1;
     }
 
-    /// Returns the number of all.
+    /// Returns the number of all overrides.
     pub fn all(&self) -> usize {
         self.0.iter().sum()
     }
 
-    /// Returns the number of each action, by its word.
+    /// Returns the number of overrides for each action.
     pub const fn by_action(&self) -> [(&'static str, usize); 4] {
         let [plan, exempt, block, set] = self.0;
         [
@@ -64,6 +64,6 @@ impl Counts {
 pub struct Figures {
     /// The number of overrides in force.
     pub in_force: Counts,
-    /// The time since Redis last answered; none before the first answer, and without Redis.
+    /// The time since Redis's last answer. `None` before the first answer, and without Redis.
     pub heard: Option<Duration>,
 }

@@ -1,6 +1,6 @@
-//! The file in which a gateway without Redis keeps overrides: a line of JSON for each change. The newest line of a name counts.
+//! The file in which a gateway without Redis keeps overrides. It has a line of JSON for each change. The newest line of each name counts.
 //!
-//! A change is on the disk before it is answered. The file is written anew when most of its lines no longer count.
+//! A change is on the disk before it is answered. When most lines no longer count, the file is rewritten.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,12 +14,12 @@ use tidegate_identity::ListedClient;
 use crate::name::read_name;
 use crate::table::{Entry, Table};
 
-/// The longest file that is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
+/// The largest file that is read, in bytes. It is larger than a file with the most entries can grow before it is rewritten.
 const MAX_FILE: u64 = 3 << 30;
-/// The longest line, in bytes: a name, a reason and numbers, all of them escaped, and the keys around them.
+/// The longest line, in bytes. A line has a name, a reason and numbers, all escaped, and the JSON keys.
 const MAX_LINE: u64 = 16 << 10;
 
-/// The number of lines without effect that the file may have beside twice its entries.
+/// The file is rewritten when it has this many lines more than twice its entries.
 const SPARE: usize = 1_000;
 
 /// The open file.
@@ -28,7 +28,7 @@ pub(crate) struct OverrideFile {
     path: PathBuf,
     file: File,
     lines: usize,
-    // The last line may have no end.
+    // Whether the last line may be incomplete.
     is_torn: bool,
 }
 
@@ -39,12 +39,11 @@ struct Line {
 }
 
 impl OverrideFile {
-    /// Reads the file at `path` into `table`, and writes it anew. Creates the file if there is none.
+    /// Reads the file at `path` into `table`, and rewrites the file. Creates it if there is none.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, or a line does not have the form of an entry. A last line without its end was cut off, and does
-    /// not count.
+    /// The file cannot be read or written, or a line is no valid entry. A last line without a line break was cut off and is ignored.
     pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<Self> {
         match File::open(path) {
             Ok(file) => read(file, MAX_FILE, table)?,
@@ -60,7 +59,7 @@ impl OverrideFile {
         })
     }
 
-    /// Appends changes of `table`, and waits until they are on the disk. If this fails, the file has none of them.
+    /// Appends changes of `table`, and waits until they are on the disk. After an error the file has none of them.
     pub(crate) fn append<'a>(
         &mut self,
         made: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
@@ -68,7 +67,7 @@ impl OverrideFile {
     ) -> io::Result<()> {
         let counting = table.lock().entries().len();
         if self.is_torn || self.lines > 2 * counting + SPARE {
-            // The table is not locked while the disk is slow.
+            // The entries are copied, so that the table is not locked while the disk writes.
             let entries = table.lock().entries().clone();
             (self.file, self.lines) = write_anew(&self.path, &entries)?;
             self.is_torn = false;
@@ -85,7 +84,7 @@ impl OverrideFile {
     }
 }
 
-/// Appends all of a text, or cuts the file back: a failed change must not be in force after the next start.
+/// Appends the whole text, or truncates the file to its former length. A failed change must not be in force after the next start.
 fn append_whole(
     file: &mut File,
     text: &[u8],
@@ -94,7 +93,7 @@ fn append_whole(
     let length = file.metadata()?.len();
     let written = file.write_all(text).and_then(|()| sync(file));
     if written.is_err() {
-        // The first error counts. If this fails as well, the next change writes the file anew.
+        // The first error is returned. If the truncation fails too, the next change rewrites the file.
         let _ = file.set_len(length).and_then(|()| file.sync_data());
     }
     written
@@ -150,7 +149,7 @@ fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Resul
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    // It may be left from a process that was killed.
+    // A process that was killed may have left this file.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -168,7 +167,7 @@ fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Resul
     drop(buffered);
     file.sync_all()?;
     fs::rename(&new, path)?;
-    // The new name must be on the disk, too.
+    // The folder is synced so that the rename is on the disk too.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok((file, entries.len()))

@@ -1,4 +1,4 @@
-//! All overrides of a gateway: its table, and the store that keeps it.
+//! All overrides of a gateway: the table, and the store that keeps the table.
 
 mod comparing;
 
@@ -24,15 +24,15 @@ use crate::setting::{Change, Override};
 use crate::table::{Entry, Table};
 use comparing::Read;
 
-/// From this number of entries on, a pass over all takes a while.
+/// From this number of entries on, the listener runs on another thread, because a pass over all entries takes long.
 const MANY: usize = 2_000;
-/// The number of latest overrides that are at hand.
+/// The number of overrides that [`Overrides::latest`] returns.
 const MOST_LATEST: usize = 100;
 
 /// The receiver of changes.
 pub trait Listener: Send + Sync {
-    /// Called when other overrides are in force, before a change is answered. `are_news`: the changes happened now; else they were in force
-    /// when this process first read any.
+    /// Called after the overrides in force changed, and before the answer to the change. `are_news` is false for overrides that were in
+    /// force before this process first read the table.
     fn changed(
         &self,
         changes: &[Change],
@@ -43,28 +43,28 @@ pub trait Listener: Send + Sync {
 
 /// All overrides of a gateway.
 pub struct Overrides {
-    // None: this gateway alone has them.
+    // `None` if the overrides are of this gateway alone.
     redis: Option<RedisTable>,
-    // Keeps them for this gateway alone.
+    // The file of a gateway without Redis, if it has one.
     file: Option<Mutex<OverrideFile>>,
     timing: Timing,
     table: Mutex<Table>,
-    // Held during calls, so that a single call runs at a time.
+    // Locked during calls, so that calls run one after another.
     read: tokio::sync::Mutex<Read>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
-    // Held while the listener runs.
+    // Locked while the listener runs.
     telling: Mutex<()>,
     // The counts and the latest overrides when the listener last ran.
     shown: Mutex<(Counts, Vec<Override>)>,
 }
 
-/// Changes that the listener has not seen.
+/// Changes that were not passed to the listener yet.
 #[derive(Debug)]
 struct Unseen {
     changes: Vec<Change>,
     are_news: bool,
-    // The time at which the listener last ran, or this began.
+    // The time at which the listener last ran, or at which this collection began.
     since: Instant,
 }
 
@@ -85,7 +85,8 @@ impl fmt::Debug for Overrides {
 }
 
 impl Overrides {
-    /// Makes the overrides of all gateways on a Redis, under keys with this prefix. The table is empty until the first [`sync`](Self::sync).
+    /// Makes the overrides that all gateways on a Redis share, under keys with this prefix. The table is empty until the first
+    /// [`sync`](Self::sync).
     pub fn in_redis(
         shards: Arc<Shards>,
         prefix: &str,
@@ -98,7 +99,7 @@ impl Overrides {
         })
     }
 
-    /// Makes the overrides of this gateway alone. A file keeps them if it is named.
+    /// Makes the overrides of this gateway alone. They outlive the process only with a `file`.
     ///
     /// # Errors
     ///
@@ -126,7 +127,7 @@ impl Overrides {
         }
     }
 
-    /// Returns where they are kept.
+    /// Returns the place where the overrides are kept.
     pub const fn kept(&self) -> Kept {
         match (&self.redis, &self.file) {
             (Some(_), _) => Kept::Redis,
@@ -135,7 +136,7 @@ impl Overrides {
         }
     }
 
-    /// Returns the override of a name, if one is in force.
+    /// Returns the override of a name, if an override is in force.
     pub fn get(&self, subject: &ListedClient) -> Option<Override> {
         self.table.lock().get(subject)
     }
@@ -145,7 +146,7 @@ impl Overrides {
         self.page(None, MAX_OVERRIDES).0
     }
 
-    /// Returns the overrides whose name is behind `after`, by name, `most` at most; and whether there are more.
+    /// Returns a page of at most `most` overrides, by name, and whether more follow. The page begins after the name `after`.
     pub fn page(&self, after: Option<&ListedClient>, most: usize) -> (Vec<Override>, bool) {
         let table = self.table.lock();
         let mut in_force = table.in_force(after);
@@ -166,17 +167,18 @@ impl Overrides {
         }
     }
 
-    /// Returns the time by the clock of the store, in us since the epoch.
+    /// Returns the time on the store's clock, in us since the epoch.
     pub fn now(&self) -> Micros {
         let clock = *self.clock.lock();
         clock.map_or_else(system_time, |clock| clock.now())
     }
 
-    /// Makes changes, each by itself, in order. A change that is made is in force on this gateway. They go on if the caller does not wait.
+    /// Makes changes in order, each on its own. When this returns, the changes are in force on this gateway. They continue even if the
+    /// caller drops the future.
     ///
     /// # Errors
     ///
-    /// Redis does not answer, or the file cannot be written. No change is made after that.
+    /// Redis does not answer, or the file cannot be written. The changes after the error are not made.
     pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, Unfinished> {
         let this = self.clone();
         let changing = tokio::spawn(async move { this.change_all(&wishes).await });
@@ -204,7 +206,7 @@ impl Overrides {
             Ok(())
         };
         let changed = changing.await;
-        // Also if a later part failed.
+        // The listener gets the first changes even if a later one failed.
         self.tell(&mut unseen).await;
         match changed {
             Ok(()) => Ok(outcomes),
@@ -219,9 +221,9 @@ impl Overrides {
         unseen: &mut Unseen,
     ) -> Result<Vec<Done>, ChangeError> {
         if let Some(redis) = &self.redis {
-            // Redis may lack entries of this table. It would judge the conditions of changes without them.
+            // Redis may have lost entries of this table. They must be restored first, because the conditions of changes depend on them.
             self.compare(redis, read, unseen).await?;
-            // Another server may lack entries that were compared.
+            // After a reconnect, the server may lack entries that were just compared.
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
             }
@@ -234,7 +236,7 @@ impl Overrides {
         }
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());
-        // No request waits for the disk.
+        // Writes the file on another thread, so that requests do not wait for the disk.
         let changing = move || local::change(&this.table, this.file.as_ref(), &wishes);
         let changing = tokio::task::spawn_blocking(changing);
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)
@@ -262,7 +264,7 @@ impl Overrides {
         tokio::join!(reading, ending);
     }
 
-    /// Moves the table to the time of the store's clock, and merges entries.
+    /// Sets the table to the time on the store's clock, and merges entries.
     fn merge<'a>(
         &self,
         entries: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
@@ -273,7 +275,7 @@ impl Overrides {
         changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
     }
 
-    /// Shows the listener the overrides in force, if any has changed. If there are many, a thread beside the requests' threads does it.
+    /// Calls the listener if any override has changed. With many entries, the listener runs on a thread that serves no requests.
     async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.changes.is_empty() {
             return;
@@ -283,13 +285,13 @@ impl Overrides {
             self.tell_now(&changes, are_news);
         } else {
             let this = self.clone();
-            // A panic of the listener is in the log already.
+            // The error is ignored, because a panic of the listener is already in the log.
             let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
         }
         unseen.since = Instant::now();
     }
 
-    /// Does the same, unless the listener has just run. Requests see the first of many changes before the last is read or made.
+    /// Calls the listener unless it has just run. So the first of many changes apply before the last is read or made.
     async fn tell_if_due(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.since.elapsed() >= self.timing.poll {
             self.tell(unseen).await;
@@ -297,7 +299,7 @@ impl Overrides {
     }
 
     fn tell_now(&self, changes: &[Change], are_news: bool) {
-        // One after the other, so that the listener sees the latest table last.
+        // Calls run one after another, so that the listener sees the latest table last.
         let _telling = self.telling.lock();
         let mut in_force: Vec<Override> = self.table.lock().in_force(None).collect();
         in_force.sort_unstable_by_key(|it| Reverse(it.version));
@@ -312,13 +314,13 @@ impl Overrides {
     }
 }
 
-/// Returns the time by the system's clock, in us since the epoch.
+/// Returns the time on the system's clock, in us since the epoch.
 fn system_time() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, micros)
 }
 
-/// Logs that Redis stopped answering, and that it answers again. Returns whether Redis fails now.
+/// Logs when reads from Redis begin to fail, and when they succeed again. Returns whether they fail now.
 fn log(error: Option<CallError>, was_failing: bool) -> bool {
     match (&error, was_failing) {
         (Some(error), false) => {

@@ -1,13 +1,14 @@
-//! Keeps overrides: settings that operators make for a client or a network at run time, on all gateways, in place of the configuration.
+//! Keeps overrides: settings for a client or a network that operators make at run time. They apply on all gateways, in place of the
+//! configuration.
 //!
-//! The overrides are one table of versioned entries, by name. Redis has it, and each gateway has a copy, so no request reads it from Redis.
-//! Twice a second a gateway reads the entries that are newer than the version that it has read. An entry that is over stays: so a gateway
-//! that was away, or a Redis that lost data, brings back no older entry. Overrides end by Redis's clock.
+//! The overrides are a table of versioned entries, by name. Redis has the table, and each gateway has a copy, so no request reads it from
+//! Redis. Twice a second a gateway reads the entries that are newer than its last read. An ended entry stays in the table, so that a
+//! gateway or a Redis with old data cannot restore an older entry of the name. Overrides end by Redis's clock.
 //!
 //! - [`read_name`]: the client or network of an override; [`Setting`], [`Override`]: its content
 //! - [`Wish`], [`Outcome`]: a change that an operator requests; [`Change`]: a change that has happened
-//! - `table`: the entries, as of a time; `redis`, `local`, `file`: the places that keep them
-//! - [`Overrides`]: all of it; [`api`]: as JSON; [`port`]: over HTTP
+//! - `table`: the entries and the current time; `redis`, `local`, `file`: the places that keep the entries
+//! - [`Overrides`]: the table with its store; [`api`]: the overrides as JSON; [`port`]: the overrides over HTTP
 //! - [`LiveOverrides`]: applies changes to a gateway
 
 pub mod api;

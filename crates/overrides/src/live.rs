@@ -1,5 +1,5 @@
-//! Applies changes of overrides to a gateway. Requests see other overrides, the store recalls cached state of the clients, and the status
-//! page gets an event.
+//! Applies changes of overrides to a gateway: replaces the table that requests read, recalls cached state of the clients, and adds events
+//! for the status page.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -19,28 +19,28 @@ use crate::name::is_unlisted;
 use crate::redis::Timing;
 use crate::setting::{Change, Override};
 
-/// The most events that wait for the status page; beyond that, the first are left out.
+/// The most events that wait for the status page. Beyond this number the oldest events are dropped.
 const MOST_EVENTS: usize = 100;
 /// The most plans that the status page lists.
 const MOST_SHOWN: usize = 100;
-/// The most clients of a recall; more changes at once concern all clients.
+/// The most clients in a recall. If more overrides change at once, the cached state of all clients is recalled.
 const MOST_CLIENTS: usize = 1_000;
-/// The longest name or reason in an event, in bytes; a longer text is cut.
+/// The longest name or reason in an event, in bytes. A longer text is cut.
 const MAX_TEXT: usize = 128;
-/// The longest text of an action in an event and on the status page, in bytes; a longer one is cut.
+/// The longest text of an action in an event and on the status page, in bytes. A longer text is cut.
 const MAX_DOES: usize = 256;
 
 /// The overrides of a gateway, their table for requests, and their events.
 #[derive(Clone, Debug)]
 pub struct LiveOverrides {
-    /// All that are in force, and their changes.
+    /// The overrides in force, and their changes.
     pub overrides: Arc<Overrides>,
     /// The table that requests read.
     pub table: OverrideTable,
     events: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// The parts of a gateway that changes of overrides affect.
+/// The parts of a gateway that a change of overrides affects.
 struct Applied {
     table: OverrideTable,
     store: Store,
@@ -49,8 +49,8 @@ struct Applied {
 }
 
 impl LiveOverrides {
-    /// Starts the overrides of the clients of `store` and `hasher`: kept in Redis, or else in `file` if it is named. Reads the overrides
-    /// that Redis has.
+    /// Starts the overrides of a gateway with this store. Redis keeps them if the store is in Redis, else `file` if it is given. Reads the
+    /// current overrides.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl LiveOverrides {
                 let (servers, key_prefix) = redis.servers();
                 let overrides =
                     Overrides::in_redis(servers, key_prefix, Timing::default(), applied);
-                // The next reads meet errors again.
+                // An error is ignored here, because later reads repeat and log it.
                 let _ = overrides.sync().await;
                 overrides
             }
@@ -81,7 +81,7 @@ impl LiveOverrides {
         })
     }
 
-    /// Returns the number of overrides in force and the latest overrides, for the status page. New overrides may name any of `plans`.
+    /// Returns the overrides for the status page: their number, the latest ones, and the plans that new overrides may use.
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest();
         let latest = latest.iter().map(Shown::of).map(|it| document::Override {
@@ -101,7 +101,7 @@ impl LiveOverrides {
         }
     }
 
-    /// Takes the events since the last call, for the status page.
+    /// Takes the events that were added since the last call, for the status page.
     pub fn events(&self) -> Vec<String> {
         self.events.lock().drain(..).collect()
     }
@@ -119,7 +119,7 @@ impl Listener for Applied {
         if changes.is_empty() {
             return;
         }
-        // Requests see the change before cached state is recalled.
+        // The table is replaced before cached state is recalled, so that no request caches the old state again.
         if let Store::Redis(store) = &self.store {
             store.recall(self.concerned(changes));
         }
@@ -137,19 +137,19 @@ impl Listener for Applied {
 }
 
 impl Applied {
-    /// Returns the clients that these changes concern.
+    /// Returns the clients whose cached state must be recalled.
     fn concerned(&self, changes: &[Change]) -> Recall {
         if changes.len() > MOST_CLIENTS {
             return Recall::All;
         }
         let tag = |change: &Change| {
             let client = match &change.subject {
-                // The name has only the start of the hash that determines the client's keys.
+                // The name has only the start of the key's hash. The client's keys in Redis need the whole hash.
                 subject if is_unlisted(subject) => return None,
                 ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
                 ListedClient::UserId(id) => Client::UserId((&**id).into()),
                 ListedClient::Certificate(name) => Client::Certificate(name.clone()),
-                // A network may have many clients, at unknown addresses.
+                // A network may contain many clients, whose addresses are unknown.
                 ListedClient::Network(_) => return None,
             };
             Some(self.hasher.tag(&client))

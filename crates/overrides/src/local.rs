@@ -1,4 +1,4 @@
-//! The table of a gateway without Redis: `lua/override.lua` in this process, and a file that keeps it.
+//! Changes to the table of a gateway without Redis. They follow the rules of `lua/override.lua`, and a file keeps them.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,15 +12,15 @@ use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file::OverrideFile;
 use crate::table::{Entry, Table};
 
-/// Decides changes at the table's time, and writes them to the file. Each change sees the changes before it. Only one call may run at a
-/// time. Fails if the file cannot be written.
+/// Decides changes at the table's time, and appends them to the file. The conditions of each change apply to the result of the previous
+/// changes. Only one call may run at a time. Fails if the file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
     file: Option<&Mutex<OverrideFile>>,
     wishes: &[Wish],
 ) -> io::Result<Vec<Done>> {
     let (all, newest) = decide(&table.lock(), wishes);
-    // The table is not locked while the disk is slow.
+    // The table is not locked while the disk writes.
     if let Some(file) = file
         && !newest.is_empty()
     {

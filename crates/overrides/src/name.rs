@@ -1,4 +1,4 @@
-//! The names of overrides: a client by name, or a network.
+//! The names of overrides: each names a client or a network.
 
 use std::net::IpAddr;
 
@@ -22,21 +22,21 @@ pub enum InvalidName {
     /// It has a control character.
     #[error("the name has a control character, such as a line break")]
     Control,
-    /// Bits of the address are set behind the length of the network.
+    /// The address has bits set beyond the prefix length of the network. Holds the network's first address.
     #[error("the network has bits behind its length; its first address is {0}")]
     HostBits(IpAddr),
 }
 
-/// The start of a client's name if its API key is not listed. The rest is the start of the key's hash.
+/// The prefix in the name of a client whose API key is not listed. The start of the key's hash follows.
 const UNLISTED: &str = "unlisted-";
 
-/// Whether it is a client whose API key is not listed.
+/// Whether the client has an API key that is not listed.
 pub(crate) fn is_unlisted(client: &ListedClient) -> bool {
     matches!(client, ListedClient::ApiKey(name) if name.starts_with(UNLISTED))
 }
 
-/// Returns why no client has this name, as far as `clients` shows. An API key may be listed later, and names may have two spellings, so no
-/// name is refused.
+/// Returns why probably no client has this name, according to `clients`. The name is still accepted, because an API key may be listed
+/// later, and names may have two spellings.
 pub(crate) fn doubt(client: &ListedClient, clients: &Clients) -> Option<String> {
     if is_unlisted(client) || matches!(client, ListedClient::Network(_)) {
         return None;
@@ -52,7 +52,7 @@ pub(crate) fn doubt(client: &ListedClient, clients: &Clients) -> Option<String> 
     })
 }
 
-/// Returns why no request can have this name, though such clients are read.
+/// Returns why no request can have this name, although the configuration reads clients of this kind.
 fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
     match client {
         ListedClient::Certificate(name) => match clients.certificate_name(name) {
@@ -67,11 +67,12 @@ fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
     }
 }
 
-/// Reads the name of an override. `ip:ADDRESS` is a client: for IPv6 the network of `ipv6_prefix` bits, as clients are counted.
+/// Reads the name of an override. `ip:ADDRESS` is a client. An IPv6 client is the network of `ipv6_prefix` bits, because limits count such
+/// networks.
 ///
 /// # Errors
 ///
-/// It is not a name.
+/// The text is not a valid name.
 pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidName> {
     if text.len() > MAX_NAME {
         return Err(InvalidName::Long);

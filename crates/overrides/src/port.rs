@@ -1,6 +1,6 @@
-//! `/overrides` of the admin port: the overrides in force; `/overrides/{name}`: the override of a client or network.
+//! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` is the override of a client or network.
 //!
-//! Access was checked before. The answer comes with the changes that were made, for the audit.
+//! The caller has checked the access. Each answer includes the changes that were made, for the audit log.
 
 mod answers;
 mod carried;
@@ -22,24 +22,24 @@ use crate::setting::{Clearing, Override};
 use answers::{NONE, Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
-/// The longest body with many overrides, and with one, in bytes.
+/// The longest body of a request for many overrides, and for a single override, in bytes.
 const MAX_LOAD: usize = 8 << 20;
 const MAX_ONE: usize = 16 << 10;
-/// The most overrides that may be set at once, and that are shown at once.
+/// The most overrides that one request may set or read.
 const MOST: usize = 10_000;
-/// The number of overrides that are shown at once without `limit`.
+/// The number of overrides in an answer to a request without `limit`.
 const PAGE: usize = 1_000;
-/// The most bytes of names, actions and reasons in an answer. A reader that stalls holds no more memory.
+/// The most bytes of names, actions and reasons in an answer. This bounds the memory that a reader holds if it stalls.
 const MAX_SHOWN: usize = 1 << 20;
 /// The most reasons for refusals in the answer to a load.
 const MAX_REASONS: usize = 20;
 
-/// The overrides that a path names.
+/// The overrides that a request's path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// All.
+    /// All overrides.
     All,
-    /// One override, by its name as it is in the path.
+    /// A single override. Holds its name as the path has it, still escaped.
     One(String),
 }
 
@@ -60,14 +60,14 @@ pub struct Question<'a> {
     pub by: &'a str,
 }
 
-/// The parts of a gateway that are needed to answer.
+/// The parts of a gateway that answers need.
 #[derive(Debug)]
 pub struct Port<'a> {
     /// The overrides of this gateway.
     pub overrides: &'a Arc<Overrides>,
     /// The plans and the limits of its configuration.
     pub defined: &'a Defined,
-    /// The client sources of its configuration.
+    /// The `clients` section of its configuration.
     pub clients: &'a Clients,
 }
 
@@ -80,7 +80,7 @@ pub struct Answered {
     pub changed: Vec<Changed>,
     /// The number of refused changes.
     pub refused: usize,
-    /// The name of a failed change, and its error. A part of the change may have been made.
+    /// The names that a failed change concerns, and the error. A part of the change may have been made.
     pub failed: Option<(String, ChangeError)>,
 }
 
@@ -98,7 +98,7 @@ pub struct Changed {
 }
 
 impl Asked {
-    /// Reads a path, if it is about overrides. The slash of a network may be escaped, or not.
+    /// Reads a path. Returns `None` if the path is not about overrides. The slash of a network may be escaped or not.
     pub fn of(path: &str) -> Option<Self> {
         match path.strip_prefix("/overrides")? {
             "" => Some(Self::All),
@@ -109,7 +109,7 @@ impl Asked {
         }
     }
 
-    /// Returns the most bytes of a body that are read. Reads need no body, so senders with read access cannot fill buffers.
+    /// Returns the longest body that is accepted, in bytes. `GET` needs no body, so senders with read access cannot fill buffers.
     pub const fn max_body(&self, method: &Method) -> usize {
         match (self, method) {
             (_, &Method::GET | &Method::HEAD) => 0,
@@ -118,7 +118,7 @@ impl Asked {
         }
     }
 
-    /// Returns the accepted methods, in the form of `Allow`.
+    /// Returns the accepted methods, as the value of `Allow`.
     const fn allow(&self) -> &'static str {
         match self {
             Self::All => "GET, HEAD, POST",
@@ -149,7 +149,8 @@ impl Port<'_> {
         answered
     }
 
-    /// Returns the client or network that a path names. Text behind a `?` would be lost, and the rest might name another client.
+    /// Returns the client or network that a path names. Refuses a query: it may be a part of the name after an unescaped `?`, and the rest
+    /// might name another client.
     fn named(&self, name: &str, question: &Question<'_>) -> Result<ListedClient, Refusal> {
         match question.query {
             "" => self.subject(name),
@@ -157,7 +158,7 @@ impl Port<'_> {
         }
     }
 
-    /// Returns the client or network that a part of a path or query names.
+    /// Returns the client or network that an escaped part of a path or query names.
     fn subject(&self, part: &str) -> Result<ListedClient, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
         read_name(&name, self.clients.ipv6_prefix).map_err(bad)
@@ -263,7 +264,7 @@ impl Port<'_> {
         Ok(response)
     }
 
-    /// Sets many overrides. Overrides that cannot be set are listed in the answer, and the others are set.
+    /// Sets many overrides. The answer lists the overrides that cannot be set. All others are set.
     async fn load(
         &self,
         question: &Question<'_>,
@@ -276,7 +277,7 @@ impl Port<'_> {
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for (number, wanted) in list.overrides.into_iter().enumerate() {
-            // It takes a while to read the numbers of many limits.
+            // Parsing the numbers of many limits takes long, so other tasks get a turn.
             if number % 16 == 15 {
                 tokio::task::yield_now().await;
             }
@@ -343,7 +344,7 @@ impl Answered {
     }
 }
 
-/// Returns the number of these overrides that fit in an answer, at least 1.
+/// Returns how many of these overrides fit in an answer, at least 1.
 fn fitting(part: &[Override]) -> usize {
     let mut bytes = 0;
     let fit = part.iter().take_while(|it| {

@@ -15,24 +15,24 @@ use crate::table::{Entry, MAX_ENTRIES};
 const WRITE: &str = include_str!("../../../lua/override.lua");
 const READ: &str = include_str!("../../../lua/overrides.lua");
 
-/// The number of entries that are read at once.
+/// The number of entries in a page of a read.
 const PAGE: u64 = 500;
-/// The number of entries that are written at once. Redis is busy meanwhile, and decisions wait for 25 ms at most.
+/// The number of entries that one call writes. Redis makes no decisions meanwhile, for 25 ms at most.
 pub(crate) const BATCH: usize = 100;
-/// The time for which Redis keeps the keys after the last call, in ms. The secret of the gateways has the same time.
+/// The time after the last call at which the keys expire, in ms. The gateways' secret expires after the same time.
 const KEYS_KEPT: u64 = 64 * 24 * 60 * 60 * 1_000;
 
 /// The times of the protocol. Tests set them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// The pause between two reads.
+    /// The pause between two reads of new entries.
     pub poll: Duration,
-    /// The longest time of a call.
+    /// The timeout of a call.
     pub patience: Duration,
-    /// The longest time between two reads after which a gateway need not compare all.
+    /// After a longer time without a read, a gateway compares all entries.
     pub silence: Duration,
-    /// The time for which an entry is kept when it is over. A gateway that was away for longer drops the entries that Redis lacks.
+    /// The time for which an ended entry is kept. A gateway that was away for longer drops the entries that Redis lacks.
     pub remembered: Duration,
     /// Overrides that end within this time of each other may end together.
     pub together: Duration,
@@ -55,33 +55,33 @@ impl Default for Timing {
 pub(crate) struct RedisTable {
     shards: Arc<Shards>,
     timing: Timing,
-    // The hash of entries by name, and the set of names by version.
+    // The hash of entries by name, and the sorted set of names by version.
     keys: [Word; 2],
 }
 
-/// Entries that are newer than a version, and the other state of the table in Redis.
+/// A page of entries that are newer than a version, with the state of the table in Redis.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// The time by Redis's clock.
+    /// The time on Redis's clock.
     pub(crate) time: Micros,
     pub(crate) generation: u64,
     pub(crate) version: u64,
     /// The highest version of an entry that was dropped.
     pub(crate) floor: u64,
-    /// The number of names that only one key has, because Redis has lost a part of the other.
+    /// The number of names that are in a single key and not in both, because Redis lost a part of the other key.
     pub(crate) lacking: u64,
-    /// The version up to which this page goes.
+    /// The highest version that this page covers.
     pub(crate) until: u64,
     pub(crate) entries: Vec<(ListedClient, Entry)>,
 }
 
-/// Redis's clock, as answers showed it.
+/// An estimate of Redis's clock, from its answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    // The time at the moment `at`, from which the clock runs evenly.
+    // Redis's time at the moment `at`. From then on the estimate advances with the monotonic clock.
     time: Micros,
     at: Instant,
-    // The moment of the last answer.
+    // The time of the last answer.
     heard: Instant,
 }
 
@@ -95,16 +95,16 @@ impl Clock {
         self.time.saturating_add(micros(self.at.elapsed()))
     }
 
-    /// Returns how long ago Redis last answered.
+    /// Returns the time since Redis's last answer.
     pub(crate) fn age(&self) -> Duration {
         self.heard.elapsed()
     }
 
-    /// Takes the time of an answer to a call that was sent at `sent`. It was Redis's time at some moment since then. While the clock agrees
-    /// with that, it runs on evenly.
+    /// Records Redis's time from the answer to a call that was sent at `sent`. Redis read its clock at some moment between `sent` and now.
+    /// The estimate stays if it lies within this span, and is replaced otherwise.
     fn saw(clock: &mut Option<Self>, time: Micros, sent: Instant) {
         let seen = Self::new(time, Instant::now());
-        // Two clocks drift apart, and times are rounded.
+        // The 1,000 us allow for drift and rounding.
         let latest = time.saturating_add(micros(seen.at - sent) + 1_000);
         let same = clock.filter(|clock| (time..=latest).contains(&clock.now()));
         *clock = Some(Self {
@@ -115,7 +115,7 @@ impl Clock {
 }
 
 impl RedisTable {
-    /// Names the table of the servers of a store whose keys have this prefix.
+    /// Returns the access to the table whose keys have this prefix.
     pub(crate) fn new(shards: Arc<Shards>, key_prefix: &str, timing: Timing) -> Self {
         let hash = format!("{key_prefix}:{{overrides}}");
         let versions = format!("{hash}:versions");
@@ -127,7 +127,7 @@ impl RedisTable {
         }
     }
 
-    /// Returns the number of the connection to the server that has the table; no two are the same. None: there is no connection now.
+    /// Returns the unique number of the connection to the server that has the table, or `None` without a connection.
     pub(crate) fn connection(&self) -> Option<u64> {
         let shard = self.shards.of_key(self.keys[0].as_str()).ok()?;
         Some(shard.client.connection()).filter(|connection| *connection != 0)
@@ -147,8 +147,8 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes. The caller has read the entries of Redis up to the version `known`: with these, `room` more overrides may be in
-    /// force. If it fails, no change is made after it has returned.
+    /// Makes changes. The caller has read Redis's entries up to the version `known`, and `room` more overrides may be in force beside these
+    /// entries. After an error no change is made any more.
     pub(crate) async fn change(
         &self,
         known: u64,
@@ -180,8 +180,8 @@ impl RedisTable {
         Ok(done)
     }
 
-    /// Gives entries back to a Redis that lacks them, and the highest version that this gateway has seen. Returns the number of entries
-    /// that Redis took. The deadline is a time of Redis's clock, whenever the call is answered.
+    /// Restores entries that Redis lacks, and the highest version that this gateway has seen. Returns the number of entries that Redis
+    /// stored. After the deadline on Redis's clock, the script makes no change.
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,
@@ -223,14 +223,14 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Reads an answer of `lua/overrides.lua`. Skips an entry that no gateway can have written.
+/// Reads a reply of `lua/overrides.lua`. Skips invalid entries, which no gateway wrote.
 fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     let (head, entries) = reply.split_first_chunk::<6>()?;
     let read = |pair: &[Vec<u8>]| {
         let name = std::str::from_utf8(pair.first()?).ok()?;
         let subject = read_name(name, 128).ok()?;
         let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;
-        // A name has one spelling.
+        // Only the canonical spelling of a name is valid.
         (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, entry))
     };
     Some(Page {
@@ -244,7 +244,7 @@ fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     })
 }
 
-/// Reads an answer of `lua/override.lua` to changes.
+/// Reads the reply of `lua/override.lua` to changes.
 fn read_done(
     reply: &[Vec<u8>],
     wishes: &[Wish],

@@ -12,11 +12,11 @@ use tidegate_tower::{OverrideAction, SetNumbers};
 pub const MAX_REASON: usize = 512;
 /// The longest name of a plan, in bytes.
 pub const MAX_PLAN: usize = 128;
-/// The most limits to which an override gives numbers.
+/// The most limits whose numbers an override sets.
 pub const MAX_SET_LIMITS: usize = 8;
-/// The longest names of these limits with their numbers, in bytes.
+/// The largest size of all these names and numbers together, in bytes.
 const MAX_SET: usize = 1_024;
-/// The longest name of an author, in bytes; a longer name is cut.
+/// The longest name of an author, in bytes. A longer name is cut.
 const MAX_BY: usize = 64;
 
 /// The form in which an action is stored.
@@ -49,7 +49,7 @@ pub struct Setting {
     pub action: OverrideAction,
     /// The reason.
     pub reason: Box<str>,
-    /// Its author: the name of an admin token, or `no token` where none is needed.
+    /// Its author: the name of an admin token, or `no token` if the admin port needs none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
@@ -63,7 +63,7 @@ pub enum InvalidSetting {
     /// The plan's name is empty or longer than [`MAX_PLAN`].
     #[error("the name of a plan has 1 to 128 bytes")]
     Plan,
-    /// There are no numbers, or numbers for more than [`MAX_SET_LIMITS`] limits, or their texts are too long.
+    /// There are numbers for no limit, for more than [`MAX_SET_LIMITS`] limits, or with too long texts.
     #[error(
         "an override gives numbers to 1 to 8 limits, and their names and numbers have at most 1024 bytes"
     )]
@@ -74,7 +74,7 @@ pub enum InvalidSetting {
 }
 
 impl Setting {
-    /// Makes a setting, with its reason and its author.
+    /// Makes a setting.
     ///
     /// # Errors
     ///
@@ -110,20 +110,20 @@ fn plain(text: &str) -> Result<(), InvalidSetting> {
     }
 }
 
-/// The reason for a clearing, and its author.
+/// The reason and the author of a clearing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clearing {
     /// The reason.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Box<str>,
-    /// Like [`Setting::by`].
+    /// The author, like [`Setting::by`].
     #[serde(skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
 
 impl Clearing {
-    /// Makes a clearing, with its reason and its author.
+    /// Makes a clearing.
     ///
     /// # Errors
     ///
@@ -145,15 +145,15 @@ impl Clearing {
 pub struct Override {
     /// Its client or network.
     pub subject: ListedClient,
-    /// Its version: the time of the change, or a greater number. Later changes have larger ones.
+    /// Its version: the time of the change, or a larger number. Later changes have larger versions.
     pub version: u64,
-    /// When it ends, in us since the epoch by the clock of the store; none: never.
+    /// Its end on the store's clock, in us since the epoch. `None` for never.
     pub ends: Option<Micros>,
     /// Its content.
     pub setting: Arc<Setting>,
 }
 
-/// A change of the override of one name.
+/// A change to the override of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The name.
@@ -162,12 +162,12 @@ pub struct Change {
     pub before: Option<Override>,
     /// The override that is in force now.
     pub after: Option<Override>,
-    /// The clearing, which may lack its author; none: the override was set, or has ended by itself.
+    /// The clearing, which may lack its author. `None` if the override was set, or ended by itself.
     pub cleared: Option<Arc<Clearing>>,
 }
 
 impl Change {
-    /// Returns the change between two overrides of a name, if there is any.
+    /// Returns the change from one override of a name to another. Returns `None` without any override.
     pub(crate) fn new(before: Option<Override>, after: Option<Override>) -> Option<Self> {
         let subject = after.as_ref().or(before.as_ref())?.subject.clone();
         Some(Self {

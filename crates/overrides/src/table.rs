@@ -1,8 +1,10 @@
-//! The table of all overrides, by name: an entry for each override in force, and for each that is over.
+//! The table of all overrides, by name. It has an entry for each override in force, and for each ended override.
 //!
-//! The entry of a name with the highest version counts, whenever it ends. An entry that is over is kept for 30 days, so that no older
-//! entry of its name comes back. The table has a time. When the time goes on, overrides end. When it goes back, overrides whose end is
-//! ahead are in force again.
+//! For each name the entry with the highest version counts, even if it has ended. An ended entry is kept for 30 days, so that an older
+//! entry of its name is not restored.
+//!
+//! The table has a current time. When the time advances, overrides end. When the time is set back, overrides whose end is then in the
+//! future are in force again.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,34 +17,34 @@ use tidegate_identity::ListedClient;
 
 use crate::setting::{Change, Clearing, Override, Setting};
 
-/// The most entries of a table: overrides in force and ended ones. Beyond that, entries are dropped that have been over for the longest.
+/// The most entries of a table, in force and ended. Beyond this number the entries that ended first are dropped.
 pub(crate) const MAX_ENTRIES: usize = 2 * crate::MAX_OVERRIDES;
-/// The first character of a cleared entry's content. Empty content means cleared, too.
+/// The first character in the content of a cleared entry. Empty content also means cleared.
 const CLEARED: char = '-';
 
 /// The newest entry of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) version: u64,
-    /// The time at which it is over; none: never. A cleared entry is over from its clearing on.
+    /// The time at which the entry ends. `None` if it never ends. A cleared entry ends when it is cleared.
     pub(crate) ends: Option<Micros>,
     /// The content as it is stored.
     content: Box<str>,
-    // None: it is cleared, or cannot be read, because another version of the program has written it. Then it is not in force.
+    // `None` if the entry is cleared, or if this version of the program cannot read its content. The entry is then not in force.
     setting: Option<Arc<Setting>>,
 }
 
-/// All entries, as of a time.
+/// All entries, and the current time.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     now: Micros,
-    // The time for which an entry is kept when it is over, in us.
+    // The time for which an ended entry is kept, in us.
     kept: Micros,
     entries: BTreeMap<ListedClient, Entry>,
-    // By end. `None` is less than any name.
+    // The names by end. The `None` in range bounds sorts before every name.
     ends: BTreeSet<(Micros, Option<ListedClient>)>,
     version: u64,
-    // The number of overrides that hold.
+    // The number of entries for which [`Entry::holds`] is true.
     holding: usize,
 }
 
@@ -65,13 +67,14 @@ impl Entry {
         Some(Self::new(version.parse().ok()?, ends, content))
     }
 
-    /// Returns the form in which it is stored.
+    /// Returns the stored form of the entry.
     pub(crate) fn written(&self) -> String {
         let ends = self.ends.unwrap_or(0);
         format!("{} {ends} {}", self.version, self.content)
     }
 
-    /// Whether it is newer than another of its name. Two servers that ran apart may have given one version twice: then the text decides.
+    /// Whether the entry is newer than another entry of its name. Two servers that ran apart may have used the same version, so the text
+    /// decides between equal versions.
     pub(crate) fn is_newer(&self, than: &Self) -> bool {
         match self.version.cmp(&than.version) {
             Ordering::Equal => self != than && self.written() > than.written(),
@@ -83,23 +86,23 @@ impl Entry {
         self.ends.is_some_and(|ends| ends <= now)
     }
 
-    /// Whether it sets an override, which may be unreadable or over.
+    /// Whether the entry sets an override and does not clear one. The override may be unreadable or ended.
     pub(crate) fn is_set(&self) -> bool {
         !self.content.is_empty() && !self.content.starts_with(CLEARED)
     }
 
-    /// Whether it sets an override that is not over. An override that cannot be read counts, too.
+    /// Whether the entry sets an override that has not ended. True even for an override that cannot be read.
     pub(crate) fn holds(&self, now: Micros) -> bool {
         self.is_set() && !self.is_over(now)
     }
 
-    /// Returns who cleared the override, and why. Both may be lost.
+    /// Returns the author and the reason of a clearing. Both may be missing.
     fn clearing(&self) -> Option<Arc<Clearing>> {
         let text = self.content.strip_prefix(CLEARED).unwrap_or_default();
         (!self.is_set()).then(|| Arc::new(serde_json::from_str(text).unwrap_or_default()))
     }
 
-    /// Returns the override that it sets, whether it is over or not.
+    /// Returns the override that the entry sets, even if it has ended.
     pub(crate) fn of(&self, subject: &ListedClient) -> Option<Override> {
         Some(Override {
             subject: subject.clone(),
@@ -116,13 +119,13 @@ impl Entry {
 
 /// Returns the content of a cleared override.
 pub(crate) fn cleared(clearing: &Clearing) -> String {
-    // Strings always become JSON.
+    // Strings can always be serialized, so the default is never used.
     let text = serde_json::to_string(clearing).unwrap_or_default();
     format!("{CLEARED}{text}")
 }
 
 impl Table {
-    /// Makes a table that keeps entries for this long when they are over.
+    /// Makes a table that keeps ended entries for the time `kept`.
     pub(crate) fn new(kept: Duration) -> Self {
         Self {
             kept: micros(kept),
@@ -130,7 +133,7 @@ impl Table {
         }
     }
 
-    /// Moves to a time, and drops entries that have been over for long. Returns the changes: overrides that end or return.
+    /// Sets the current time, and drops entries that ended long ago. Returns the overrides that end, or that are in force again.
     pub(crate) fn advance(&mut self, now: Micros) -> Vec<Change> {
         let before = std::mem::replace(&mut self.now, now);
         let behind = |time: Micros| (time.saturating_add(1), None);
@@ -162,7 +165,7 @@ impl Table {
         changes
     }
 
-    /// Takes an entry, if it is newer than the entry of this name.
+    /// Stores an entry if it is newer than the present entry of this name.
     pub(crate) fn merge(&mut self, subject: &ListedClient, entry: Entry) -> Option<Change> {
         self.saw(entry.version);
         let known = self.entries.get(subject);
@@ -181,7 +184,7 @@ impl Table {
         change.map(|change| Change { cleared, ..change })
     }
 
-    /// Drops an entry. Returns the change, if its override was in force.
+    /// Drops an entry. Returns the change if the entry's override was in force.
     pub(crate) fn remove(&mut self, subject: &ListedClient) -> Option<Change> {
         let entry = self.entries.remove(subject)?;
         self.holding -= usize::from(entry.holds(self.now));
@@ -200,7 +203,7 @@ impl Table {
         self.version
     }
 
-    /// Records a version that the store has.
+    /// Records that the store has this version.
     pub(crate) fn saw(&mut self, version: u64) {
         self.version = self.version.max(version);
     }
@@ -217,7 +220,7 @@ impl Table {
         self.entries.get(subject)?.in_force(subject, self.now)
     }
 
-    /// Returns the overrides in force whose names are behind `after`, by name.
+    /// Returns the overrides in force, by name, that follow the name `after`.
     pub(crate) fn in_force(&self, after: Option<&ListedClient>) -> impl Iterator<Item = Override> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         let entries = self

@@ -1,10 +1,10 @@
-//! Overrides as a table for people, with a row each.
+//! Overrides as a text table, with a row for each override.
 
 use tidegate_status::shown;
 
 use super::Shown;
 
-/// Returns the rows of a table, under its heads.
+/// Returns a table with a header row.
 pub fn table(overrides: &[Shown]) -> String {
     let head = ["name", "does", "until", "by", "set", "reason"];
     let mut rows = vec![head.map(str::to_owned)];
@@ -25,8 +25,8 @@ pub fn table(overrides: &[Shown]) -> String {
 
 fn row(it: &Shown) -> [String; 6] {
     let does = it.does();
-    // A name may have marks that turn the direction of writing, so that it looks like another name. A gateway sends no control
-    // characters, but the answer may come from another program.
+    // Special characters are escaped. A name may contain marks that change the writing direction, so that it looks like another name. An
+    // answer that is not from a gateway may contain control characters.
     let plain = |text: &str| -> String { text.chars().map(shown).collect() };
     let by = if it.by.is_empty() { "-" } else { &it.by };
     [&*it.name, &does, &it.until, by, &it.set, &it.reason].map(plain)

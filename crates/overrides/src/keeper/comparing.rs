@@ -1,4 +1,4 @@
-//! The comparison of a gateway's table with Redis's table, after which both are the same.
+//! The comparison of a gateway's table with Redis's table. Afterwards both are the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use tidegate_redis::CallError;
 use super::{Overrides, Unseen};
 use crate::redis::{BATCH, Page, RedisTable};
 
-/// The state of Redis when it was read last.
+/// The state of Redis at the last read.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     at: Option<Instant>,
     pub(super) connection: Option<u64>,
-    // Without its entries.
+    // The first page of that read, without its entries.
     page: Page,
 }
 
 impl Overrides {
-    /// Reads the changes of other gateways, and gives entries back to Redis that it lacks.
+    /// Reads the changes of other gateways, and restores entries that Redis lost.
     ///
     /// # Errors
     ///
-    /// Redis does not answer as it should.
+    /// Redis does not answer, or returns an error or an unknown reply.
     pub async fn sync(self: &Arc<Self>) -> Result<(), CallError> {
         let Some(redis) = &self.redis else {
             return Ok(());
@@ -33,24 +33,24 @@ impl Overrides {
         let mut read = self.read.lock().await;
         let mut unseen = Unseen::new();
         let answer = self.compare(redis, &mut read, &mut unseen).await;
-        // Also if a later part failed.
+        // The listener gets the changes that were read, even if a later call failed.
         self.tell(&mut unseen).await;
         answer
     }
 
-    /// Reads the entries that are newer than the version that was read. If Redis may lack entries, or this gateway may have missed some,
-    /// reads all entries, and gives back the entries that Redis lacks.
+    /// Reads the entries that are newer than the last read. If Redis may lack entries, or this gateway may have missed some, reads all
+    /// entries and restores the entries that Redis lacks.
     pub(super) async fn compare(
         self: &Arc<Self>,
         redis: &RedisTable,
         read: &mut Read,
         unseen: &mut Unseen,
     ) -> Result<(), CallError> {
-        // Overrides that were in force before this process has read any are no news.
+        // Overrides from before the first read are not news.
         unseen.are_news = read.at.is_some();
         let connection = redis.connection();
         let mut page = redis.read(read.page.version, &self.clock).await?;
-        // Entries that no gateway has stay lost. They must not cause one comparison after another.
+        // Entries that no gateway has stay lost, and must not cause repeated comparisons. So only an increase of `lacking` counts.
         let is_torn = page.lacking > read.page.lacking;
         let compares_all = is_torn
             || connection.is_none()
@@ -64,18 +64,18 @@ impl Overrides {
                 lacking = page.lacking,
                 "Redis has lost a part of the overrides; gateways that know it restore it"
             );
-            // If this comparison fails, the next one compares all, and does not warn.
+            // If this comparison fails, the next one compares all entries without another warning.
             (read.page.lacking, read.connection) = (page.lacking, None);
         }
         if compares_all && read.page.version != 0 {
             page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
-        // The numbers of the first page count. If entries are given back behind a page that was read, the generation changes, and the next
-        // call compares all.
+        // The numbers of the first page are kept. If another gateway restores entries while this one reads, the generation changes, and the
+        // next call compares all entries.
         let first = page;
         let (mut until, mut version) = (first.until, first.version);
-        // Whether Redis has the same entry as this gateway.
+        // For each name in Redis: whether this gateway has the same entry.
         let mut seen = HashMap::new();
         loop {
             self.table.lock().saw(version);
@@ -117,8 +117,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// Gives back the entries that Redis lacks or has in an older version. Entries that are over, and that Redis may have dropped, are
-    /// dropped here, too. If this gateway was away for longer than such entries are kept, all entries are dropped that Redis lacks.
+    /// Restores the entries that Redis lacks or has in an older version. An ended entry that Redis may have dropped is dropped here too. If
+    /// this gateway was away for longer than Redis keeps ended entries, it drops all entries that Redis lacks.
     async fn give_back(
         self: &Arc<Self>,
         redis: &RedisTable,
@@ -145,9 +145,9 @@ impl Overrides {
             );
             (table.version(), lacking)
         };
-        // The calls that follow may take a while.
+        // The listener runs first, because the following calls may take long.
         self.tell(unseen).await;
-        // After this time Redis may have dropped an entry that is newer than an entry given back.
+        // After this time Redis may have dropped an ended entry that is newer than a restored entry of its name.
         let deadline = first.time.saturating_add(micros(self.timing.remembered));
         if first.version < known && lacking.is_empty() {
             redis.give_back(deadline, known, &[]).await?;
@@ -160,7 +160,7 @@ impl Overrides {
             Ok(())
         };
         let answer = giving.await;
-        // Also if a later part failed.
+        // The restored entries are logged even if a later call failed.
         if count > 0 {
             tracing::info!(count, "Redis lacked overrides; they were given back");
         }

@@ -14,10 +14,10 @@ use crate::change::Outcome;
 use crate::figures::Kept;
 use crate::setting::Override;
 
-/// The reason where there is no other.
+/// The default reason.
 pub(super) const NONE: &str = "No override is in force.";
 
-/// An answer to a request that cannot be served. Boxed, because it is rare.
+/// An error answer. It is boxed to keep results small, because it is rare.
 pub(super) type Refusal = Box<Response<Bytes>>;
 
 pub(super) fn bad(detail: impl Display) -> Refusal {
@@ -41,7 +41,7 @@ pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refu
     refusal
 }
 
-/// Returns why a wish was not fulfilled; none: no override is in force.
+/// Returns why a wish was not fulfilled. Returns `None` if the reason is that no override is in force, or if the wish was fulfilled.
 pub(super) const fn why(outcome: &Outcome) -> Option<(StatusCode, &'static str, &'static str)> {
     Some(match outcome {
         Outcome::Conflict(_) => (
@@ -90,7 +90,7 @@ pub(super) fn shown(it: &Override, note: Option<String>, kept: Kept) -> Response
 }
 
 pub(super) fn json(it: &impl Serialize) -> Response<Bytes> {
-    // Numbers and strings always become JSON.
+    // Numbers and strings can always be serialized, so the default is never used.
     let mut response = Response::new(serde_json::to_vec(it).unwrap_or_default().into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,4 +1,4 @@
-//! Reads conditions, and bodies of a bounded size, from requests about overrides.
+//! Reads conditions and bodies from requests about overrides.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::answers::{Refusal, bad};
 use crate::api::Wanted;
 use crate::change::Expected;
 
-/// Many requested overrides, at most [`MOST`]: a longer list is refused while it is read, because a short text can list many.
+/// A list of at most [`MOST`] requested overrides. A longer list is refused while it is parsed, because a small body can contain very many.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Load {
     #[serde(deserialize_with = "at_most")]
@@ -51,15 +51,15 @@ pub(super) struct Reason {
     pub(super) reason: String,
 }
 
-/// Reads the override that must be in force, from `If-Match` or `If-None-Match`.
+/// Reads from `If-Match` or `If-None-Match` which override must be in force.
 pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
     let version = |value: &HeaderValue| {
         let text = value.to_str().ok()?.trim();
         let version = text.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
-        // No override has the version 0, which scripts take for no override.
+        // Version 0 is refused: scripts would take it for the condition that no override is in force.
         version.filter(|version| *version != 0)
     };
-    // The second value of a header would not count.
+    // A repeated header is refused, because `get` would ignore its second value.
     let is_twice = |name| headers.get_all(name).iter().nth(1).is_some();
     if is_twice(IF_MATCH) || is_twice(IF_NONE_MATCH) {
         return Err(bad("a change may have one condition"));
@@ -76,7 +76,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
     }
 }
 
-/// Reads the JSON of a body, unless it is empty.
+/// Parses a body as JSON. Returns `None` for an empty body.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refusal> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
