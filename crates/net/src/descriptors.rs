@@ -1,7 +1,7 @@
-//! File descriptors: the limit of the process, and the shares of clients and upstreams.
+//! File descriptors: the limit of the process, and its division between clients and upstreams.
 //!
-//! The limit applies to the whole process, and so does the count of connections to upstreams. An accepted client may need a
-//! connection to an upstream at any time. So each side gets half of the descriptors that the process does not need itself.
+//! The limit and the count of upstream connections are of the whole process. Each accepted client may need a connection to an upstream at
+//! any time. So each side gets half of the descriptors that the process does not need itself.
 
 use std::error::Error;
 use std::io;
@@ -13,29 +13,28 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The number of descriptors of a gateway without clients: its ports, its timers, its log.
+/// The number of descriptors that a gateway without clients needs: its ports, its timers, its log.
 const OWN: usize = 24;
-/// The limit is divided by this number to get the descriptors reserved for Redis, the admin port, names and files. At most
-/// `MOST_RESERVED` are reserved.
+/// The limit divided by this number is reserved for Redis, the admin port, DNS and files, but at most `MOST_RESERVED`.
 const RESERVED_PART: usize = 8;
 const MOST_RESERVED: usize = 128;
-/// The most connections of clients, unless the configuration sets another number.
+/// The default of `max_connections`.
 pub const DEFAULT_CONNECTIONS: usize = 10_000;
-/// The number of client connections that must fit without a warning, if the configuration sets none.
+/// If the configuration has no `max_connections`, a limit with room for fewer client connections causes a warning.
 const LEAST_CONNECTIONS: usize = 1_000;
-/// The least time between two log lines about a shortage.
+/// The shortest time between two log lines about a shortage.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// The number of open connections to upstreams, and the time of the last log line about a shortage.
 static UPSTREAMS: AtomicUsize = AtomicUsize::new(0);
 static SAID: Mutex<Option<Instant>> = Mutex::new(None);
-/// The shares of this process. The limit is read at the first use, so it must be raised before.
+/// The shares of this process. The limit is read at the first use, so `raise_limit` must run before.
 static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(soft_limit(), open_now().max(OWN)));
 
-/// The number of connections of each kind that fit.
+/// The number of connections of each kind for which there are descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// The limit of the process; none: unlimited.
+    /// The limit of the process. `None` without a limit.
     pub limit: Option<usize>,
     /// Connections of clients.
     pub clients: usize,
@@ -46,7 +45,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of a limit, for a process that has `own` descriptors open for itself.
+    /// Returns the shares of a limit, for a process that itself needs `own` descriptors.
     fn of(limit: Option<usize>, own: usize) -> Self {
         let Some(most) = limit else {
             return Self {
@@ -66,7 +65,7 @@ impl Shares {
         }
     }
 
-    /// Returns a warning if fewer clients fit than `max_connections`. If the configuration does not set it, 1,000 must fit.
+    /// Returns a warning if there is room for fewer clients than `max_connections`, or than 1,000 if `max_connections` is not set.
     pub fn misfit(&self, max_connections: Option<usize>) -> Option<String> {
         let least = max_connections.unwrap_or(LEAST_CONNECTIONS);
         let limit = self.limit.filter(|_| self.clients < least)?;
@@ -84,7 +83,7 @@ pub fn shares() -> Shares {
     *SHARES
 }
 
-/// Returns the shares of a gateway that is started in the environment of this process.
+/// Returns the shares that a gateway would have if it were started in the environment of this process.
 pub fn shares_at_start() -> Shares {
     Shares::of(getrlimit(Resource::Nofile).maximum.map(number), OWN)
 }
@@ -96,12 +95,12 @@ pub fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }
 
-/// The descriptor of a connection to an upstream, counted until this is dropped.
+/// The descriptor of a connection to an upstream. It is counted until this is dropped.
 #[derive(Debug)]
 pub struct UpstreamDescriptor(());
 
 impl UpstreamDescriptor {
-    /// Counts one more connection, or returns the error that the system itself would return.
+    /// Counts one more connection. Without room, returns the error of the operating system for this case.
     ///
     /// # Errors
     ///
@@ -113,7 +112,7 @@ impl UpstreamDescriptor {
         taken.map(|_| Self(())).map_err(|_| Errno::MFILE.into())
     }
 
-    /// Whether three quarters of the share are open. No idle connection should be kept then.
+    /// Whether three quarters of the upstreams' share are in use, so that no idle connection should be kept.
     pub fn are_scarce() -> bool {
         UPSTREAMS.load(Ordering::Relaxed) >= SHARES.upstreams / 4 * 3
     }
@@ -125,8 +124,8 @@ impl Drop for UpstreamDescriptor {
     }
 }
 
-/// Whether an error, or one of its sources, means that this machine has no descriptor, port or memory left for a connection.
-/// Such an error is no failure of the peer.
+/// Whether an error or its causes show that this machine has no descriptor, port or memory left for a connection. Such an error is no
+/// failure of the peer.
 pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
     const OURS: [Errno; 5] = [
         Errno::MFILE,
@@ -145,7 +144,7 @@ pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
             {
                 return true;
             }
-            // `source` of a custom error skips the error inside, so take that error itself.
+            // `source` of an `io::Error` skips the error inside it, so `get_ref` is used.
             cause = error.get_ref().map(|inner| inner as &(dyn Error + 'static));
         } else {
             cause = error.source();
@@ -174,7 +173,7 @@ fn number(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Returns the number of open descriptors; 0 if the system does not report it.
+/// Returns the number of open descriptors, or 0 if the system does not report it.
 fn open_now() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count())
 }

@@ -1,7 +1,6 @@
-//! Stamps that show whether a file has changed and must be reread.
+//! Stamps of files. A file whose stamp has changed must be read again.
 //!
-//! A file is found by its name each time. So a link that gets another target is a change, too (Kubernetes replaces files
-//! this way).
+//! Each stamp follows links again. So a link that gets another target also changes the stamp, which is how Kubernetes replaces files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,13 +16,13 @@ pub struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
-    // The owner and the permissions decide whether the file can be read.
+    // A change of owner or permissions may make a file readable, so they are a part of the stamp.
     owner: (u32, u32),
     mode: u32,
 }
 
 impl Stamp {
-    /// Returns the stamp of the file now; none if there is no file.
+    /// Returns the current stamp of the file, or `None` without a file.
     pub fn of(path: &Path) -> Option<Self> {
         let data = fs::metadata(path).ok()?;
         Some(Self {

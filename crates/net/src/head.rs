@@ -1,13 +1,13 @@
-//! Counts the headers of a head in one pass: the lookup of one name costs about six lines of a pass.
+//! Counts the headers of a head in one pass. A pass is cheaper than lookups: each lookup costs about the same as six headers of the pass.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of a list that is read here. A request has no more headers than that, so more elements are useless, and
-/// each costs a search.
+/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless, and each element costs a
+/// search.
 const MAX_ELEMENTS: usize = 100;
 
-/// The headers that are lists and are read here.
+/// The headers whose list elements are counted.
 static LISTS: [HeaderName; 3] = [CONNECTION, TE, UPGRADE];
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -15,19 +15,19 @@ static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The counts of the head of a request or of an answer.
 #[derive(Debug, Default)]
 pub struct HeadCount<'a> {
-    /// The length of all names and values together, in bytes.
+    /// The total length of all names and values, in bytes.
     pub bytes: usize,
-    /// Host.
+    /// The header `Host`.
     pub host: HeaderLines<'a>,
-    /// Content-Length.
+    /// The header `Content-Length`.
     pub content_length: HeaderLines<'a>,
-    /// Transfer-Encoding.
+    /// The header `Transfer-Encoding`.
     pub transfer_encoding: HeaderLines<'a>,
     /// Whether there is `X-Forwarded-For`.
     pub has_x_forwarded_for: bool,
     /// Whether there is `Forwarded`.
     pub has_forwarded: bool,
-    /// The elements of each of [`LISTS`].
+    /// The number of elements of each header in [`LISTS`].
     elements: [usize; LISTS.len()],
 }
 
@@ -63,7 +63,7 @@ impl<'a> HeadCount<'a> {
         head
     }
 
-    /// Whether a header that is a list has too many elements.
+    /// Whether a header in [`LISTS`] has too many elements.
     pub fn has_long_list(&self) -> bool {
         self.elements.iter().any(|count| *count > MAX_ELEMENTS)
     }

@@ -1,4 +1,4 @@
-//! Kinds of headers by their names, including the other names that servers fold to the same header.
+//! Kinds of headers by name. Some servers treat `-` and `_` in names alike, so similar names count as the same header.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,18 +9,18 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The kind of a header, which decides whether a proxy forwards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Belongs to one connection (RFC 9110, 7.6.1): never forwarded.
+    /// Belongs to one connection (RFC 9110, 7.6.1). Never forwarded.
     HopByHop,
-    /// Contains where a request came from: accepted from trusted peers, else rewritten or removed.
+    /// Describes the origin of a request. Accepted from trusted peers. From others rewritten or removed.
     Origin,
-    /// Another header with an address. The gateway does not read it, and removes it for every peer, because an upstream might read it.
+    /// Another header with an address. The gateway does not read it, but an upstream might. So it is removed, even from a trusted peer.
     OtherAddress,
-    /// Another target, method or host, which some upstreams take for the request's own. Only a proxy in front may send
-    /// it, and a route may set it by `request_headers`.
+    /// Replaces the request's target, method or host at some upstreams. Only a trusted proxy may send it, and a route may set it by
+    /// `request_headers`.
     OtherTarget,
-    /// Frames a message, or names its destination.
+    /// Determines the length of a message, or its destination.
     Framing,
-    /// Any other header: forwarded from end to end.
+    /// Any other header. Forwarded from end to end.
     EndToEnd,
 }
 
@@ -66,7 +66,7 @@ fn kind_of_x(rest: &str) -> Kind {
     match rest {
         "forwarded-for" | "forwarded-proto" | "forwarded-host" | "forwarded-port"
         | "request-id" => Kind::Origin,
-        // Other proxies send the certificate of their client in these.
+        // Other proxies put the certificate of their client in these headers.
         "forwarded-client-cert" | "forwarded-tls-client-cert" => Kind::Origin,
         "real-ip"
         | "client-ip"
@@ -105,27 +105,27 @@ fn kind_of_x(rest: &str) -> Kind {
         | "envoy-original-host"
         | "envoy-original-method"
         | "waws-unencoded-url" => Kind::OtherTarget,
-        // Such as -Uri, -Prefix, -Method and -Server; also -User, in which other proxies forward the name of a login.
+        // For example `-Uri`, `-Prefix`, `-Method`, `-Server`, and `-User`, in which other proxies forward a user name.
         rest if rest.starts_with("forwarded-") => Kind::OtherTarget,
         _ => Kind::EndToEnd,
     }
 }
 
-/// Whether the header of this name belongs to one connection.
+/// Whether the header belongs to one connection.
 #[inline]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     kind(name.as_str()) == Kind::HopByHop
 }
 
-/// Whether only the gateway may change this header: it belongs to the connection, frames the message, contains where a request
-/// comes from, or is `vouched`. Other names that servers take for such a header count, too.
+/// Whether only the gateway may change this header: a header of the connection, of the message's length or of an origin, or one in
+/// `vouched`. A name that some servers treat as such a header counts too.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
     !matches!(kind(&name), Kind::EndToEnd | Kind::OtherTarget) || vouched.any(|own| own == name)
 }
 
-/// Whether this header describes one answer: its content, its time in a cache, or the client.
+/// Whether this header describes a single answer: its content, its caching, its location or its cookies.
 pub fn describes_answer(name: &HeaderName) -> bool {
     let name = name.as_str();
     let of_content = name.starts_with("content-") && !name.starts_with("content-security-policy");
@@ -153,12 +153,12 @@ pub fn is_limits(name: &HeaderName) -> bool {
         || name.starts_with("ratelimit")
 }
 
-/// Whether this header of an answer lists, for browsers, the origins that may read it.
+/// Whether this is a CORS header, which decides whether web pages of other origins may read an answer.
 pub fn is_cors(name: &HeaderName) -> bool {
     name.as_str().starts_with("access-control-")
 }
 
-/// Returns the name as servers fold it: every character that is no letter and no digit becomes `-`.
+/// Returns the form that servers may compare: every character that is no letter and no digit becomes `-`.
 pub fn folded(name: &str) -> Cow<'_, str> {
     if !is_odd(name) {
         return Cow::Borrowed(name);
@@ -169,7 +169,7 @@ pub fn folded(name: &str) -> Cow<'_, str> {
 
 /// Whether a name in lower case differs from its folded name.
 pub fn is_odd(name: &str) -> bool {
-    // Without an early end, so that the compiler may look at many bytes at once.
+    // A fold without an early exit, so that the compiler can vectorise it.
     let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
     name.bytes().fold(false, |found, byte| found | odd(byte))
 }
@@ -189,19 +189,19 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the headers for which `is_unwanted` is true. A scan of the few headers costs less than a lookup of each name.
+/// Removes the headers for which `is_unwanted` is true. A scan of a message's few headers costs less than a lookup of each unwanted name.
 pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
         headers.remove(name);
     }
 }
 
-/// Removes the headers that `Connection` names. Headers stay if they are protected, or if the message would change its meaning.
+/// Removes the headers that `Connection` names. A header stays if it is protected, or if the message would change its meaning without it.
 pub fn remove_named_by_connection(
     headers: &mut HeaderMap,
     is_protected: impl Fn(&HeaderName) -> bool,
 ) {
-    // Most values are one of these. `close` names no header, and `keep-alive` is removed in any case.
+    // Most requests have only these values. `close` names no header, and `keep-alive` is removed as a hop-by-hop header.
     let usual = |said: &[u8]| {
         [&b"keep-alive"[..], b"close"]
             .iter()
@@ -228,7 +228,7 @@ fn changes_meaning(name: &HeaderName) -> bool {
         || kind(name.as_str()) == Kind::Origin
 }
 
-/// Returns the words of a header that is a list.
+/// Returns the elements of a header whose value is a comma-separated list.
 pub fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter();
     values

@@ -1,4 +1,4 @@
-//! The host of a request in one spelling, and the patterns of a route's `host`.
+//! The normal form of a request's host, and the patterns of a route's `host`.
 //!
 //! Matching does not allocate.
 
@@ -7,8 +7,8 @@ use std::fmt;
 use std::iter;
 use std::net::Ipv6Addr;
 
-/// Returns the host of an authority (`Api.Example.com.:8080`) in lower case, without its port and final dot. None if the authority
-/// is not a host with an optional port: empty, with a user, with a path.
+/// Returns the host of an authority (`Api.Example.com.:8080`) in lower case, without port and final dot. Returns `None` if the authority is
+/// not a host with an optional port.
 pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     let (name, port) = split_port(authority);
     if !port.is_none_or(|port| port.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -17,7 +17,7 @@ pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     host(name)
 }
 
-/// Splits an authority into its host and its port, if it has one. The colons of `[::1]` belong to the host.
+/// Splits an authority into its host and its port, if it has a port. The colons of `[::1]` belong to the host.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
     match authority.bytes().rposition(|byte| byte == b':') {
         Some(at) if !authority.ends_with(']') => (&authority[..at], Some(&authority[at + 1..])),
@@ -25,13 +25,13 @@ pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A route's host: exactly one, or with `*.example.com` every host below `example.com`, at any
-/// depth, but not `example.com` itself.
+/// A route's host: a single host, or `*.example.com`. This pattern matches every host below `example.com`, at any depth, but not
+/// `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
     /// The host as [`host_of`] returns it.
     Exact(String),
-    /// The end of the hosts, from the dot on.
+    /// The end of all matching hosts, from the dot on.
     Below(String),
 }
 
@@ -40,7 +40,7 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// The text is no host that a request can have.
+    /// No request can have this host.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let pattern = match text.strip_prefix("*.") {
             Some(name) => domain(name).map(|name| Self::Below(format!(".{name}"))),
@@ -57,7 +57,7 @@ impl HostPattern {
         }
     }
 
-    /// Returns its labels, the last one first: a name, or none for the wildcard.
+    /// Returns its labels, the last first, with `None` for the wildcard.
     pub fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         // A suffix begins with the dot after the wildcard.
         let (text, any) = match self {
@@ -67,7 +67,7 @@ impl HostPattern {
         labels(text).map(Some).chain(any)
     }
 
-    /// Whether further labels may come before its own.
+    /// Whether further labels precede its own labels.
     pub const fn is_below(&self) -> bool {
         matches!(self, Self::Below(_))
     }
@@ -91,14 +91,14 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Why a host of the configuration is refused, and what is allowed.
+/// The reason why a host of the configuration is refused, with the allowed form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not allowed: a host is `api.example.com`, `*.example.com` or an address, without a port"
 )]
 pub struct HostError(String);
 
-/// Returns the labels of a host, the last one first. The search of `str::rsplit` costs more in texts as short as labels.
+/// Returns the labels of a host, the last first. For texts as short as labels, `str::rsplit` is slower.
 pub fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(host);
     iter::from_fn(move || {

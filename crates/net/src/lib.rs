@@ -1,8 +1,8 @@
-//! Parsers of notations that HTTP servers and proxies use on the wire and in files: hosts, paths, patterns, origins, the PROXY
-//! protocol, certificates. Also options of TCP sockets, and facts of connections and requests that both sides of a gateway share.
+//! Parsers of notations that HTTP servers and proxies use on the wire and in files: hosts, paths, patterns, origins, the PROXY protocol,
+//! certificates. Other modules set TCP options, count file descriptors, and hold state that the client side and the upstream side of a
+//! gateway share.
 //!
-//! Each module parses one notation and makes no decision. This crate has no routes, no limits, no configuration file and no HTTP
-//! server or client.
+//! A parser makes no decision. This crate has no routes, no limits, no configuration file and no HTTP server or client.
 
 pub mod descriptors;
 pub mod file_error;

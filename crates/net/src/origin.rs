@@ -1,4 +1,4 @@
-//! Origins of web pages, as browsers send them in `Origin`, and the patterns that a route's `cors` lists.
+//! Patterns of a route's `cors`, which match the origins of web pages in the header `Origin`.
 //!
 //! Matching does not allocate, and accepts an origin only in the spelling of browsers.
 
@@ -6,23 +6,23 @@ use std::fmt;
 
 use crate::host::{HostPattern, split_port};
 
-/// Exactly one origin, or with `https://*.example.com` the origins of all hosts below `example.com`, at any depth, without
-/// `example.com` itself.
+/// A pattern of origins: a single origin, or `https://*.example.com`. This matches the origins of all hosts below `example.com`, at any
+/// depth, but not of `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginPattern {
     /// The scheme and its separator: `https://`.
     scheme: String,
-    /// The whole rest; for `*.example.com` the end of the rest.
+    /// The host and port. For `*.example.com`, the end of them, from the dot on.
     rest: String,
     is_below: bool,
 }
 
-/// The reason why a text is no origin.
+/// The reason why a text is no valid origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoOrigin {
-    /// It has another form.
+    /// It does not have the form of an origin.
     Form,
-    /// It is `null`, which all pages without an origin share.
+    /// It is `null`, which browsers send for all pages without an origin.
     Null,
     /// A path, a query or a fragment follows host and port.
     Path,
@@ -35,7 +35,7 @@ impl OriginPattern {
     ///
     /// # Errors
     ///
-    /// The text is no origin: a scheme, a host, and perhaps a port.
+    /// The text is not a scheme and a host with an optional port.
     pub fn parse(text: &str) -> Result<Self, NoOrigin> {
         if text == "null" {
             return Err(NoOrigin::Null);
@@ -70,7 +70,7 @@ impl OriginPattern {
         })
     }
 
-    /// Whether this pattern matches the value of a header.
+    /// Whether this pattern matches the value of the header `Origin`.
     pub fn matches(&self, origin: &[u8]) -> bool {
         let Some(rest) = origin.strip_prefix(self.scheme.as_bytes()) else {
             return false;

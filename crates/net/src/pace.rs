@@ -1,7 +1,7 @@
-//! The time by which a client is behind the least rate of a transfer.
+//! Measures how far a client is behind the least rate of a transfer, as a time.
 //!
-//! It is measured like a token bucket whose clock runs only while the gateway waits for the client. So the time of an
-//! upstream does not count against a client, and a fast start allows no long pause later.
+//! The time grows while the gateway waits for the client, and shrinks with each byte, to 0 at least. So an upstream's delay does not count
+//! against a client, and a fast start allows no long pause later.
 
 use std::num::NonZeroU64;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The number of checks of progress in the time that a client may be behind.
+/// The number of times that the progress is checked within the longest time that a client may be behind.
 const LOOKS: u32 = 8;
 
-/// The least rate at which a client must send the body of a request and take its answer.
+/// The least rate at which a client must send the body of a request and read its answer.
 ///
 /// Time counts only while the gateway waits for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,39 +40,39 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Adds a time in which the gateway waited for the client.
+    /// Adds time for which the gateway waited for the client.
     pub fn waited(&mut self, waited: Duration) {
         self.behind = self.behind.saturating_add(waited);
     }
 
-    /// Credits bytes that the client sent or took.
+    /// Credits bytes that the client sent or read.
     pub fn moved(&mut self, bytes: u64, least: LeastRate) {
         if self.behind.is_zero() {
             return;
         }
-        // A 64-bit count of microseconds holds 18 TB at 1 byte per second.
+        // 64 bits of microseconds suffice for 18 TB at 1 byte per second.
         let micros = bytes.saturating_mul(1_000_000) / least.rate;
         self.behind = self.behind.saturating_sub(Duration::from_micros(micros));
     }
 
-    /// Returns the time that the gateway still waits for the client.
+    /// Returns how much longer the gateway may wait for the client.
     pub fn left(&self, least: LeastRate) -> Duration {
         least.after.saturating_sub(self.behind)
     }
 
-    /// Returns how long to wait for the client before its progress is judged.
+    /// Returns how long to wait for the client until the next check of its progress.
     pub fn look(&self, least: LeastRate) -> Duration {
         self.left(least).min(least.after / LOOKS)
     }
 }
 
-/// A timer for deadlines that mostly move on before they are reached. The first deadline creates it. It is reset only when it
-/// fires, or when a new deadline is earlier.
+/// A timer for a deadline that is mostly postponed before it passes. It is reset only when it fires, or when a new deadline is earlier,
+/// because each reset has a cost.
 #[derive(Debug, Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Returns ready when the deadline has passed.
+    /// Returns `Ready` when the deadline has passed.
     pub fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let timer = self
             .0

@@ -1,20 +1,18 @@
-//! Paths of requests in one normal spelling: `/api//login`, `/api/x/../login` and `/api/%6Cogin`
-//! all become `/api/login`.
+//! Normalises the paths of requests: `/api//login`, `/api/x/../login` and `/api/%6Cogin` all become `/api/login`.
 //!
-//! A path is normalised once. Route, key and upstream use the result, so no spelling finds
-//! another budget. A path without a safe spelling is refused. This module must not depend on
-//! routes, queries or any other part of HTTP.
+//! A path is normalised once. Route, key and upstream use the result, so another spelling of a path does not get another budget. A path
+//! that servers may read in different ways is refused. This module must not depend on routes, queries or any other part of HTTP.
 
 use std::borrow::Cow;
 
-/// Returns a path in its normal spelling, borrowed if it is normal already.
+/// Returns the normal form of a path, borrowed if the path is already normal.
 ///
-/// Dot segments are removed, and `//` becomes `/`. Escapes of unreserved characters are decoded
-/// once. Other escapes get upper-case digits. A trailing slash and `;parameters` stay.
+/// Dot segments are resolved, and `//` becomes `/`. Escapes of unreserved characters are decoded once. All other escapes get upper-case
+/// digits. A trailing slash and `;parameters` stay.
 ///
 /// # Errors
 ///
-/// Servers may read the path in different ways.
+/// The path is invalid, or servers may read it in different ways.
 pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
     if !raw.starts_with('/') {
         return Err(PathError::Relative);
@@ -29,24 +27,23 @@ pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, Pat
     })
 }
 
-/// The number of times that a segment is decoded to find hidden dots: some servers decode a decoded path again.
+/// The number of times that a segment is decoded to find hidden dot segments, because some servers decode a path several times.
 const DECODINGS: usize = 4;
 
-/// The treatment of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
+/// The treatment of `%2F` and `%5C`. Some servers treat them as ordinary characters, others as `/`.
 ///
-/// A route can choose only after its path has matched. So normalise with [`Reject`](Self::Reject) first, and after
-/// [`PathError::EncodedSlash`] again with [`Keep`](Self::Keep). The second result counts only if the matching route keeps
-/// encoded slashes.
+/// The treatment depends on the route, but the path must match a route first. So normalise with [`Reject`](Self::Reject), and after
+/// [`PathError::EncodedSlash`] again with [`Keep`](Self::Keep). Use the second result only if the matching route keeps encoded slashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EncodedSlashes {
     /// The path is refused.
     #[default]
     Reject,
-    /// They stay escaped, as letters of their segment. A dot segment between them is refused.
+    /// They stay escaped, as a part of their segment. A dot segment between them is refused.
     Keep,
 }
 
-/// The reason why a path is refused. The texts may be sent to the client: they contain no part of the path.
+/// The reason why a path is refused. The texts contain no part of the path, so they may be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It does not start with `/`.
@@ -55,10 +52,10 @@ pub enum PathError {
     /// `\`, which some servers read as `/`.
     #[error("the path has a backslash")]
     Backslash,
-    /// A character outside ASCII, bare.
+    /// A character outside ASCII that is not escaped.
     #[error("the path has a character outside ASCII that is not percent-encoded")]
     NotAscii,
-    /// A control character, a space, `?` or `#`, bare.
+    /// A control character, a space, `?` or `#` that is not escaped.
     #[error("the path has a character that must be percent-encoded")]
     Character,
     /// `%zz`, or `%2` at the end.
@@ -70,7 +67,7 @@ pub enum PathError {
     /// `%00` to `%1F`, `%7F`.
     #[error("the path has a percent-encoded control character")]
     EncodedControl,
-    /// An escape that is never UTF-8, such as the start of an overlong encoding of `/`.
+    /// An escape that never occurs in UTF-8, such as the start of an overlong encoding of `/`.
     #[error("the path has a percent-encoded byte that is not UTF-8")]
     NotUtf8,
     /// `..;a`, which some servers read as `..`.
@@ -81,11 +78,10 @@ pub enum PathError {
     HiddenDots,
 }
 
-/// Returns a part of a normal path in the one spelling that routes and keys compare.
+/// Returns a part of a normal path in the form that routes and keys compare.
 ///
-/// `+` and `%2B` are both normal, and forwarded as received, because some upstreams distinguish
-/// them. But they must match the same route and the same key, so both become `+` here. `%3B`
-/// stays, since it starts no parameters.
+/// A normal path may contain `+` or `%2B`. Both are forwarded as received, because some upstreams distinguish them. But both must match the
+/// same route and key, so both become `+` here. `%3B` stays, because a bare `;` would begin parameters.
 pub fn plain(part: &str) -> Cow<'_, str> {
     if !has_escape(part) || is_plainly(part, part) {
         return Cow::Borrowed(part);
@@ -93,7 +89,7 @@ pub fn plain(part: &str) -> Cow<'_, str> {
     Cow::Owned(plain_bytes(part).map(char::from).collect())
 }
 
-/// Whether [`plain`] would return `expected`. Does not allocate.
+/// Whether [`plain`] would return `expected`. Unlike `plain`, this never allocates.
 pub fn is_plainly(part: &str, expected: &str) -> bool {
     if !has_escape(part) {
         return part == expected;
@@ -101,7 +97,7 @@ pub fn is_plainly(part: &str, expected: &str) -> bool {
     plain_bytes(part).eq(expected.bytes())
 }
 
-/// Returns whether a part has a `%`. The search of `str::contains` costs more in texts as short as segments.
+/// Returns whether a part has a `%`. For texts as short as segments, `str::contains` is slower.
 fn has_escape(part: &str) -> bool {
     part.bytes().any(|byte| byte == b'%')
 }
@@ -111,7 +107,7 @@ fn plain_bytes(part: &str) -> impl Iterator<Item = u8> {
     unescaped(part.as_bytes(), is_letter)
 }
 
-/// Returns the bytes of a text, with the escapes of some bytes decoded once.
+/// Returns the bytes of a text. Decodes, once, the escapes of bytes for which `is_decoded` is true.
 fn unescaped(text: &[u8], is_decoded: impl Fn(u8) -> bool) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -122,7 +118,7 @@ fn unescaped(text: &[u8], is_decoded: impl Fn(u8) -> bool) -> impl Iterator<Item
     })
 }
 
-/// Whether a path is normal already, in one scan. Any other path may still be an error.
+/// Whether a path is already normal. If not, the path may also be invalid.
 fn is_normal(path: &[u8], slashes: EncodedSlashes) -> bool {
     path.iter()
         .enumerate()
@@ -154,7 +150,7 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
         }
         let start = path.len();
         respell_segment(&mut path, segment.as_bytes(), slashes)?;
-        // Dots are checked after decoding: they may come from escapes.
+        // Dot segments are checked after decoding, because dots may be escaped.
         match &path[start..] {
             "." => path.truncate(start),
             ".." => {
@@ -171,13 +167,12 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
     Ok(path)
 }
 
-/// Whether an escape of this byte may hide a dot segment. Such bytes are slashes that stay escaped, the start of parameters, and
-/// the start of a nested escape.
+/// Whether an escape of this byte may hide a dot segment. The bytes are slashes, the start of parameters, and the start of a nested escape.
 const fn may_hide(byte: u8) -> bool {
     matches!(byte, b'/' | b'\\' | b';' | b'%')
 }
 
-/// Whether decoding a respelled segment, up to `DECODINGS` times, gives a dot segment.
+/// Whether a dot segment appears when a normalised segment is decoded up to `DECODINGS` times.
 fn hides_dots(segment: &str) -> bool {
     if !escapes(segment).any(|byte| byte.is_some_and(may_hide)) {
         return false;
@@ -197,7 +192,7 @@ fn hides_dots(segment: &str) -> bool {
     false
 }
 
-/// Whether this is `.` or `..`, also with parameters.
+/// Whether this is `.` or `..`, with or without parameters.
 fn is_dot_segment(piece: &[u8]) -> bool {
     let name = piece.split(|byte| *byte == b';').next();
     matches!(name, Some(b"." | b".."))
@@ -236,7 +231,7 @@ fn push_escape(path: &mut String, byte: u8) {
     path.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// Decodes the escape at the start of `rest`, if a path may contain its byte.
+/// Decodes the escape at the start of `rest`. Fails if a path may not contain the byte.
 fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
     let byte = decode(rest).ok_or(PathError::BrokenEscape)?;
     let next = || rest.get(3..).and_then(decode);
@@ -244,14 +239,14 @@ fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
         0x00..=0x1F | 0x7F => Err(PathError::EncodedControl),
         b'/' | b'\\' if slashes == EncodedSlashes::Reject => Err(PathError::EncodedSlash),
         0xC0 | 0xC1 | 0xF5..=0xFF => Err(PathError::NotUtf8),
-        // Overlong encodings of three and four bytes: a careless decoder reads `%E0%80%AF` as `/`.
+        // These begin overlong encodings of three and four bytes. A careless decoder reads `%E0%80%AF` as `/`.
         0xE0 if matches!(next(), Some(0x80..=0x9F)) => Err(PathError::NotUtf8),
         0xF0 if matches!(next(), Some(0x80..=0x8F)) => Err(PathError::NotUtf8),
         byte => Ok(byte),
     }
 }
 
-/// Decodes the escape at the start of `rest`; none if there is no escape.
+/// Decodes the escape at the start of `rest`, or returns `None` without an escape.
 pub fn decode(rest: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = rest else {
         return None;
@@ -260,7 +255,7 @@ pub fn decode(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
-/// Decodes the escapes of a part of a path; none if one is broken, or if the result is not UTF-8.
+/// Decodes the escapes of a part of a path. Returns `None` if an escape is broken, or if the result is not UTF-8.
 pub fn decoded_part(part: &str) -> Option<String> {
     if escapes(part).any(|byte| byte.is_none()) {
         return None;
@@ -268,7 +263,7 @@ pub fn decoded_part(part: &str) -> Option<String> {
     String::from_utf8(decoded(part.as_bytes())).ok()
 }
 
-/// Decodes each `%` of a part; none if it begins no escape.
+/// Returns the decoded byte for each `%` of a part, or `None` for a `%` without an escape.
 fn escapes(part: &str) -> impl Iterator<Item = Option<u8>> {
     let signs = part.match_indices('%');
     signs.map(|(at, _)| decode(&part.as_bytes()[at..]))
@@ -287,7 +282,7 @@ enum Kind {
     Plain,
     Slash,
     Percent,
-    /// Invalid in a URI, but clients send it: it becomes an escape.
+    /// Invalid in a URI, but some clients send it. It becomes an escape.
     Escape,
     Refuse(PathError),
 }

@@ -1,14 +1,13 @@
 //! Patterns of a route's `path`, parsed once from the configuration.
 //!
-//! A pattern matches paths that [`path::normalize`] returned. Matching does not allocate.
+//! A pattern matches paths that [`path::normalize`] returned. Matching does not allocate, except for a pattern that ignores case.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::path::{self, EncodedSlashes, PathError};
 
-/// A route's path: `/api/rides/{id}`, where `{id}` is one segment, or `/files/**`, where `/**` is
-/// any rest, also an empty one.
+/// A route's path. In `/api/rides/{id}`, `{id}` matches one segment. In `/files/**`, `/**` matches any rest, even an empty rest.
 ///
 /// A trailing slash and the `;parameters` of a segment are ignored. A pattern that [ignores case](Self::ignoring_case)
 /// compares the [caseless] form of both sides.
@@ -31,10 +30,10 @@ impl PathPattern {
     ///
     /// # Errors
     ///
-    /// The text is no pattern of a path.
+    /// The text is no valid pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         Self::read(text).map_err(|error| match error {
-            // A brace has a remedy of its own.
+            // The errors about braces already have a remedy.
             PatternError::Name(_) | PatternError::NameTwice(_) => error,
             _ if is_expression(text) => PatternError::Expression,
             _ => error,
@@ -71,7 +70,7 @@ impl PathPattern {
         Ok(pattern)
     }
 
-    /// Returns the same pattern for an upstream that ignores the case of letters, and dots at the end of a segment.
+    /// Returns the pattern for an upstream that ignores the case of letters, and dots at the end of a segment.
     #[must_use]
     pub fn ignoring_case(mut self) -> Self {
         for segment in &mut self.segments {
@@ -83,7 +82,7 @@ impl PathPattern {
         self
     }
 
-    /// Whether case, and dots at the end of a segment, are ignored.
+    /// Whether the pattern ignores case, and dots at the end of a segment.
     pub const fn ignores_case(&self) -> bool {
         self.ignores_case
     }
@@ -107,7 +106,8 @@ impl PathPattern {
         }
     }
 
-    /// Whether each segment takes all names that the segment of `other` at its place takes. Compares the common length only.
+    /// Whether each segment matches all names that the segment of `other` at the same position matches. Ignores the segments that only one
+    /// pattern has.
     fn takes_all(&self, other: &Self) -> bool {
         let mut pairs = self.segments.iter().zip(&other.segments);
         pairs.all(|pair| match pair {
@@ -115,19 +115,19 @@ impl PathPattern {
             (Segment::Literal(_), Segment::Named(_)) => false,
             (Segment::Literal(mine), Segment::Literal(theirs)) => match self.ignores_case {
                 true => *mine == caseless(theirs),
-                // The other pattern takes more than one spelling.
+                // If `other` ignores case, it matches spellings that this pattern does not match.
                 false => !other.ignores_case && mine == theirs,
             },
         })
     }
 
-    /// Returns the place of `{name}` among its segments.
+    /// Returns the index of the segment `{name}`.
     fn position(&self, name: &str) -> Option<usize> {
         let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
         self.segments.iter().position(is_it)
     }
 
-    /// Returns its segments, without the rest: a literal, or none for a segment that takes any name.
+    /// Returns its segments without the final `/**`: the literal, or `None` for a segment that matches any name.
     pub fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         self.segments.iter().map(|segment| match segment {
             Segment::Literal(literal) => Some(literal.as_str()),
@@ -135,24 +135,24 @@ impl PathPattern {
         })
     }
 
-    /// Whether any rest may follow its segments, also an empty one.
+    /// Whether the pattern ends with `/**`.
     pub const fn has_rest(&self) -> bool {
         self.rest
     }
 
-    /// Returns the number of its segments, if every path that `other` matches begins with them.
+    /// Returns the number of its segments, if they match the beginning of every path that `other` matches.
     pub fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
         let begins = !self.rest && other.segments.len() >= count && self.takes_all(other);
         begins.then_some(count)
     }
 
-    /// Whether `{name}` is one of its segments.
+    /// Whether the pattern has a segment `{name}`.
     pub fn names(&self, name: &str) -> bool {
         self.position(name).is_some()
     }
 
-    /// Returns the name at the place of `{name}` in a matching normalised path, in one spelling.
+    /// Returns the segment that `{name}` matches in a matching path, in the form that keys compare.
     pub fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
         let value = path::plain(names(path).nth(self.position(name)?)?);
         Some(match self.ignores_case {
@@ -207,8 +207,8 @@ impl Segment {
     }
 }
 
-/// Returns the form in which upstreams that ignore case compare a segment: ASCII letters in lower case, no dots at the end.
-/// A segment of dots alone keeps them. Letters outside ASCII keep their case.
+/// Returns the form in which upstreams that ignore case compare a segment: ASCII letters in lower case, and no dots at the end. A segment
+/// that has only dots keeps them. Letters outside ASCII keep their case.
 pub fn caseless(name: &str) -> Cow<'_, str> {
     let trimmed = name.trim_end_matches('.');
     let name = if trimmed.is_empty() { name } else { trimmed };
@@ -218,7 +218,7 @@ pub fn caseless(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// Returns the [`caseless`] form of a segment that may be owned.
+/// Returns the [`caseless`] form of a segment.
 pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
     match name {
         Cow::Borrowed(name) => caseless(name),
@@ -226,8 +226,8 @@ pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Returns the segments of a normalised path without their parameters and without empty ones. So a trailing slash does not
-/// count, and `/;a/b` is matched as `/b`, as some servers read it.
+/// Returns the segments of a normalised path without their parameters. Omits empty segments. So a trailing slash does not count, and
+/// `/;a/b` is matched as `/b`, which is how some servers read it.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
     let names = std::iter::from_fn(move || {
@@ -251,13 +251,13 @@ fn is_expression(text: &str) -> bool {
     has_choice || has_ends || signs.iter().any(|sign| text.contains(sign))
 }
 
-/// Why a path of the configuration is refused, and what is allowed.
+/// The reason why a path of the configuration is refused, with the allowed form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// A path that does not start with `/`.
     #[error("a path starts with `/`")]
     Relative,
-    /// A character that no compared path contains.
+    /// A character that never occurs in the part of a path that is matched.
     #[error("`{0}` cannot be part of a path: queries, fragments and `;parameters` are not matched")]
     NotPath(char),
     /// A `*` that is not the final `/**`.
@@ -268,13 +268,13 @@ pub enum PatternError {
         "`{0}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
     )]
     Name(String),
-    /// A name that is in the path twice.
+    /// A name that the path has twice.
     #[error("`{{{0}}}` is in the path twice: each name must differ")]
     NameTwice(String),
     /// A segment that normalisation removes.
     #[error("a path has no empty, `.` or `..` segments: the gateway removes them from requests")]
     EmptySegment,
-    /// A segment that is not in normal form. The value is its normal form.
+    /// A segment that is not in normal form. Holds its normal form.
     #[error("requests are compared in normal form: write `{0}` here")]
     Spelling(String),
     /// A regular expression.

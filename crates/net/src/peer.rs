@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether the header of the PROXY protocol named this address, and not the connection itself.
+    /// Whether this address comes from the PROXY protocol and not from the connection itself.
     pub is_named: bool,
 }
 
@@ -16,13 +16,13 @@ impl Peer {
     pub const UNKNOWN: Self =
         Self::connected(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
 
-    /// Returns a peer by the address of its connection.
+    /// Returns the peer at the address of a connection.
     pub const fn connected(address: SocketAddr) -> Self {
         let is_named = false;
         Self { address, is_named }
     }
 
-    /// Returns a peer that the header of the PROXY protocol names.
+    /// Returns the peer at an address from the PROXY protocol.
     pub const fn named(address: SocketAddr) -> Self {
         let is_named = true;
         Self { address, is_named }

@@ -1,37 +1,38 @@
-//! The PROXY protocol, versions 1 and 2: a proxy that forwards bytes sends the client's address before them.
+//! The PROXY protocol, versions 1 and 2: a proxy that forwards a connection first sends a header with the client's address.
 //!
-//! The module follows the HAProxy project's specification strictly, sections 2.1 and 2.2. It only parses bytes. The code that
-//! serves connections decides which proxies are trusted.
+//! The parser follows sections 2.1 and 2.2 of the HAProxy project's specification strictly. The code that serves connections decides which
+//! proxies are trusted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The first bytes of every header of version 1.
 const V1_START: &[u8] = b"PROXY ";
-/// The longest header of version 1, its line end included, in bytes.
+/// The longest header of version 1 with its line end, in bytes.
 const V1_LONGEST: usize = 107;
 
 /// The first bytes of every header of version 2.
 const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// The fixed part of version 2: the start, version and command, family, length.
+/// The size of the fixed part of version 2 in bytes: the start, version and command, family, and length.
 const V2_FIXED: usize = 16;
-/// The most bytes that are read after the fixed part. Addresses take 216 at most, the rest may be certificates' names.
+/// The most bytes that are read after the fixed part. Addresses take 216 at most. Extensions follow, such as names in certificates.
 const V2_LONGEST: usize = 4_096;
 
-/// The meaning of a connection's first bytes.
+/// The result of parsing a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Too few bytes to decide.
     Incomplete,
-    /// No header: the connection's own address counts.
+    /// There is no header, so the address of the connection counts.
     Absent,
-    /// A header.
+    /// A complete header.
     Header {
-        /// The client's address. None for the proxy's own connection, such as a health check, and for a client without an IP address.
+        /// The client's address. `None` for a connection of the proxy itself, such as a health check, and for a client without an IP
+        /// address.
         source: Option<SocketAddr>,
         /// The length of the header in bytes. The client's bytes follow it.
         length: usize,
     },
-    /// A broken header: the bytes after it cannot be trusted.
+    /// The header is broken, so the bytes after it cannot be trusted.
     Malformed,
 }
 
@@ -83,7 +84,7 @@ fn version_1(bytes: &[u8]) -> Start {
     }
 }
 
-/// Returns the first of two addresses, if both have ports and no word follows.
+/// Returns the source: the first address with its port. Returns `None` unless two addresses and two ports, and no more words, are there.
 fn addresses<'a, A>(mut words: impl Iterator<Item = &'a str>) -> Option<SocketAddr>
 where
     A: std::str::FromStr + Into<IpAddr>,
@@ -92,7 +93,7 @@ where
     let (source, _) = (address()?, address()?);
     let mut port = || {
         let word = words.next()?;
-        // Leading zeros are forbidden: other programs may read them as octal.
+        // Leading zeros are refused, because other programs may read such a port as octal.
         let plain = word == "0"
             || (word.bytes().all(|byte| byte.is_ascii_digit()) && !word.starts_with('0'));
         word.parse::<u16>().ok().filter(|_| plain)
@@ -113,7 +114,7 @@ fn version_2(bytes: &[u8]) -> Start {
         return Start::Malformed;
     }
     let source = match fixed[12] {
-        // A connection of the proxy's own.
+        // LOCAL: a connection of the proxy itself.
         0x20 => Some(None),
         0x21 => of_family(fixed[13], length, rest),
         _ => None,
@@ -128,16 +129,17 @@ fn version_2(bytes: &[u8]) -> Start {
     }
 }
 
-/// Returns the source address of a family and protocol. Outer none: malformed. Inner none: not arrived yet, or no IP address.
+/// Returns the source address for a family and protocol. The outer `None` is a malformed header. The inner `None` is a source without an IP
+/// address, or bytes that have not come yet.
 fn of_family(family: u8, length: usize, rest: &[u8]) -> Option<Option<SocketAddr>> {
     match family {
-        // TCP over IPv4: two addresses, two ports.
+        // TCP over IPv4: two addresses, then two ports.
         0x11 if length >= 12 => Some(rest.first_chunk::<12>().map(|block| {
             let [a, b, c, d, _, _, _, _, high, low, ..] = *block;
             let port = u16::from_be_bytes([high, low]);
             SocketAddr::new(Ipv4Addr::new(a, b, c, d).into(), port)
         })),
-        // TCP over IPv6.
+        // TCP over IPv6: two addresses, then two ports.
         0x21 if length >= 36 => Some(rest.first_chunk::<36>().and_then(|block| {
             let source = block.first_chunk::<16>()?;
             let port = u16::from_be_bytes([block[32], block[33]]);

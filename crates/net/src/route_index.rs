@@ -1,7 +1,7 @@
 //! An index of routes by host and path. The cost of a lookup does not depend on the number of routes.
 //!
-//! A lookup finds exactly the routes for which [`HostPattern::matches`] and [`PathPattern::matches`] are true. It returns all of them:
-//! this module must not use methods or choose between routes.
+//! A lookup finds all routes for which [`HostPattern::matches`] and [`PathPattern::matches`] are true, and no others. This module must not
+//! use methods or choose between routes.
 
 use crate::host::{self, HostPattern};
 use crate::path;
@@ -15,14 +15,14 @@ pub struct RouteIndex(Tree<Paths>);
 /// The paths of the routes of one host.
 #[derive(Debug, Default)]
 struct Paths {
-    /// Routes that compare case.
+    /// Routes that distinguish upper and lower case.
     exact: Tree<Vec<usize>>,
-    /// Routes that ignore case, by caseless names; most gateways have none.
+    /// Routes that ignore case, by caseless names. Most gateways have no such routes.
     caseless: Option<Box<Tree<Vec<usize>>>>,
 }
 
 impl RouteIndex {
-    /// Adds a route; each must have a greater number than the one before.
+    /// Adds a route. Each route must have a greater number than the previous route.
     pub fn add(&mut self, host: Option<&HostPattern>, path: &PathPattern, route: usize) {
         let paths = match host {
             Some(host) => self.0.entry(host.labels(), host.is_below()),
@@ -35,7 +35,7 @@ impl RouteIndex {
         tree.entry(path.segments(), path.has_rest()).push(route);
     }
 
-    /// Calls `found` with all routes that apply to a host and a normalised path, in slices of ascending numbers.
+    /// Calls `found` with all routes that match a host and a normalised path. Each call has a slice of ascending numbers.
     pub fn at(&self, host: &str, path: &str, mut found: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
         let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
@@ -47,7 +47,8 @@ impl RouteIndex {
         });
     }
 
-    /// Returns all routes that may match every request of a route with this host and path, and perhaps some more.
+    /// Returns candidates for the routes that match every request of a route with this host and path. The result includes all such routes,
+    /// and perhaps others.
     pub fn near(&self, host: Option<&HostPattern>, path: &PathPattern) -> Vec<usize> {
         let mut near = Vec::new();
         let labels = host.into_iter().flat_map(HostPattern::labels);

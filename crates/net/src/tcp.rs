@@ -1,30 +1,31 @@
-//! Options of TCP sockets, and how far the peer has acknowledged the bytes that were sent.
+//! Options of TCP sockets, and the number of sent bytes that the peer has acknowledged.
 
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// The most bytes that the system keeps unsent (`TCP_NOTSENT_LOWAT`). Bytes that are on their way do not count, so a fast peer is not
+/// The most unsent bytes in the system's buffer of a connection (`TCP_NOTSENT_LOWAT`). Bytes in transit do not count, so a fast peer is not
 /// slowed down.
 ///
-/// Without a bound this grows to megabytes a connection. Two thousand slow readers then use up the socket memory of the machine, and
-/// other clients lose packets.
+/// Without a bound the buffer grows to megabytes a connection. Two thousand slow readers then use up the machine's socket memory, and
+/// packets of other clients are dropped.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MOST_UNSENT: u32 = 128 * 1024;
-/// The silence after which the system probes the peer, the time between two probes, and their number.
+/// Keep-alive: the silence after which the system probes the peer, the time between two probes, and the number of probes.
 const SILENCE: Duration = Duration::from_secs(30);
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PROBES: u32 = 3;
-/// The time without any acknowledgement after which a peer that owes one is gone.
+/// A peer with unacknowledged bytes is gone if it has sent no acknowledgement for this time.
 const GONE_AFTER: Duration = Duration::from_secs(60);
-/// The number of segments in a row that such a peer has not acknowledged. The system probes a peer without room every two minutes.
+/// A peer is gone only after this many consecutive unacknowledged segments. More than one is needed, because the system may probe a peer
+/// with a full buffer only every two minutes.
 const LOST_IN_A_ROW: u8 = 2;
 
-/// Sets the options of a connection, or of all connections that a listener accepts later: they inherit them.
+/// Sets the options of a connection, or of a listener, whose connections inherit them.
 ///
-/// The system probes a silent peer, and ends the connection if the peer is gone.
+/// The system then probes a silent peer, and ends the connection if the peer is gone.
 pub fn set_options<'a, S>(socket: &'a S)
 where
     SockRef<'a>: From<&'a S>,
@@ -33,9 +34,9 @@ where
     let probes = TcpKeepalive::new().with_time(SILENCE);
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let probes = probes.with_interval(PROBE_EVERY).with_retries(PROBES);
-    // An error leaves the system's default.
+    // After an error the system's default applies.
     let _ = socket.set_tcp_keepalive(&probes);
-    // Other systems keep fewer bytes by themselves, or have no such option.
+    // Other systems buffer fewer bytes, or have no such option.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = socket.set_tcp_notsent_lowat(MOST_UNSENT);
 }
@@ -43,11 +44,11 @@ where
 /// The sending side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The bytes that the peer has acknowledged since the connection began. Later ones count although earlier ones are lost.
+    /// The bytes that the peer has acknowledged since the connection began. Includes selectively acknowledged bytes after a lost segment.
     pub acknowledged: u64,
     /// Whether more bytes wait to be sent or acknowledged.
     pub is_waiting: bool,
-    /// Whether the peer has stopped to acknowledge, even probes for room.
+    /// Whether the peer no longer acknowledges segments, not even window probes.
     pub is_gone: bool,
 }
 
@@ -61,7 +62,7 @@ impl Sent {
     }
 }
 
-/// Reads the sending side of a connection. None if the system does not report it.
+/// Returns the state of the sending side, or `None` if the system does not report it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn sent(socket: &impl std::os::fd::AsFd) -> Option<Sent> {
     use nix::sys::socket::getsockopt;
@@ -76,7 +77,7 @@ pub fn sent(socket: &impl std::os::fd::AsFd) -> Option<Sent> {
     ))
 }
 
-/// Reads the sending side of a connection; only Linux reports it.
+/// Returns `None`, because only Linux reports the sending side.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub const fn sent<S>(_: &S) -> Option<Sent> {
     None
@@ -87,7 +88,8 @@ pub const fn sent<S>(_: &S) -> Option<Sent> {
 mod info {
     use nix::libc;
 
-    /// The beginning of the system's `struct tcp_info`. Its end differs between versions, and the system cuts it off.
+    /// The beginning of the system's `struct tcp_info`. The system copies only this many bytes of the whole struct, whose size differs
+    /// between versions.
     #[repr(C)]
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Info {
@@ -112,7 +114,7 @@ mod info {
         _min_rtt: u32,
     }
 
-    /// The option that reads it.
+    /// The socket option that reads [`Info`].
     #[derive(Clone, Copy, Debug)]
     pub(super) struct TcpInfo;
 

@@ -1,4 +1,4 @@
-//! Texts of bounded length, and causes of errors, for logs.
+//! Texts for logs: cut to a bounded length, and errors with their causes.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -21,7 +21,7 @@ pub fn sources<'a>(
     std::iter::successors(error.source(), |&cause| cause.source())
 }
 
-/// Cuts a text for a log to `longest` bytes at most. A text that was cut gets a mark at its end.
+/// Cuts a text for a log to at most `longest` bytes. A cut text gets a mark at its end.
 pub fn cut(text: &str, longest: usize) -> Cut<'_> {
     let end = text.floor_char_boundary(longest);
     Cut {
@@ -38,7 +38,7 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// The mark at the end of a text that was cut.
+    /// The mark at the end of a cut text.
     const MARK: &'static str = "…";
 
     /// Returns the text, borrowed if it is whole.

@@ -1,7 +1,7 @@
-//! TLS towards clients and upstreams: certificates of the gateway, and trust in certificates of others.
+//! TLS with clients and upstreams: certificates of the gateway, and trust in certificates of peers.
 //!
-//! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated encryption
-//! only. The content of a file is checked before it is used.
+//! Versions and cipher suites are the defaults of rustls: TLS 1.2 and 1.3, only with forward secrecy and authenticated encryption. The
+//! content of a file is checked before it is used.
 
 mod authorities;
 mod client;
@@ -25,11 +25,11 @@ use std::sync::Arc;
 use rustls::CommonState;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// The protocols that are offered in a handshake (ALPN), the better first.
+/// The names of the HTTP versions in a handshake (ALPN).
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Whether both sides agreed on HTTP/2. Without an agreement it is HTTP/1.
+/// Whether both sides negotiated HTTP/2. Without a negotiated version the connection uses HTTP/1.
 pub fn is_http2(connection: &CommonState) -> bool {
     connection.alpn_protocol() == Some(HTTP2)
 }

@@ -1,4 +1,4 @@
-//! Whether a request was forwarded, and answered.
+//! The record whether a request was forwarded, and whether an upstream answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,13 +10,13 @@ pub struct Transmission(Arc<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
-    // In ms; 0: no part of the request was sent.
+    // The longest time until the head of the answer, in ms. 0 if no part of the request was sent.
     longest: AtomicU64,
     is_unanswered: AtomicBool,
 }
 
 impl Transmission {
-    /// Records that parts of the request may have been sent. The head of the answer takes `longest` at most.
+    /// Records that parts of the request may have been sent. The head of the answer comes within `longest`.
     pub fn sent(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.0.longest.store(millis.max(1), Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl Transmission {
         self.0.longest.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the answer comes from the gateway, in place of an upstream that gave none.
+    /// Records that the gateway answers because no upstream did.
     pub fn unanswered(&self) {
         self.0.is_unanswered.store(true, Ordering::Relaxed);
     }
@@ -37,12 +37,12 @@ impl Transmission {
         self.longest().is_some()
     }
 
-    /// Returns whether the answer stands in the place of an upstream's.
+    /// Returns whether the gateway answered because no upstream did.
     pub fn is_unanswered(&self) -> bool {
         self.0.is_unanswered.load(Ordering::Relaxed)
     }
 
-    /// Returns the longest time that the head of the answer takes; none if no part of the request was sent.
+    /// Returns the longest time until the head of the answer, or `None` if no part of the request was sent.
     pub fn longest(&self) -> Option<Duration> {
         let millis = self.0.longest.load(Ordering::Relaxed);
         (millis > 0).then_some(Duration::from_millis(millis))

@@ -1,7 +1,8 @@
-//! Values by patterns of names. A lookup finds the patterns that match a sequence of names. Its cost depends on the sequence, not on
-//! the number of patterns.
+//! An index of values by patterns of names. A lookup finds the patterns that match a sequence of names. Its cost depends on the sequence,
+//! not on the number of patterns.
 //!
-//! A pattern is a sequence, too. In it `None` matches any one name. It may end with any rest, also an empty one.
+//! A pattern is a sequence too, in which `None` matches any single name. A pattern may end with a wildcard for any rest, even an empty
+//! rest.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,13 @@ use foldhash::fast::FixedState;
 #[derive(Debug)]
 pub struct Tree<T>(Vec<Node<T>>);
 
-/// All patterns that begin with the same names.
+/// The patterns that begin with the same names.
 #[derive(Debug)]
 struct Node<T> {
-    // Requests look names up and never add one, so a hash that clients can predict does no harm.
+    // Only the configuration adds names, so clients cannot cause collisions, and the hash needs no random key.
     literal: HashMap<Box<str>, usize, FixedState>,
     any: Option<usize>,
-    /// The value of the pattern that ends here, and of the pattern with any rest from here on.
+    /// `ends` is the value of the pattern that ends here, `rest` of the pattern that continues with any rest.
     ends: Option<T>,
     rest: Option<T>,
 }
@@ -25,7 +26,7 @@ struct Node<T> {
 const ROOT: usize = 0;
 
 impl<T: Default> Tree<T> {
-    /// Returns the value of a pattern. If there is none, adds a default.
+    /// Returns the value of a pattern. Adds a default value if the pattern is new.
     pub fn entry<'n>(
         &mut self,
         names: impl Iterator<Item = Option<&'n str>>,
@@ -50,14 +51,14 @@ impl<T: Default> Tree<T> {
 }
 
 impl<T> Tree<T> {
-    /// Calls `found` with the value of every pattern that matches, in no order. An unknown name, `None`, matches only
-    /// where a pattern takes any name.
+    /// Calls `found` with the value of every matching pattern, in no defined order. A name of `None` is unknown, and matches only the
+    /// `None` of a pattern.
     pub fn matching<'t, N: AsRef<str>>(
         &'t self,
         names: impl Iterator<Item = Option<N>> + Clone,
         mut found: impl FnMut(&'t T),
     ) {
-        // If a literal and `any` both match a name, `any` is visited later.
+        // If a literal and `any` both match a name, the branch of `any` is visited later.
         let mut left = Vec::new();
         let mut next = Some((ROOT, names));
         while let Some((at, mut names)) = next {

@@ -1,7 +1,7 @@
-//! The certificates of a `ca` file: authorities, and single servers and clients.
+//! The trusted certificates of a `ca` file: certificates of authorities, and of single servers and clients.
 //!
-//! `openssl req -x509` marks a self-signed certificate as an authority's (basicConstraints CA:TRUE). Verifiers refuse such a
-//! certificate as a server's own. Here a certificate that itself is listed is accepted, after its times and name are verified.
+//! `openssl req -x509` marks a self-signed certificate as an authority's (basicConstraints CA:TRUE). Verifiers refuse such a certificate if
+//! a server uses it. Here a certificate that the file itself contains is accepted, after its validity and name are verified.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use rustls::{
 
 use super::provider;
 
-/// Certificates that are trusted.
+/// Trusted certificates.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     roots: Arc<RootCertStore>,
-    /// Certificates that are accepted themselves; empty for the authorities of the system.
+    /// Certificates that peers themselves may use. Empty for the authorities of the system.
     listed: Arc<[CertificateDer<'static>]>,
 }
 
 impl Authorities {
-    /// Returns the authorities of this system; none if it has none.
+    /// Returns the authorities of this system, or `None` if there are none.
     pub fn of_the_system() -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        // A few authorities of a system may be too old to parse.
+        // Certificates that rustls cannot parse are skipped, because some systems have very old ones.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         (!roots.is_empty()).then(|| Self {
             roots: Arc::new(roots),
@@ -38,7 +38,7 @@ impl Authorities {
         })
     }
 
-    /// Trusts these certificates. Returns none if one is broken.
+    /// Trusts these certificates. Returns `None` if any of them is broken.
     pub(super) fn listed(listed: Vec<CertificateDer<'static>>) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in &listed {
@@ -50,7 +50,7 @@ impl Authorities {
         })
     }
 
-    /// Returns a verifier of clients' certificates. If `required`, each client must show one.
+    /// Returns a verifier of clients' certificates. If `required`, a client without a certificate is refused.
     pub(super) fn of_clients(
         &self,
         required: bool,
@@ -67,7 +67,8 @@ impl Authorities {
     }
 }
 
-/// Returns a verifier of servers' certificates. Without authorities it accepts any certificate, and verifies only its key.
+/// Returns a verifier of servers' certificates. Without authorities it accepts any certificate, and verifies only that the server has its
+/// key.
 pub(super) fn server_verifier(
     authorities: Option<&Authorities>,
 ) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
@@ -94,7 +95,7 @@ struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// A verifier that also accepts a certificate that is listed itself. It checks no extended key usage of such a certificate.
+/// A verifier that also accepts listed certificates. It does not check the extended key usage of a listed certificate.
 #[derive(Debug)]
 struct Listed<V: ?Sized> {
     listed: Arc<[CertificateDer<'static>]>,
@@ -102,8 +103,8 @@ struct Listed<V: ?Sized> {
 }
 
 impl<V: ?Sized> Listed<V> {
-    /// Whether `shown` is listed, and was refused only for its mark as an authority's or for an issuer that is not listed. The
-    /// verifier checks the times of a certificate before these.
+    /// Whether `shown` is listed, and was refused only because it is marked as an authority's or its issuer is unknown. The verifier checks
+    /// the validity period before these two, so an expired certificate is not accepted.
     fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
         let is_of_its_issuer = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
@@ -113,7 +114,7 @@ impl<V: ?Sized> Listed<V> {
     }
 }
 
-/// Returns the error of the verifier, if rustls has no name of its own for it.
+/// Returns the error of the verifier, if rustls has no variant for it.
 pub(super) fn webpki_error(error: &Error) -> Option<&webpki::Error> {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => other.0.downcast_ref(),

@@ -1,4 +1,4 @@
-//! TLS towards upstreams: trust, and the gateway's own certificate. A connection never falls back to plain text.
+//! TLS with upstreams: trust, and the gateway's own certificate. A connection never falls back to plain text.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,23 +15,23 @@ use super::failure::cause;
 use super::pem::{self, CertificateFiles, FileError, PemError};
 use super::{HTTP1, HTTP2, provider};
 
-/// The authorities that a server's certificate is verified with.
+/// The authorities that may have issued a server's certificate.
 #[derive(Debug)]
 pub enum Trust {
     /// These authorities.
     Authorities(Authorities),
-    /// The authorities in a file, and no others.
+    /// Only the authorities in a file.
     File(PathBuf),
-    /// Any certificate is accepted: the connection is encrypted, but the server is not verified.
+    /// No verification: any certificate is accepted. The connection is still encrypted.
     Anybody,
 }
 
 /// The versions of HTTP that the gateway offers to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// HTTP/2, else HTTP/1.
+    /// HTTP/2 and HTTP/1. HTTP/2 is preferred.
     Any,
-    /// HTTP/1 alone.
+    /// Only HTTP/1.
     Http1,
 }
 
@@ -51,11 +51,12 @@ impl std::fmt::Debug for UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Makes settings with this trust, and with the certificate to show, if any. Servers must have `name` in place of the dialled host.
+    /// Makes settings with this trust. `identity` is the gateway's own certificate, if it has one. `name`, if given, is the required name
+    /// in the server's certificate, in place of the host.
     ///
     /// # Errors
     ///
-    /// A file holds no certificate or key, or an authority cannot be used.
+    /// A file has no certificate or key, or an authority cannot be used.
     pub fn new(
         trust: Trust,
         identity: Option<&CertificateFiles>,
@@ -72,11 +73,12 @@ impl UpstreamTls {
         })
     }
 
-    /// Makes a TLS handshake over a connection. The server must have the name `host`, unless the settings have a name.
+    /// Makes a TLS handshake over a connection. The server's certificate must have the name `host`, or the name of the settings if they
+    /// have one.
     ///
     /// # Errors
     ///
-    /// The connection or the handshake failed, with the reason as text.
+    /// Returns the reason as text if the connection or the handshake failed.
     pub async fn connect(
         &self,
         host: &str,
@@ -97,12 +99,12 @@ impl UpstreamTls {
     }
 }
 
-/// Makes the TLS settings of a client that shows no certificate and trusts `authorities`, by default the machine's. They may be
-/// missing if it is not for `https`.
+/// Makes the TLS settings of a client without a certificate. It trusts `authorities`, or without them the machine's. If `https` is false,
+/// the machine may lack authorities.
 ///
 /// # Errors
 ///
-/// There are no `authorities`, and this machine has none that can be read.
+/// `authorities` is `None`, `https` is true, and this machine has no readable authorities.
 pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result<ClientConfig> {
     let none = || {
         io::Error::new(
@@ -110,7 +112,7 @@ pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result
             "no native root CA certificates found",
         )
     };
-    // Without authorities it accepts no server.
+    // With an empty root store the client accepts no server.
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -127,11 +129,11 @@ pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result
     Ok(config)
 }
 
-/// Makes the TLS settings of a client with this trust, and perhaps a certificate of its own.
+/// Makes the TLS settings of a client with this trust, and with its own certificate if `identity` is given.
 ///
 /// # Errors
 ///
-/// A file holds no certificate or key, or an authority cannot be used.
+/// A file has no certificate or key, or an authority cannot be used.
 pub fn client_config(
     trust: Trust,
     identity: Option<&CertificateFiles>,
@@ -145,7 +147,7 @@ pub fn client_config(
     let verifier = verifier.map_err(|_| PemError::Authority.of(&path))?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        // Our provider has all versions, so this never fails.
+        // The provider supports all versions, so this never fails.
         .map_err(|_| PemError::Authority.of(&path))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
@@ -158,7 +160,7 @@ pub fn client_config(
     })
 }
 
-/// Describes a failed handshake for a log.
+/// Returns a description of a failed handshake for a log.
 fn reason(error: &io::Error) -> String {
     match cause(error) {
         Some(Error::InvalidMessage(_)) => "the server does not speak TLS on this port".to_owned(),
@@ -167,7 +169,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Names the remedy where the library's own text has none.
+/// Returns the text of an error, with a remedy for some errors.
 fn explained(error: &Error) -> String {
     match webpki_error(error) {
         Some(webpki::Error::CaUsedAsEndEntity) => {
@@ -182,7 +184,7 @@ fn explained(error: &Error) -> String {
     .to_owned()
 }
 
-/// Returns the reason why a connection broke, if TLS was the reason.
+/// Returns the TLS error that broke a connection, if TLS was the cause.
 pub fn reason_in(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let sources = std::iter::successors(error.source(), |&error| error.source());
     let mut broken = sources.filter_map(|error| error.downcast_ref());

@@ -1,4 +1,4 @@
-//! Names, fingerprint and end of a client's certificate.
+//! Names, fingerprint and end of validity of a client's certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use webpki::EndEntityCert;
 use super::pem::{FileError, PemError, certificates};
 use super::shown::{end, normal};
 
-/// The longest name that is used, in bytes. A longer one counts as missing.
+/// The longest name that is used, in bytes. A longer name counts as missing.
 const MAX_NAME: usize = 256;
 
-/// The object identifier of a common name (RFC 5280, A.1), as it is encoded.
+/// The encoded object identifier of a common name (RFC 5280, A.1).
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// A certificate that a client showed, and a handshake verified.
+/// A client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The first DNS name among its alternative names, in lower case.
@@ -29,12 +29,12 @@ pub struct ClientCertificate {
     pub cn: Option<Arc<str>>,
     /// The SHA-256 of the certificate, in hexadecimal digits.
     pub fingerprint: Arc<str>,
-    /// The earliest end of this certificate and of all others that came with it.
+    /// The earliest end among this certificate and all certificates that the client sent with it.
     pub ends: Option<SystemTime>,
 }
 
 impl ClientCertificate {
-    /// Returns the certificate that the client of a connection showed, if it showed one. The handshake must be over.
+    /// Returns the verified certificate of a connection's client, if the client sent one. The handshake must have ended.
     pub fn of(connection: &CommonState) -> Option<Self> {
         Self::first_of(connection.peer_certificates()?)
     }
@@ -43,7 +43,7 @@ impl ClientCertificate {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or holds no certificate.
+    /// The file cannot be read, or has no certificate.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let found = certificates(path)?;
         let found = found.and_then(|found| Self::first_of(&found));
@@ -65,7 +65,7 @@ impl ClientCertificate {
     }
 }
 
-/// Returns a name if logs and headers can contain it.
+/// Returns a name, unless it is empty or too long, or has control characters, which logs and headers cannot contain.
 fn name(text: &str) -> Option<Arc<str>> {
     let fits = (1..=MAX_NAME).contains(&text.len()) && !text.contains(char::is_control);
     fits.then(|| text.into())
@@ -77,7 +77,8 @@ fn fingerprint(der: &[u8]) -> Arc<str> {
     digits.collect::<String>().into()
 }
 
-/// Returns the only common name of a subject, a sequence of sets of pairs of type and value (RFC 5280, 4.1.2.4).
+/// Returns the common name of a subject, if the subject has exactly one. In DER a subject is a sequence of sets, which contain pairs of
+/// type and value (RFC 5280, 4.1.2.4).
 fn common_name(subject: &[u8]) -> Option<&str> {
     const UTF8: u8 = 0x0c;
     const PRINTABLE: u8 = 0x13;
@@ -97,7 +98,7 @@ fn common_name(subject: &[u8]) -> Option<&str> {
     }
 }
 
-/// Returns the elements of a DER value, each with its tag, up to the first broken one.
+/// Returns the elements of a DER value, each with its tag. Stops at the first broken element.
 fn elements(mut rest: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (&[tag, short], after) = rest.split_first_chunk::<2>()?;

@@ -1,4 +1,4 @@
-//! Reasons why a handshake of a client failed, as labels of metrics.
+//! Reasons why a client's handshake failed, as labels of metrics.
 
 use std::io;
 
@@ -9,21 +9,21 @@ use super::pem::is_old;
 /// The reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeFailure {
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
-    /// The client left.
+    /// The connection ended during the handshake.
     Closed,
     /// The client did not send TLS.
     NotTls,
     /// Client and gateway have no version, suite or protocol in common.
     Incompatible,
-    /// The client showed no certificate, and one is required.
+    /// The client sent no certificate, although one is required.
     NoCertificate,
     /// The client's certificate is not accepted.
     BadCertificate,
     /// The client's certificate has X.509 version 1, or a key or signature that is not supported.
     UnsupportedCertificate,
-    /// The client does not accept the gateway's certificate, or refuses for another reason.
+    /// The client sent an alert, for example because it does not accept the gateway's certificate.
     RefusedByClient,
     /// The client's address has reached its limit of unfinished handshakes.
     TooMany,
@@ -32,7 +32,7 @@ pub enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 10] = [
         Self::Timeout,
         Self::Closed,
@@ -63,7 +63,7 @@ impl HandshakeFailure {
     }
 }
 
-/// Returns the failure that the error of a handshake stands for.
+/// Classifies the error of a handshake.
 pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     let Some(error) = cause(error) else {
         return HandshakeFailure::Closed;
@@ -83,7 +83,7 @@ pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     }
 }
 
-/// Returns the error of TLS itself; none if the connection broke.
+/// Returns the error of TLS, or `None` if the connection itself broke.
 pub(super) fn cause(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }

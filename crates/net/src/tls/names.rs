@@ -1,4 +1,4 @@
-//! Chooses the certificate for a client by the name in its handshake (SNI).
+//! Chooses the certificate for a client by the server name in the handshake (SNI).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Indexes these certificates; there must be at least one.
+    /// Indexes these certificates. There must be at least one.
     pub(super) fn new(certificates: Vec<CertifiedKey>) -> Self {
         let all: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         let mut by_name: HashMap<String, Vec<_>> = HashMap::new();
@@ -30,7 +30,8 @@ impl Names {
         Self { all, by_name }
     }
 
-    /// Returns the certificates for a name. A certificate has the name itself, or `*.example.com` for any first label.
+    /// Returns the certificates for a name: those with the name itself, or else with a wildcard for the first label. For other names,
+    /// returns all certificates.
     fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(normal) else {
             return &self.all;
@@ -47,7 +48,7 @@ impl Names {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let found = self.of(hello.server_name());
-        // A name may have one certificate for modern clients and one for old clients.
+        // A name may have several certificates. The first whose key type the client supports is chosen.
         let signable = |key: &&Arc<CertifiedKey>| {
             let scheme = key.key.choose_scheme(hello.signature_schemes());
             scheme.is_some()

@@ -1,4 +1,4 @@
-//! Certificates and keys in files, in PEM.
+//! Certificates and keys in PEM files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// A file that cannot be used, and why.
+/// A file that cannot be used, and the reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {why}", path.display())]
 pub struct FileError {
@@ -85,7 +85,7 @@ pub fn authorities(path: &Path) -> Result<Authorities, FileError> {
     found.ok_or_else(|| PemError::Authority.of(path))
 }
 
-/// Reads the certificates of a file; none if there is none, or if one is broken.
+/// Reads the certificates of a file. Returns `None` if the file has no certificate, or a broken one.
 pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
     let pem = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -95,7 +95,7 @@ pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'sta
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |kind| PemError::Unreadable(kind).of(path);
     let data = std::fs::metadata(path).map_err(|error| unreadable(error.kind()))?;
-    // Opening a pipe would wait for its other end.
+    // Opening a named pipe would wait for its other end.
     if !data.is_file() && !data.is_dir() {
         return Err(unreadable(io::ErrorKind::Unsupported));
     }

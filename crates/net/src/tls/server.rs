@@ -1,4 +1,4 @@
-//! TLS towards clients: the settings of one listener, made from its files, and made again when the files change.
+//! TLS with clients: the settings of one listener. They are made from its files, and made again when the files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,33 +20,33 @@ use crate::file_stamp::Stamp;
 /// The files of a listener: its own certificates, and the authorities of its clients.
 #[derive(Debug)]
 pub struct ServerFiles {
-    /// At least one. The first is also for names without a certificate.
+    /// At least one. The first is also used for names without a certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// The settings for certificates of clients; none: clients show none.
+    /// The settings for certificates of clients. `None` if clients are not asked for a certificate.
     pub clients: Option<ClientCertificates>,
 }
 
 /// Settings for certificates of clients.
 #[derive(Debug)]
 pub struct ClientCertificates {
-    /// The file of the authorities. One of them must have issued the certificate.
+    /// The file of the authorities that may issue the certificates.
     pub authorities: PathBuf,
     /// Whether a client without a certificate is refused.
     pub required: bool,
 }
 
-/// TLS of one listener. Connections keep the settings that they began with.
+/// TLS of one listener. A connection keeps the settings with which it began.
 pub struct ServerTls {
     files: ServerFiles,
-    // The stamps of the files just before their last read.
+    // The stamps of the files, taken just before their last read.
     stamps: Mutex<Vec<Option<Stamp>>>,
     settings: ArcSwap<Settings>,
 }
 
-/// The settings that the files result in.
+/// The settings that the files contain.
 struct Settings {
     config: Arc<ServerConfig>,
-    /// In the order of the files.
+    /// The certificates, in the order of the files.
     shown: Vec<ShownCertificate>,
 }
 
@@ -57,11 +57,11 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files, or returns the file that cannot be used.
+    /// Reads the files. Returns the file that cannot be used, if there is one.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, holds no certificate or key, or they do not belong together.
+    /// A file cannot be read, has no certificate or key, or the key does not belong to the certificate.
     pub fn load(files: ServerFiles) -> Result<Self, FileError> {
         Ok(Self {
             stamps: Mutex::new(files.stamps()),
@@ -70,13 +70,13 @@ impl ServerTls {
         })
     }
 
-    /// Reads the files again, if one has changed. If one cannot be used, the settings stay.
+    /// Reads the files again, if any has changed. If a file cannot be used, the old settings stay.
     ///
-    /// New settings resume no old sessions. If clients show certificates, there are no sessions: see [`settings`].
+    /// Sessions of the old settings cannot be resumed. If clients use certificates, sessions are never resumed (see [`settings`]).
     ///
     /// # Errors
     ///
-    /// A changed file cannot be used. The previous certificates stay.
+    /// A file cannot be used.
     pub fn renew(&self) -> Option<Result<(), FileError>> {
         let found = self.files.stamps();
         {
@@ -100,7 +100,7 @@ impl ServerTls {
         self.settings.load().config.clone().into()
     }
 
-    /// Returns the certificates that it shows, in the order of its files.
+    /// Returns the certificates of this listener, in the order of its files.
     pub fn shown(&self) -> Vec<ShownCertificate> {
         self.settings.load().shown.clone()
     }
@@ -136,15 +136,15 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-    // Chooses the strongest common suite, not the client's first.
+    // The server's order decides, so the strongest common cipher suite is chosen.
     config.ignore_client_order = true;
     if files.clients.is_some() {
-        // A resumed session keeps its client without a new check. But the certificate may have ended, or its authority may be
-        // gone. So every handshake is a whole one.
+        // A resumed session would accept its client without a new check, although the certificate may have expired or its authority may be
+        // removed. So sessions are not resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     } else if let Ok(tickets) = Ticketer::new() {
-        // Tickets spare returning clients a handshake, and the gateway a store of sessions.
+        // Tickets let returning clients resume sessions, and the gateway needs no store of sessions.
         config.ticketer = tickets;
     }
     Ok(Settings {

@@ -1,4 +1,4 @@
-//! The facts of certificates that operators need: a name, and the end of the validity.
+//! Information about certificates for operators: a name, and the end of the validity.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,12 +6,12 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// A certificate that a listener shows.
+/// A certificate of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// The first name in it; empty if it has addresses only.
+    /// The first DNS name in it. Empty if it has no DNS name.
     pub name: String,
-    /// The earliest end of this certificate and of the intermediate certificates that are shown with it.
+    /// The earliest end among this certificate and its intermediate certificates.
     pub ends: Option<SystemTime>,
 }
 
@@ -25,7 +25,7 @@ impl ShownCertificate {
     }
 }
 
-/// Returns the names in a certificate, in one spelling.
+/// Returns the DNS names in a certificate, in lower case.
 pub(super) fn names_in(key: &CertifiedKey) -> Vec<String> {
     let certificate = key.cert.first();
     let certificate = certificate.and_then(|der| EndEntityCert::try_from(der).ok());
@@ -39,8 +39,8 @@ pub(super) fn normal(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns when a certificate ends. A verifier checks the times of a certificate first. If it has expired, the error contains its
-/// end. So this verifies at the end of all time, without a trusted authority.
+/// Returns the end of a certificate's validity. The library has no function for it. But a verifier first checks the validity, and its error
+/// for an expired certificate contains the end. So this verifies the certificate at the latest possible time.
 pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let at_last = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
