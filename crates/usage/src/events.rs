@@ -1,4 +1,4 @@
-//! The data of the events in a stream that comes in parts (`text/event-stream`, as the HTML standard reads it).
+//! Reads the data of events in a stream that arrives in parts (`text/event-stream`, by the rules of the HTML standard).
 
 use memchr::memchr2;
 
@@ -7,7 +7,7 @@ const DATA: &[u8] = b"data";
 /// The byte order mark that may begin the stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A part of a stream of events.
+/// A part of an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// More data of an event.
@@ -16,21 +16,21 @@ pub(crate) enum Piece<'a> {
     End,
 }
 
-/// A reader of events, line by line. It holds no line.
+/// A reader of events. It stores no line.
 #[derive(Debug)]
 pub(crate) struct Events {
     place: Place,
-    /// Whether the last byte was a carriage return, which a line feed may follow.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line end.
     is_return: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// At the beginning of the stream: bytes of the byte order mark read so far.
+    /// At the beginning of the stream. Holds the number of bytes of the byte order mark that were read.
     Mark(usize),
-    /// In the name of a field: bytes equal to `data` so far.
+    /// In the name of a field. Holds the number of bytes that match `data`.
     Name(usize),
-    /// After the colon, which one space may follow.
+    /// After the colon. One space may follow.
     Colon,
     Data,
     /// In another field, or in a comment.
@@ -78,7 +78,7 @@ impl Events {
                 (Place::Mark(at), _) if BYTE_ORDER_MARK.get(at) == Some(&byte) => {
                     Place::Mark(at + 1)
                 }
-                // Without the mark, or after all of it.
+                // The stream has no mark, or the mark is complete.
                 (Place::Mark(0 | 3), _) => {
                     self.place = Place::Name(0);
                     continue;
@@ -96,11 +96,11 @@ impl Events {
         }
     }
 
-    /// Ends a line at this byte.
+    /// Ends a line. `byte` is the line end.
     fn end_line(&mut self, byte: u8, found: &mut impl FnMut(Piece<'_>)) {
         match self.place {
             Place::Mark(0 | 3) | Place::Name(0) => found(Piece::End),
-            // The lines of one event are one text.
+            // The data lines of an event are joined by line feeds.
             Place::Data => found(Piece::Data(b"\n")),
             _ => {}
         }

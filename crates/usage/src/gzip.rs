@@ -1,15 +1,15 @@
-//! Decompresses gzip that comes in parts (RFC 1952), and bounds the size of the result.
+//! Decompresses gzip (RFC 1952) that arrives in parts, and bounds the size of the result.
 //!
-//! Checksums are not compared: the client does that, and the gateway passes the body on as it is.
+//! Checksums are not verified: the gateway passes the compressed body on unchanged, and the client verifies it.
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// The most times that a stream may expand, beyond its first 16 MiB. Answers of APIs expand 3 to 50 times, the worst stream 1,032 times. A
-/// client may request an answer that repeats itself and comes near that: it is read if it is not too long.
+/// A stream may expand to `FREE` bytes plus `MOST_TIMES` its compressed size. Answers of APIs expand 3 to 50 times, the worst possible
+/// stream 1,032 times. `FREE` lets shorter answers expand more, because a client may request a very repetitive answer.
 const MOST_TIMES: u64 = 100;
 const FREE: u64 = 16 << 20;
-/// Size of the buffer for decompressed bytes.
+/// The size of the buffer for decompressed bytes.
 const BUFFER: usize = 4 << 10;
 
 const CRC: u8 = 1 << 1;
@@ -18,28 +18,28 @@ const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
-/// A decompressor of members, one after the other.
+/// A decompressor of consecutive gzip members.
 pub(crate) struct Gunzip {
     place: Place,
     flags: u8,
-    /// Takes 43 KB. It is made at the first compressed byte: the head of an answer does not wait for it.
+    /// The state of the decompressor, 43 KB. It is allocated at the first compressed byte, so that it does not delay the head of an answer.
     inflate: Option<Box<InflateState>>,
-    /// Compressed bytes so far, and decompressed ones.
+    /// `taken` counts the compressed bytes so far, `given` the decompressed bytes.
     taken: u64,
     given: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In the first ten bytes of a member: bytes read so far.
+    /// In the first ten bytes of a member. Holds the number of bytes read.
     Start(u8),
-    /// The length of the field for extras: its first byte, if that was read.
+    /// In the length of the extra field. Holds its first byte, if that was read.
     ExtraLength(Option<u8>),
-    /// In the field for extras: bytes left of it.
+    /// In the extra field. Holds the number of bytes left.
     Extra(u16),
     Name,
     Comment,
-    /// In the checksum, or in the trailer: bytes left of it.
+    /// In the checksum of a head. Holds the number of bytes left, like `Trailer`.
     Checksum(u8),
     Body,
     Trailer(u8),
@@ -63,7 +63,7 @@ impl Gunzip {
         self.given
     }
 
-    /// Decompresses the next part. `found` gets the result, some KiB at a time.
+    /// Decompresses the next part. `found` gets the result in pieces of up to 4 KiB.
     pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(&[u8])) {
         self.taken += part.len() as u64;
         let mut rest = part;
@@ -79,7 +79,7 @@ impl Gunzip {
         }
     }
 
-    /// Takes a byte outside the compressed data: of a member's head or trailer.
+    /// Processes a byte of a member's head or trailer.
     fn frame(&mut self, byte: u8) -> Place {
         match (self.place, byte) {
             (Place::Start(0), 0x1f) => Place::Start(1),
@@ -114,7 +114,7 @@ impl Gunzip {
         }
     }
 
-    /// Returns the place after this part of a member's head.
+    /// Returns the place that follows this part of a member's head.
     fn behind(&self, part: u8) -> Place {
         let is_next = |next: u8, flags: u8| part < next && flags & next != 0;
         if is_next(EXTRA, self.flags) {
@@ -130,7 +130,7 @@ impl Gunzip {
         }
     }
 
-    /// Decompresses the body; returns the rest of the part.
+    /// Decompresses the body of a member. Returns the unread rest of the part.
     fn body<'a>(&mut self, part: &'a [u8], found: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let mut rest = part;
         let mut buffer = [0; BUFFER];
@@ -153,7 +153,7 @@ impl Gunzip {
                 }
                 Ok(_) if rest.is_empty() && done.bytes_written < BUFFER => return rest,
                 Ok(_) => {}
-                // The decompressor needs more bytes.
+                // The decompressor needs the next part.
                 Err(MZError::Buf) => return &[],
                 Err(_) => {
                     self.place = Place::Failed;

@@ -1,23 +1,23 @@
-//! Finds the number at a path in JSON that comes in parts.
+//! Finds the number at a path in JSON that arrives in parts.
 //!
-//! Only the objects on the path are read key by key. For all other values, the scanner tracks only their depth and the bounds of their
-//! strings. So nesting of any depth needs one number.
+//! Only the objects on the path are read key by key. In all other values the scanner tracks only the depth and the bounds of strings. So
+//! any depth of nesting needs only a counter.
 
 use memchr::memchr2;
 
 use crate::number::Number;
 use crate::path::JsonPath;
 
-/// A reader of documents, one after the other. The largest number at the path counts.
+/// A reader of consecutive documents. The largest number at the path counts.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     path: JsonPath,
     state: State,
-    /// Open objects of the path.
+    /// The number of open objects on the path.
     open: usize,
-    /// Bytes of the key equal to the path's name so far; none if a byte differed.
+    /// The number of bytes of the current key that match the path's name. `None` after a different byte.
     matched: Option<usize>,
-    /// Open containers in a skipped value.
+    /// The number of open objects and arrays in a skipped value.
     depth: u64,
     number: Number,
     found: Option<u64>,
@@ -34,7 +34,7 @@ enum State {
     Key,
     /// After a backslash in a key.
     KeyEscape,
-    /// In `\u0041` in a key: the number of digits read, and their value.
+    /// In an escape such as `\u0041` in a key. Holds the number of digits read, and their value.
     KeyUnicode(u8, u16),
     Colon,
     Value,
@@ -66,12 +66,12 @@ impl Scanner {
         }
     }
 
-    /// Returns the largest number at the path so far, rounded up; none if there was no number from 0 up.
+    /// Returns the largest number at the path so far, rounded up, or `None` if there was no number of 0 or more.
     pub(crate) const fn found(&self) -> Option<u64> {
         self.found
     }
 
-    /// Begins a new text. The largest number so far stays.
+    /// Begins a new document. The largest number so far stays.
     pub(crate) const fn restart(&mut self) {
         self.state = State::Document;
         self.depth = 0;
@@ -129,7 +129,7 @@ impl Scanner {
         &[]
     }
 
-    /// Takes one byte; returns false if another state has to take it again.
+    /// Processes one byte. Returns false if the byte must be processed again, in the new state.
     fn step(&mut self, byte: u8) -> bool {
         let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         self.state = match (self.state, byte) {
@@ -182,20 +182,20 @@ impl Scanner {
         true
     }
 
-    /// Returns the path's name for a key of the innermost open object.
+    /// Returns the name on the path that a key of the innermost open object must equal.
     fn name(&self) -> &[u8] {
         let name = self.path.names().get(self.open.saturating_sub(1));
         name.map_or(&[], |name| name.as_bytes())
     }
 
-    /// Takes a byte of a key.
+    /// Compares a byte of a key.
     fn key(&mut self, byte: u8) -> State {
         let is_same = |at: &usize| self.name().get(*at) == Some(&byte);
         self.matched = self.matched.filter(is_same).map(|at| at + 1);
         State::Key
     }
 
-    /// Takes a digit of an escape in a key. Paths have ASCII characters only.
+    /// Processes a digit of an escape in a key. A character outside ASCII cannot match, because paths are ASCII.
     fn unicode(&mut self, digits: u8, code: u16, byte: u8) -> State {
         let Some(digit) = char::from(byte).to_digit(16) else {
             return State::Failed;
@@ -211,7 +211,7 @@ impl Scanner {
         }
     }
 
-    /// Takes the first byte of a value.
+    /// Processes the first byte of a value.
     fn value(&mut self, byte: u8) -> State {
         let is_matched = self.matched.is_some();
         let is_last = self.open == self.path.names().len();
@@ -235,7 +235,7 @@ impl Scanner {
         }
     }
 
-    /// Ends the number at the path, before this byte.
+    /// Ends the number at the path. `byte` is the first byte after it.
     fn end_number(&mut self, byte: u8) {
         let may_follow = matches!(byte, b',' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
         self.state = match may_follow && self.number.is_complete() {
@@ -248,7 +248,7 @@ impl Scanner {
     }
 }
 
-/// Returns the byte for a backslash and this letter.
+/// Returns the byte that a backslash and this letter mean.
 const fn escaped(letter: u8) -> u8 {
     match letter {
         b'b' => 8,

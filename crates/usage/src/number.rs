@@ -1,20 +1,20 @@
-//! A JSON number, read digit by digit: of any length, in a few bytes.
+//! A JSON number of any length, read byte by byte into a struct of fixed size.
 
-/// Bound of a mantissa that has room for one more digit. Numbers of interest have at most 16 digits, as 2^53 has.
+/// A mantissa below this bound has room for another digit, so 18 digits fit. Numbers of interest have at most 16 digits, like 2^53.
 const MANTISSA: u64 = 100_000_000_000_000_000;
-/// The largest exponent: larger ones are read as this one.
+/// The largest exponent. Larger exponents are read as this value.
 const MAX_EXPONENT: i64 = 1_000_000_000_000;
 
-/// The part of a number that was read.
+/// The state of a number that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     part: Part,
     is_negative: bool,
     /// The first 18 digits, without leading zeros.
     mantissa: u64,
-    /// Decimal places by which the mantissa moves to the left.
+    /// The power of ten by which the mantissa is multiplied.
     scale: i64,
-    /// Whether a digit beyond the mantissa is not 0.
+    /// Whether any digit after the mantissa's digits is not 0.
     has_more: bool,
     exponent: i64,
     is_exponent_negative: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Number {
 enum Part {
     Start,
     Minus,
-    /// A number that begins with 0 has no other digit before the point.
+    /// After a leading 0, which no other digit before the point may follow.
     Zero,
     Whole,
     Point,
@@ -35,7 +35,7 @@ enum Part {
 }
 
 impl Number {
-    /// A number before its first byte.
+    /// The state before the first byte.
     pub(crate) const NONE: Self = Self {
         part: Part::Start,
         is_negative: false,
@@ -46,7 +46,7 @@ impl Number {
         is_exponent_negative: false,
     };
 
-    /// Takes a byte; returns false if the byte does not continue the number.
+    /// Processes a byte. Returns false if the byte does not continue the number.
     pub(crate) fn read(&mut self, byte: u8) -> bool {
         let next = match (self.part, byte) {
             (Part::Start, b'-') => {
@@ -79,7 +79,7 @@ impl Number {
         true
     }
 
-    /// Adds a digit, behind the point if `place` is -1.
+    /// Adds a digit. `place` is -1 for a digit after the point, else 0.
     const fn digit(&mut self, byte: u8, place: i64) {
         let digit = byte - b'0';
         if self.mantissa < MANTISSA {
@@ -99,7 +99,8 @@ impl Number {
         )
     }
 
-    /// Returns the number, rounded up to a whole one, at most [`u64::MAX`]; none if it is negative. Only the first 18 digits count.
+    /// Returns the number, rounded up to an integer, at most [`u64::MAX`]. Returns `None` for a negative number. Uses only the first 18
+    /// digits.
     pub(crate) fn value(&self) -> Option<u64> {
         if self.is_negative || !self.is_complete() {
             return None;

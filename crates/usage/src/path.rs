@@ -1,4 +1,4 @@
-//! A path to a number: names of keys, joined by dots.
+//! A path to a number in JSON: names of keys, joined by dots.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ const MAX_NAMES: usize = 16;
 /// The longest path, in bytes.
 const MAX_BYTES: usize = 256;
 
-/// A path to a value in JSON: each name is a key of an object, the first one in the document itself. No name enters an array.
+/// A path to a value in JSON. Each name is a key of an object, the first in the document itself. A path cannot enter an array.
 ///
 /// ```
 /// use tidegate_usage::JsonPath;
@@ -26,12 +26,12 @@ pub struct JsonPath(Arc<[Box<str>]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PathError(
-    /// The reason, as a sentence without an end.
+    /// The reason, as a sentence without a full stop.
     pub &'static str,
 );
 
 impl JsonPath {
-    /// Returns the names, from the outermost object inwards; at least one.
+    /// Returns the names, at least one, from the outermost object inwards.
     pub(crate) fn names(&self) -> &[Box<str>] {
         &self.0
     }

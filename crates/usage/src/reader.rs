@@ -1,4 +1,4 @@
-//! The body of an answer, read as it passes.
+//! Reads the body of an answer as it passes.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::gzip::Gunzip;
 use crate::json::Scanner;
 use crate::path::JsonPath;
 
-/// Decompressed bytes that end a step.
+/// The number of decompressed bytes after which a step ends.
 const STEP: u64 = 256 << 10;
-/// Compressed bytes between two checks of `STEP`. They expand to some 500 KiB at most.
+/// The number of compressed bytes between two checks of `STEP`. They expand to about 500 KiB at most.
 const SLICE: usize = 512;
 
-/// A reader of the numbers at some paths in a body.
+/// A reader of the numbers at given paths in a body.
 ///
 /// ```
 /// use tidegate_usage::BodyReader;
@@ -33,23 +33,23 @@ pub struct BodyReader {
 /// The reason why a body is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It is neither JSON nor a stream of events.
+    /// The body is neither JSON nor an event stream.
     #[error("the body is neither JSON nor an event stream")]
     ContentType,
-    /// It is compressed, and not by gzip alone.
+    /// The body has another compression than gzip.
     #[error("the body is compressed by something else than gzip")]
     ContentEncoding,
 }
 
-/// The text of a body, without its compression.
+/// The scanners of a body's decompressed text.
 struct Text {
-    /// None if the text is JSON from end to end.
+    /// `None` if the body is JSON and not an event stream.
     events: Option<Events>,
     scanners: Box<[Scanner]>,
 }
 
 impl BodyReader {
-    /// Makes a reader for a body with these headers `Content-Type` and `Content-Encoding`; the latter is empty if there is none.
+    /// Makes a reader for a body with these headers `Content-Type` and `Content-Encoding`. A missing `Content-Encoding` is empty.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl BodyReader {
         }
     }
 
-    /// Reads the next part of the body, or only its beginning if the part expands very much. Returns the number of bytes read; 0 only for
-    /// an empty part. A step takes about a millisecond at most, so others may run before the rest of the part is read.
+    /// Reads the next part of the body, or only its beginning if the part expands very much. Returns the number of bytes read, which is 0
+    /// only for an empty part. A step takes about a millisecond at most, so that other tasks can run between two steps.
     pub fn read_step(&mut self, part: &[u8]) -> usize {
         let text = &mut self.text;
         let Some(gunzip) = &mut self.gunzip else {
@@ -99,8 +99,8 @@ impl BodyReader {
         read
     }
 
-    /// Returns the largest number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]. None if there was no
-    /// number from 0 up. Numbers up to 10^18 are exact, larger ones lose less than one part in 10^17.
+    /// Returns the largest number so far at the path with this index, rounded up to an integer, at most [`u64::MAX`]. Returns `None` if
+    /// there was no number of 0 or more. Numbers up to 10^18 are exact. Larger numbers lose less than one part in 10^17.
     pub fn found(&self, path: usize) -> Option<u64> {
         self.text.scanners.get(path)?.found()
     }
@@ -122,14 +122,14 @@ impl Text {
     }
 }
 
-/// Whether this is the type of event streams; an error if it is no type of JSON either.
+/// Returns whether the body is an event stream. Returns an error if it is not JSON either.
 fn is_events(content_type: &str) -> Result<bool, Unreadable> {
     let name = content_type.split(';').next().unwrap_or_default().trim();
     let (kind, subtype) = name.split_once('/').ok_or(Unreadable::ContentType)?;
     if kind.eq_ignore_ascii_case("text") && subtype.eq_ignore_ascii_case("event-stream") {
         return Ok(true);
     }
-    // Documents one after the other, with or without line feeds between them, are read like one.
+    // In these types several documents may follow each other, with or without line feeds. The scanner reads such sequences.
     let json = ["json", "x-ndjson", "ndjson", "jsonl", "x-jsonlines"];
     let is_named = kind.eq_ignore_ascii_case("application")
         && json.iter().any(|name| subtype.eq_ignore_ascii_case(name));
