@@ -1,11 +1,12 @@
-//! The origin of a request: headers that claim an origin, against the laws of `TrustedProxies::origin`.
+//! Checks that `TrustedProxies::origin` follows its rules for any headers that claim an origin.
 //!
-//! An input is three bytes that choose the peer, the trusted networks and the header that is trusted, then header lines. A line is `name:
-//! value`, or only a value of that header. A line `--` divides them: above it are the lines of the client, below it the lines that proxies
-//! added, in their order.
+//! An input begins with three bytes, which choose the peer, the trusted networks and the trusted header. Header lines follow. A line is
+//! `name: value`, or only a value of the trusted header. The lines before the line `--` are from the client. The lines after it were added
+//! by proxies, in this order.
 //!
-//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry. Between them the
-//! parser is free. So these laws are about trust and not about forms.
+//! Every reader must understand the entries that [`Believed::surely`] accepts, and no reader may understand an entry that
+//! [`Believed::perhaps`] refuses. The parser may treat all other entries in either way. So this target tests trust, not the forms of
+//! entries.
 
 #![no_main]
 
@@ -43,11 +44,11 @@ const NETWORKS: [&[&str]; 5] = [
     &["127.0.0.1/32", "::1/128", "10.0.0.0/8", "192.0.2.0/25"],
 ];
 
-/// Addresses that only the second last of [`NETWORKS`] contains.
+/// Addresses that only the fourth of [`NETWORKS`] contains.
 const STRANGER: &str = "203.0.113.9";
 const STRANGER_V6: &str = "2001:db8:9::9";
 
-/// Forms of their addresses in X-Forwarded-For.
+/// Forms of these addresses in `X-Forwarded-For`.
 const BARE: [(&str, &str); 6] = [
     ("203.0.113.9", STRANGER),
     ("203.0.113.9:4711", STRANGER),
@@ -57,7 +58,7 @@ const BARE: [(&str, &str); 6] = [
     ("2001:db8:9::9%eth0", STRANGER_V6),
 ];
 
-/// Forms in `Forwarded`.
+/// Forms of these addresses in `Forwarded`.
 const ELEMENTS: [(&str, &str); 6] = [
     ("for=203.0.113.9", STRANGER),
     ("For=\"203.0.113.9:4711\"", STRANGER),
@@ -89,7 +90,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// The proxies that a gateway trusts, and their networks once more for the laws.
+/// The proxies that a gateway trusts, and their networks for the checks.
 struct Trusted {
     proxies: TrustedProxies,
     networks: Vec<IpNet>,
@@ -116,7 +117,7 @@ impl Trusted {
         self.proxies.origin(peer, headers, self.from)
     }
 
-    /// Whether a trusted network contains the address. IPv4 written as IPv6 is IPv4.
+    /// Whether a trusted network contains the address. An IPv4-mapped IPv6 address counts as IPv4.
     fn contains(&self, address: IpAddr) -> bool {
         let v4 = match address {
             IpAddr::V6(address) => address.to_ipv4_mapped().map(IpAddr::V4),
@@ -145,8 +146,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
     is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
 
-    // The client cannot choose: once the proxies name a stranger, or an address that no reader understands, the client's entries do not
-    // count.
+    // The client cannot choose its origin. If the proxies name an untrusted address, or an entry that no reader understands, the client's
+    // entries do not count.
     let by_proxies = trusted.origin(peer, &map(proxies));
     let by_proxies_entries = believed.entries(proxies);
     let are_addresses = by_proxies_entries
@@ -156,7 +157,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(origin, by_proxies, "what comes first changes nothing");
     }
 
-    // Proxies may add a line, or continue the last one, whatever quotes the client has left open there.
+    // A proxy may add a line or continue the last line, even if the client left a quote open in that line. The result must be the same.
     let (theirs, ours) = (believed.lines(client), believed.lines(proxies));
     if let ([before @ .., last], [first, after @ ..]) = (theirs.as_slice(), ours.as_slice())
         && believed.is_whole(first)
@@ -168,7 +169,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(appended, origin, "{:?}", joined.escape_ascii().to_string());
     }
 
-    // Lines are one list, wherever they are divided, unless a division is within an entry.
+    // All lines form a single list, so joining the lines must not change the result. Lines that begin inside an entry are excluded.
     let lines = believed.lines(&all);
     if lines.iter().skip(1).all(|line| believed.is_whole(line)) {
         let joined = lines.join(&b","[..]);
@@ -184,7 +185,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         );
     }
 
-    // The entry of the nearest proxy decides, in any form, and in a line of its own or not.
+    // The last entry, from the nearest proxy, decides, in each of its forms, and either in its own line or at the end of another.
     for (text, stranger) in believed.strangers() {
         let stranger = address(stranger);
         if trusted.contains(stranger) {
@@ -203,8 +204,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
 }
 
-/// Requires that the origin is the peer or an entry, and that all entries to the right of it are trusted proxies. It is trusted itself only
-/// if the next entry cannot be read or there is none.
+/// Requires that the origin is the peer or an entry, and that all entries to its right are trusted proxies. The origin itself may be
+/// trusted only if the next entry to the left is missing or unreadable.
 fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], origin: IpAddr) {
     let mut here = Some(peer);
     for entry in entries.iter().rev() {
@@ -221,7 +222,7 @@ fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], orig
     assert_eq!(here, Some(origin), "an address that nobody named");
 }
 
-/// Requires one key per client: IPv4 in one spelling, IPv6 by its prefix, in whichever form the address came.
+/// Requires a single key per client, in whatever form its address came: IPv4 in a single spelling, IPv6 by its prefix.
 fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: IpAddr) {
     let clients = |trusted, address_from| Clients {
         sources: vec![ClientSource::Ip],
@@ -263,7 +264,7 @@ fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: I
     }
 }
 
-/// Returns IPv4 for IPv4 that is written as IPv6, mapped or translated by NAT64.
+/// Returns the IPv4 address of an IPv6 address that is IPv4-mapped or translated by NAT64. Returns all other addresses unchanged.
 fn unfolded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;
@@ -276,7 +277,7 @@ fn unfolded(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the lines above and below `--`, without lines that no request can have.
+/// Returns the lines before and after `--`, without lines that no request can have.
 fn read<'a>(text: &'a [u8], believed: &Believed) -> (Lines<'a>, Lines<'a>) {
     let (mut client, mut proxies) = (Vec::new(), Vec::new());
     let mut divided = false;

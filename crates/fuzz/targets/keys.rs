@@ -1,8 +1,8 @@
-//! The keys of a request: whatever it holds, against the laws of `Hasher::keys` and `Charge::redis_key`.
+//! Checks that `Hasher::keys` and `Charge::redis_key` follow their rules for any request.
 //!
-//! An input's first line has the parts of a limit's key, a letter each (see [`per`]). After it stand two requests with `--` between, and a
-//! line for each of their parts. The line has a letter, a blank, and the part itself (see [`Asked::read`]). The two must have the same key
-//! exactly if the parts of the key are the same.
+//! An input's first line has a letter for each part of a limit's key (see [`per`]). Two requests follow, with the line `--` between them.
+//! Each of their lines has a letter, a blank, and a value (see [`Asked::read`]). The two requests must have the same key exactly if the
+//! parts of their keys are the same.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 const CLIENT: HeaderName = HeaderName::from_static("x-client");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The API key that is listed, if the request has one, under any name.
+/// The API key that the gateway lists, if the input has a name for it.
 const LISTED: &[u8] = b"open-sesame";
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "198.51.100.7";
@@ -75,7 +75,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// Returns the part of a key that a letter of the first line stands for.
+/// Returns the part of a key for a letter of the first line.
 fn per(letter: &u8) -> Option<Per> {
     Some(match letter {
         b'c' => Per::Client,
@@ -96,9 +96,9 @@ fn per(letter: &u8) -> Option<Per> {
     })
 }
 
-/// Requires that a key holds only hashes and texts of the operator, and no braces but the gateway's own.
+/// Requires that a key has only hashes and texts of the operator, and only the gateway's own braces.
 ///
-/// The secret must differ for each input: libFuzzer sees the hashes that are compared, and sends them back.
+/// The secret must differ for each input: libFuzzer records compared values, and would use the hashes in later inputs.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     let policy = policy(asked.route, pers);
     let keys = asked.keys(pers, secret);
@@ -123,7 +123,7 @@ fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
         }
         for value in asked.values.iter().filter(|value| value.len() >= 8) {
             for hash in [tag, rest] {
-                // `windows` gets a length of at least 8. A value longer than the hash has no window in it, and cannot match.
+                // Values have at least 8 bytes, so `windows` does not panic. A value that is longer than the hash cannot match.
                 let bare = hash
                     .as_bytes()
                     .windows(value.len())
@@ -152,7 +152,7 @@ fn is_hash(text: &str, key: &str) {
     assert!(text.len() == 32 && text.bytes().all(digit), "{key}");
 }
 
-/// Requires that no header makes another client of a caller without a trusted proxy.
+/// Requires that headers do not change the client of a caller without a trusted proxy.
 fn is_nobody_to_strangers(asked: &Asked<'_>) {
     let per = [
         Per::Client,
@@ -170,7 +170,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         answers: Answers::default(),
     };
     let hasher = Hasher::new("secret");
-    // The headers claim that the peer speaks for others.
+    // The headers claim that the peer is a proxy for another client.
     let mut headers = asked.request.headers().clone();
     for (name, value) in asked.told() {
         headers.insert(name, value);
@@ -191,7 +191,8 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
     }
 }
 
-/// Requires that a caller with an unlisted key, where these are refused, counts by the address alone, whatever else the request holds.
+/// Requires that a caller with an unlisted key counts only by its address if such keys are refused, even if the request has other
+/// credentials.
 fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
     let mut keys = asked.request.headers().get_all(API_KEY).iter();
@@ -211,7 +212,7 @@ fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
             (None, None, None)
         );
     } else {
-        // Sources in the order of `clients`.
+        // The sources are in the order of `clients`.
         let by = ["api_key", "user_id", "ip"]
             .iter()
             .position(|kind| *kind == asked.client().0);

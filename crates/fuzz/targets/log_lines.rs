@@ -1,8 +1,8 @@
-//! Lines of access logs, in every format, against the laws of `Parser::line`.
+//! Checks that `Parser::line` follows its rules for lines of access logs in every format.
 //!
-//! The first byte of an input chooses the format, the rest are lines. Each value must be a part of its line: no value is made up.
+//! The first byte of an input chooses the format. The rest are lines. Each value that the parser returns must be a part of its line.
 //!
-//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` spends all the time on one format. Its value is a name of `--format`, or
+//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` tests a single format. The variable's value is a name of `--format`, or
 //! `template-0`, `map-1` and so on for the formats below.
 
 #![no_main]
@@ -82,7 +82,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         };
         alone.push((line, said));
     }
-    // The values of a line do not depend on the lines before it, except for the columns that CloudFront names.
+    // The values of a line do not depend on the previous lines, except in CloudFront's format, where a previous line names the columns.
     if *format != Format::CloudFront {
         for (line, said) in alone {
             let again = match Parser::new(format).line(line) {
@@ -95,7 +95,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// All values of an entry, to compare.
+/// All values of an entry, for comparison.
 #[derive(Debug, PartialEq, Eq)]
 struct Values {
     arrival: u64,
@@ -146,7 +146,7 @@ fn check(line: &[u8], entry: &Entry<'_>) {
             within + raw.len() <= line.len(),
             "a value is no part of its line"
         );
-        // An escape is never shorter than the text that it stands for.
+        // An escape is never shorter than its decoded text.
         assert!(text.bytes().len() <= raw.len());
     }
     if let Some(path) = entry.path() {

@@ -1,6 +1,6 @@
-//! The path of a request: any text, against the laws of `path::normalize` and of the patterns that meet its result.
+//! Checks that `path::normalize` follows its rules for any text, and that patterns match its result by their rules.
 //!
-//! An input's last line is a path; the lines before it, two at most, are patterns of routes.
+//! An input's last line is a path. Up to two lines before it are patterns of routes.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
 
     let (rejecting, keeping) = (normalize(raw, Reject), normalize(raw, Keep));
     match &rejecting {
-        // `Keep` decides about the rest of a path with an encoded slash.
+        // `Reject` stops at the first encoded slash, so the results may differ.
         Err(PathError::EncodedSlash) => {}
         other => assert_eq!(*other, keeping, "slashes are the only difference"),
     }
@@ -64,7 +64,7 @@ fn is_normal(raw: &str, path: &str, slashes: EncodedSlashes) {
                 assert!(!is_unreserved(meant), "{path}");
             }
             b'/' => {}
-            // RFC 3986: unreserved, sub-delims, `:` and `@`.
+            // RFC 3986: unreserved characters, sub-delims, `:` and `@`.
             _ => assert!(
                 is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte),
                 "{path}"
@@ -74,7 +74,7 @@ fn is_normal(raw: &str, path: &str, slashes: EncodedSlashes) {
     assert_eq!(path, defined(raw), "by the definition");
 }
 
-/// Normalizes a path by the definition, written another way: spelled segments on a stack.
+/// Normalises a path by another implementation: decoded segments on a stack.
 fn defined(raw: &str) -> String {
     let mut stack: Vec<String> = Vec::new();
     let mut ends_open = false;
@@ -118,9 +118,9 @@ fn bare(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// Requires that an upstream that decodes once finds no other path in it.
+/// Requires that an upstream that decodes a path once sees the same segments.
 fn is_one_for_upstreams(path: &str) {
-    // An encoded slash that is kept is no separator, as the operator configured; but no dots may be beside it.
+    // A kept encoded slash is no separator, but an upstream may treat it as a separator. So there may be no dot segment beside it.
     let disguised = path.replace("%2F", "/").replace("%5C", "/");
     for segment in decoded(&disguised).split(|byte| *byte == b'/').skip(1) {
         let name = segment.split(|byte| *byte == b';').next();
@@ -139,16 +139,16 @@ fn is_one_for_upstreams(path: &str) {
     for (at, &byte) in decoded.iter().enumerate() {
         let next = decoded.get(at + 1).copied();
         assert!(byte >= b' ' && byte != 0x7F && byte != b'\\', "{path}");
-        // Bytes that a careless decoder of UTF-8 takes for ASCII, or drops.
+        // A careless UTF-8 decoder takes these bytes for ASCII, or drops them.
         assert!(!matches!(byte, 0xC0 | 0xC1 | 0xF5..), "{path}");
         assert!(!matches!((byte, next), (0xE0, Some(0x80..0xA0))), "{path}");
         assert!(!matches!((byte, next), (0xF0, Some(0x80..0x90))), "{path}");
     }
 }
 
-/// Requires that other ways to write a path are the same path, or refused (table P of the attacks).
+/// Requires that other spellings of a path are normalised to the same path (table P of the attacks).
 fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
-    // Both from the client's text and from the normal path: the second has no dots that could hide a fault.
+    // Spellings are made from the client's text and from the normal path. The normal path has no dot segments, which could hide a bug.
     for text in [raw, path] {
         let spellings = [
             text.replace('/', "//"),
@@ -168,7 +168,7 @@ fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) 
     }
     let lower = lower_case_escapes(path);
     assert_eq!(normalize(&lower, slashes).as_deref(), Ok(path), "{lower}");
-    // Escapes are undone once: an escape's own percent sign starts no other, and hides no dots.
+    // Escapes are decoded once. So `%25` begins no further escape, and a path in which it hides dots is refused.
     let twice = path.replace('%', "%25");
     match normalize(&twice, slashes) {
         Err(error) => assert_eq!(error, PathError::HiddenDots, "{twice}"),
@@ -202,7 +202,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     for pattern in patterns {
         let text = pattern.to_string();
         let matches = pattern.matches(path);
-        // Spellings that are forwarded as typed, but must meet the same route and the same key.
+        // These spellings are forwarded unchanged, but must match the same route and key.
         let alike = [
             format!("{open}/"),
             format!("{path};v=1"),
@@ -241,7 +241,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     }
 }
 
-/// Returns every unreserved character as an escape, the digits in either case.
+/// Replaces every unreserved character by an escape with lower-case digits. Keeps existing escapes.
 fn escaped(text: &str) -> String {
     let mut digits = 0;
     let escape = |c: char| {
@@ -280,7 +280,7 @@ fn decoded(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes that the complete escapes of a text stand for.
+/// Returns the decoded bytes of the complete escapes in a text.
 fn decoded_escapes(raw: &str) -> Vec<u8> {
     let pieces = raw.split('%').skip(1);
     pieces

@@ -1,7 +1,7 @@
-//! The first bytes of a connection: whatever they are, against the laws of `proxy_protocol::parse`.
+//! Checks that `proxy_protocol::parse` follows its rules for any first bytes of a connection.
 //!
-//! An input is read as it is, and again with enough bytes after it to decide every case. Its last 18 bytes are also an address and a port
-//! to write.
+//! An input is parsed as it is, and again with enough bytes after it for every decision. The last 18 bytes are also an address and a port.
+//! The target writes headers for these and parses the headers.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_FIXED: usize = 16;
 const V2_LONGEST: usize = 4_096;
 
-/// Possible bytes behind a header: none, a request, another header, and bytes that could be more of this one.
+/// Possible bytes after a header: no bytes, a request, another header, and bytes that could continue the header.
 const TAILS: [&[u8]; 6] = [
     b"",
     b"GET / HTTP/1.1\r\n\r\n",
@@ -73,14 +73,14 @@ fn check(bytes: &[u8]) {
     is_decided(bytes, start);
 }
 
-/// Requires the same result with any bytes behind it.
+/// Requires that the result stays the same if more bytes follow.
 fn is_decided(bytes: &[u8], start: Start) {
     for tail in TAILS {
         assert_eq!(parse(&[bytes, tail].concat()), start, "before {tail:?}");
     }
 }
 
-/// Requires that `header` is exactly the accepted bytes, and names `source`.
+/// Requires that every shorter part of `header` is incomplete, and that `header` names `source` according to the specification.
 fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
     let length = header.len();
     let start = Start::Header { source, length };
@@ -95,7 +95,8 @@ fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
     assert_eq!(named, Some(source), "by the definition");
 }
 
-/// Returns the source that a header of version 1 names, by the specification; the outer option is `None` if it is not such a header.
+/// Returns the source that a header of version 1 names, according to the specification. The outer option is `None` if the header is
+/// invalid.
 fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
     let line = std::str::from_utf8(header).ok()?.strip_suffix("\r\n")?;
     if header.len() > V1_LONGEST || line.contains("\r\n") {
@@ -112,7 +113,7 @@ fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
                 _ => return None,
             };
             let (number, other_number): (u16, u16) = (port.parse().ok()?, other.parse().ok()?);
-            // Neither signs nor leading zeros.
+            // Refuses signs and leading zeros.
             let is_plain = number.to_string() == port && other_number.to_string() == other;
             let fits = source.is_ipv4() == is_v4 && destination.is_ipv4() == is_v4;
             (is_plain && fits).then_some(Some(SocketAddr::new(source, number)))
@@ -132,7 +133,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
         return None;
     }
     match (command, family) {
-        // LOCAL, whatever the rest of the header contains.
+        // LOCAL. The rest of the header is ignored.
         (0x20, _) => Some(None),
         (0x21, 0x11) => {
             let (address, port) = (block.first_chunk::<4>()?, block.get(8..10)?);
@@ -154,7 +155,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
     }
 }
 
-/// Requires that both versions can carry every source, and version 1 in one way only.
+/// Requires that both versions can carry a source, and that version 1 has a single spelling for it.
 fn can_be_written(source: SocketAddr) {
     let line = version_1(source);
     let headers = [
@@ -177,7 +178,7 @@ fn can_be_written(source: SocketAddr) {
             assert!(!matches!(start, Start::Header { .. }), "{line:?}");
         }
     }
-    // Only `\r\n` ends a line, without blanks before it.
+    // Only `\r\n` may end a line, without blanks before it.
     let bare = line.trim_end();
     for end in [" \r\n", "\n", "\n\r", "\r", " x\r\n", "\n\r\n"] {
         let start = parse(format!("{bare}{end}").as_bytes());

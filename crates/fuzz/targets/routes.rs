@@ -1,8 +1,7 @@
-//! The route of a request: the index against a matcher that looks at each route in turn.
+//! Compares the index of routes with a simple matcher that tries each route in turn.
 //!
-//! An input's last line is a request: method, host, path. The lines before it, 16 at most, are routes: host or `-`, path, and
-//! methods separated by commas or `-`. A route also has `keep` where encoded slashes are kept, and `caseless` where case is
-//! ignored.
+//! An input's last line is a request: method, host, path. Up to 16 lines before it are routes: host or `-`, path, and methods separated by
+//! commas or `-`. The words `keep` and `caseless` may follow, for a route that keeps encoded slashes or ignores case.
 
 #![no_main]
 
@@ -30,7 +29,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// A route as the index gets it, and as it is written.
+/// A route in the form of the index, and in the form of the input.
 #[derive(Debug)]
 struct Route {
     shape: RouteShape,
@@ -83,8 +82,8 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// Finds the route by the rules of docs/proxying.md. The first that fits by host, path and method is taken. Else the answer is 405 if only
-/// the method does not fit, and 404 otherwise. A path with encoded slashes is 400 unless the route keeps them.
+/// Finds the route by the rules of docs/proxying.md: the first route that matches host, path and method. Without such a route the answer is
+/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the route keeps them.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()
@@ -155,7 +154,7 @@ impl Route {
     }
 }
 
-/// Returns the name in lower case, without the dots at its end unless it has only dots.
+/// Returns the name in lower case, without the dots at its end. A name that has only dots keeps them.
 fn caseless(name: &str) -> String {
     let mut letters: Vec<char> = name.to_ascii_lowercase().chars().collect();
     while letters.last() == Some(&'.') && letters.iter().any(|letter| *letter != '.') {

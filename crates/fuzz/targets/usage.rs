@@ -1,7 +1,7 @@
-//! Bodies of answers: the number that is found does not depend on the parts in which they come. If serde_json reads the body as JSON, it
-//! finds the same number.
+//! Checks the reader of bodies: the number that it finds does not depend on the parts in which a body arrives. If serde_json accepts the
+//! body as JSON, it finds the same number.
 //!
-//! The first byte of an input chooses the kind of body, the second the length of its parts.
+//! The first byte of an input chooses the kind of body. The second byte is the length of the parts.
 
 #![no_main]
 
@@ -50,7 +50,7 @@ fn contains(body: &[u8], text: &[u8]) -> bool {
     body.windows(text.len()).any(|window| window == text)
 }
 
-/// Requires that serde_json, where it reads the body to its end, finds the same number.
+/// Requires that serde_json finds the same number, if it can parse the whole body.
 fn agrees(body: &[u8], whole: Option<u64>) {
     let mut json = serde_json::Deserializer::from_slice(body);
     let oracle = AtPath {
@@ -66,7 +66,7 @@ fn agrees(body: &[u8], whole: Option<u64>) {
     }
 }
 
-/// Excludes numbers from the comparison that are no integers, or too large to be exact: they are rounded differently.
+/// Excludes fractions and inexact large numbers from the comparison, because both readers round them differently.
 fn differs(number: f64) -> Result<Option<u64>, &'static str> {
     match number.is_sign_positive() {
         true => Err("rounded differently"),

@@ -1,4 +1,4 @@
-//! The header that carries an origin, read once strictly and once leniently.
+//! The trusted header, with a strict and a lenient reader of its entries.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use http::header::FORWARDED;
 
 use super::{BARE, ELEMENTS, Lines, X_FORWARDED_FOR};
 
-/// The header that carries an origin; all others carry none.
+/// The header that carries the origin. All other headers are ignored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Believed {
     XForwardedFor,
@@ -51,7 +51,7 @@ impl Believed {
         self.lines(lines).iter().flat_map(entries_of).collect()
     }
 
-    /// Whether a line can stand alone: its quotes are closed in it.
+    /// Whether a line is complete in itself, because all of its quotes are closed.
     pub(crate) fn is_whole(&self, line: &[u8]) -> bool {
         match self {
             Self::XForwardedFor => true,
@@ -81,7 +81,7 @@ impl Believed {
                 let ((_, node), None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
-                // Without brackets it is no node, but a gateway may use its parser for X-Forwarded-For.
+                // An IPv6 address without brackets is no valid node, but a gateway may use its parser for `X-Forwarded-For` here.
                 surely(node)
             }
         }
@@ -98,7 +98,7 @@ impl Believed {
                     let is_for = pair[..equals].trim_ascii().eq_ignore_ascii_case(b"for");
                     is_for.then_some(&pair[equals + 1..])
                 });
-                // Two addresses in one entry do not count.
+                // An entry with two addresses does not count.
                 let (node, None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
@@ -108,7 +108,8 @@ impl Believed {
     }
 }
 
-/// Returns the parts between separators that no quotes hide, where the right end is outside of quotes; from left to right.
+/// Splits a line at the separators outside of quotes. Reads the quotes from the right, because the right end is outside of quotes. Returns
+/// the parts from left to right.
 fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_quote = vec![false; line.len()];
     let mut escaped = false;
@@ -130,8 +131,8 @@ fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     parts
 }
 
-/// Returns the elements of a line of `Forwarded`, each with the names and values of its pairs (RFC 7239). Reads the line from the left, by
-/// its grammar. Returns `None` if the line does not follow the grammar.
+/// Returns the elements of a line of `Forwarded`, each with the names and values of its pairs. Reads the line from the left. Returns `None`
+/// if the line does not follow the grammar of RFC 7239.
 fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
     let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let token = |text: &mut &[u8]| {
@@ -155,7 +156,7 @@ fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
                             rest = &quoted[at + 1..];
                             break;
                         }
-                        // Kept as written: an address needs no escapes.
+                        // Escapes stay encoded, because no address needs them.
                         (_, b'\\') => value.extend([b'\\', *bytes.next()?.1]),
                         (_, byte) => value.push(*byte),
                     }
@@ -180,7 +181,7 @@ fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Returns an address that every reader must understand: bare, `[v6]`, with a port or with a zone.
+/// Returns an address in a form that every reader must understand: bare, `[v6]`, with a port, or with a zone.
 fn surely(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry.trim_ascii()).ok()?;
     let is_port =
@@ -210,7 +211,7 @@ fn surely(entry: &[u8]) -> Option<IpAddr> {
     entry.parse().ok().or_else(with_port).or_else(with_zone)
 }
 
-/// Returns the text before a zone; `None` if the zone is not valid.
+/// Returns the text before the zone, if any. Returns `None` if the zone is invalid.
 fn without_zone(text: &str) -> Option<&str> {
     let Some((address, zone)) = text.split_once('%') else {
         return Some(text);
@@ -219,7 +220,7 @@ fn without_zone(text: &str) -> Option<&str> {
     (!zone.is_empty() && zone.bytes().all(is_plain)).then_some(address)
 }
 
-/// Returns an address that a lenient reader may understand: in quotes, with any zone, with an invalid port.
+/// Returns an address in a form that a lenient reader may understand: in quotes, with any zone, or with an invalid port.
 fn perhaps(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry).ok()?;
     let entry = entry.trim_matches(|c: char| c.is_whitespace() || c == '"');

@@ -1,4 +1,4 @@
-//! A request and its parts, as the fuzzer wrote them.
+//! A request from the fuzzer's input.
 
 use std::net::IpAddr;
 
@@ -15,10 +15,10 @@ use super::{
     policy,
 };
 
-/// A part of a key before hashing: its kind, and the value that separates it from others of that kind.
+/// A part of a key before hashing: its kind, and its value.
 pub(crate) type Part = (&'static str, Vec<u8>);
 
-/// A request and its parts, as the fuzzer wrote them.
+/// A request from the fuzzer's input, and the values that its keys depend on.
 pub(crate) struct Asked<'a> {
     pub(crate) request: Request<()>,
     pub(crate) listed: Option<&'a str>,
@@ -26,12 +26,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) host: Vec<u8>,
     pub(crate) path_value: Option<&'a str>,
     pub(crate) address: IpAddr,
-    /// All values that a client chose.
+    /// All values of the input, which a client could choose.
     pub(crate) values: Vec<&'a [u8]>,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads a request's lines; `None` if the gateway would have refused it before any limit counted it.
+    /// Reads a request's lines. Returns `None` for a request that the gateway would refuse before any limit counts it.
     pub(crate) fn read(lines: &[&'a [u8]]) -> Option<Self> {
         let mut asked = Self {
             request: Request::new(()),
@@ -84,7 +84,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Returns its address in the headers of a proxy.
+    /// Returns the headers with which a proxy forwards the client's address.
     pub(crate) fn told(&self) -> [(HeaderName, HeaderValue); 2] {
         let address = self.address;
         let element = match address {
@@ -98,7 +98,7 @@ impl<'a> Asked<'a> {
         ]
     }
 
-    /// Returns the caller behind a trusted proxy, in either header of the proxy.
+    /// Returns the caller that the gateway sees through a trusted proxy. The result must be the same with both headers of the proxy.
     pub(crate) fn caller(&self, unknown: UnknownKey) -> Caller {
         let [one, other] = self.told().map(|(name, value)| {
             let from = match name == FORWARDED {
@@ -109,7 +109,7 @@ impl<'a> Asked<'a> {
             headers.insert(name, value);
             clients(self.listed, unknown, from).identify(peer(PROXY), &headers)
         });
-        // Callers have no `PartialEq`, because only this test compares them.
+        // `Caller` has no `PartialEq`, because only this test would use it.
         assert_eq!(
             format!("{one:?}"),
             format!("{other:?}"),
@@ -118,7 +118,7 @@ impl<'a> Asked<'a> {
         one
     }
 
-    /// Returns the keys of three limits for the request: one per `pers`, one per client, and one for all.
+    /// Returns the keys of three limits for the request: a limit per `pers`, a limit per client, and a limit for all requests.
     pub(crate) fn keys(&self, pers: &[Per], secret: &str) -> [Key; 3] {
         let policy = policy(self.route, pers);
         let keys =
@@ -126,7 +126,7 @@ impl<'a> Asked<'a> {
         <[Key; 3]>::try_from(keys.as_slice()).expect("a key for each rule")
     }
 
-    /// Returns the parts of the request's key, by the documentation.
+    /// Returns the parts of the request's key, according to the documentation.
     pub(crate) fn parts(&self, pers: &[Per]) -> Vec<Part> {
         pers.iter().map(|per| self.part(per)).collect()
     }
@@ -143,7 +143,7 @@ impl<'a> Asked<'a> {
             Per::Route => Some(("route", self.route.into())),
             Per::Method => {
                 let method = self.request.method().as_str();
-                // Clients may invent any number of methods.
+                // Unknown methods share a value, because clients can invent any number of methods.
                 let method = match method {
                     "HEAD" => "GET",
                     "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
@@ -166,7 +166,7 @@ impl<'a> Asked<'a> {
         named.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
     }
 
-    /// Whether a header that names a caller comes more than once: then neither it nor another header names a caller.
+    /// Whether a header that names a caller comes more than once. If so, no header names the caller.
     pub(crate) fn is_ambiguous(&self) -> bool {
         [API_KEY, USER_ID].iter().any(|name| self.is_twice(name))
     }
@@ -195,7 +195,7 @@ impl<'a> Asked<'a> {
             .map(|id| ("user_id", id.into()))
     }
 
-    /// Returns IPv4 in full, also where it is mapped or translated by NAT64; of IPv6 the first `bits` bits.
+    /// Returns all of an IPv4 address, even if it is mapped or translated by NAT64. Returns the first `bits` bits of an IPv6 address.
     pub(crate) fn network(&self, bits: u8) -> Vec<u8> {
         let address = match self.address {
             IpAddr::V4(address) => return address.octets().to_vec(),
@@ -205,7 +205,7 @@ impl<'a> Asked<'a> {
             [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
                 address.octets()[12..].to_vec()
             }
-            // All sixteen bytes, so that no network is an IPv4 address.
+            // All sixteen bytes are returned, so that no IPv6 network equals an IPv4 address.
             _ => {
                 let mut octets = address.octets();
                 octets[usize::from(bits / 8)..].fill(0);
@@ -223,7 +223,7 @@ impl<'a> Asked<'a> {
         Some(value.as_bytes().trim_ascii()).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of the cookie `session`, if all servers read one and the same.
+    /// Returns the value of the cookie `session`, if all servers would read the same value.
     pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
         let (mut named, mut values) = (0, Vec::new());
         for line in self.request.headers().get_all(COOKIE) {
@@ -248,7 +248,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Returns a cookie's value without quotes and escapes; `None` if some servers read only a part of it.
+/// Returns a cookie's value without quotes and escapes. Returns `None` if some servers would read only a part of the value.
 fn plain(value: &[u8]) -> Option<Vec<u8>> {
     let is_quoted = value.len() >= 2 && value.starts_with(b"\"") && value.ends_with(b"\"");
     let mut rest = if is_quoted {
