@@ -1,17 +1,17 @@
-//! Counts instructions: this program runs itself under valgrind, and counts from the start to the end of one function.
+//! Counts instructions: this program runs itself under valgrind, which counts the instructions inside a single function.
 
 use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
-/// A closure that does one operation.
+/// A closure that runs an operation once.
 pub(crate) type Operation = Box<dyn FnMut()>;
 
-/// Operations before the count begins, and operations counted.
+/// The number of operations before the count begins, and the number of counted operations.
 const WARM: u64 = 2_000;
 const COUNTED: u64 = 2_000;
 
-/// Returns the average instructions of one operation. `part` is the `work` of a figure, or its `less`.
+/// Returns the average number of instructions of an operation. `part` is `work` or `less`, a field of [`Figure`](crate::table::Figure).
 pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -> u64 {
     let output = Command::new("valgrind")
         .args([
@@ -34,13 +34,13 @@ pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -
     collected / COUNTED
 }
 
-/// Does an operation under valgrind, which counts its instructions.
+/// Runs an operation, under valgrind, without and then with counting.
 pub(crate) fn count(mut operation: Operation) {
     (0..WARM).for_each(|_| operation());
     counted_by_callgrind(&mut operation);
 }
 
-/// Does the counted operations. callgrind finds this function by its name.
+/// Runs the counted operations. callgrind finds this function by its name.
 #[inline(never)]
 fn counted_by_callgrind(operation: &mut Operation) {
     for _ in 0..COUNTED {

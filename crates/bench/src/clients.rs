@@ -1,4 +1,4 @@
-//! Names the client of a request, and the key under which limits count it.
+//! The cost of finding the client of a request, and the key by which limits count the client.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,7 +12,7 @@ use tidegate_tower::{Answers, Hasher, Peer, Per, Policy, Rule};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// A peer that [`clients`] does not trust, and a proxy that it trusts.
+/// An untrusted peer, and a proxy that [`clients`] trusts.
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), 80);
 pub(crate) const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), 80);
 
@@ -52,7 +52,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Names a client by its API key, user ID or address.
+/// Returns settings that identify a client by API key, user ID or address.
 pub(crate) fn clients() -> Clients {
     let key = |at| ListedKey {
         name: format!("client-{at:04}").into(),

@@ -1,4 +1,4 @@
-//! Counts the cost of metrics and of the status page for a request: at its decision, and at its end.
+//! The cost of metrics and of the status page for a request: at its decision, and at its end.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use tower::{Layer as _, Service as _, service_fn};
 use crate::clients;
 use crate::table::{Figure, Operation, Row, Table};
 
-/// Clients that fit into the counters of a thread, and clients that take over each other's counters.
+/// Numbers of clients. `FEW` clients fit into a thread's table of counters. `MANY` clients do not, so they replace each other's counters.
 const FEW: u32 = 100;
 const MANY: u32 = 5_000;
 
@@ -31,7 +31,7 @@ const MANY: u32 = 5_000;
 enum Said {
     /// Most of the budget is left.
     Admitted,
-    /// A fifth of the budget is left: the client is near each limit.
+    /// A fifth of the budget is left, so the client is near each limit.
     Near,
     Refused,
 }
@@ -58,7 +58,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Counts requests of clients that take turns.
+/// Counts the requests of clients that take turns.
 fn count(clients: u32, said: Said, limits: usize) -> Operation {
     let decided = decided(clients, said, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());

@@ -1,4 +1,4 @@
-//! Decisions of the memory store.
+//! The cost of decisions by the memory store.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// Number of clients that take turns.
+/// The number of clients that take turns.
 const CLIENTS: u64 = 100;
-/// Pause between two requests of a client, in us.
+/// The pause between two requests of a client, in us.
 const PAUSE: u64 = 1_000_000;
-/// Time before the first request, in us since the epoch.
+/// The time before the first request, in us since the epoch.
 const START: u64 = 1_700_000_000_000_000;
 const TEN_SECONDS: u64 = 10_000_000;
 
@@ -51,7 +51,7 @@ fn figures(quota: MakeQuota, capacity: u64) -> Vec<Figure> {
     vec![figure(1), figure(3)]
 }
 
-/// Decides a request of the next client; a capacity of 0 admits none.
+/// Decides a request of the next client. With a capacity of 0, only the first request of each client is admitted.
 fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     let store = MemoryStore::default();
     let limit = |at| {
@@ -84,7 +84,7 @@ fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     })
 }
 
-/// Quotas of one count in ten seconds, for each algorithm.
+/// Quotas of each algorithm, with the same count in ten seconds.
 mod quotas {
     use super::*;
 

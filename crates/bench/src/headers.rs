@@ -1,4 +1,4 @@
-//! Writes the headers that describe limits: a request through the limit layer with them, less a request without them.
+//! The cost of the headers that describe limits: a request through the limit layer with these headers, minus a request without them.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -55,9 +55,9 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Sends a request of one client through the layer and back.
+/// Sends a client's request through the layer, and drops the answer.
 fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
-    // The count is large: passing time changes no digit of the headers, except the last digit of the reset.
+    // The count is so large that time changes no digit of the headers, except the last digit of the reset.
     let count = 1_000_000;
     let rate = Rate {
         count,

@@ -1,16 +1,16 @@
-//! Micro-benchmarks with repeatable figures: valgrind's callgrind counts the instructions of the work for every request.
+//! Micro-benchmarks with repeatable figures: valgrind's callgrind counts the instructions of work that every request needs.
 //!
 //!     cargo run --release -p tidegate-bench
 //!
-//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken. The promise is that 10,000 routes
-//! cost no more than 5 % over 10. The page docs/instructions.md explains each row.
+//! The program runs itself under valgrind for each figure, and prints tables. It exits with status 1 if a route among 10,000 costs over 5 %
+//! more than a route among 10. The page docs/instructions.md explains each row.
 
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
     reason = "it prints tables, and a panic is how it fails"
 )]
-// The type of a future that calls Redis is about as deep as the default allows.
+// The future of a call to Redis has a type whose nesting is close to the default limit.
 #![recursion_limit = "256"]
 
 mod callgrind;
@@ -27,11 +27,11 @@ use std::process::ExitCode;
 
 use table::Table;
 
-// The gateway's allocator.
+// The same allocator as the gateway's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The most that 10,000 routes may cost, in percent of the cost of 10.
+/// The highest cost of a lookup among 10,000 routes, in percent of the cost among 10 routes.
 const MOST_PERCENT: u64 = 105;
 
 fn tables() -> Vec<Table> {

@@ -1,4 +1,4 @@
-//! Counts the cost of overrides for a request, with few overrides and with many.
+//! The cost of overrides for a request, with few and with many overrides.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ use crate::table::{Figure, Operation, Row, Table};
 const USER: &str = "user-42";
 const ADDRESS: &str = "203.0.113.7";
 
-/// Numbers of overrides for other clients.
+/// The numbers of overrides for other clients.
 const OTHERS: [u32; 3] = [0, 1_000, 100_000];
 
 pub(crate) fn table() -> Table {
@@ -72,7 +72,7 @@ fn others(count: u32) -> impl Iterator<Item = (ListedClient, OverrideAction)> {
     })
 }
 
-/// Sends a request through the limit layer, with one limit in memory.
+/// Sends a request through the limit layer, with a limit in the memory store.
 fn ask(count: u32, own: Option<(ListedClient, OverrideAction)>) -> Operation {
     let quota = FixedWindow::new(1_000_000, MAX_WINDOW).expect("these numbers fit");
     let limit = Limit::new("limit", quota, OnFailure::Local);

@@ -1,4 +1,4 @@
-//! Finds the route of a request, among few routes and many.
+//! The cost of finding the route of a request, among few and among many routes.
 
 use std::hint::black_box;
 
@@ -13,11 +13,11 @@ const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 /// Routes of one kind, and requests for them.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// Host and path of the route with a number.
+    /// Returns host and path, in YAML, of the route with this number.
     route: fn(usize) -> String,
-    /// Host and path of the route with a `*`, in the middle of all.
+    /// Host and path, in YAML, of the route with a `*`, which is in the middle of the list.
     wildcard: &'static str,
-    /// A request for the route with a number.
+    /// Returns a request for the route with this number.
     request: fn(usize) -> Request<()>,
     wildcard_request: fn() -> Request<()>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn tables() -> [Table; 2] {
 }
 
 fn table(title: &'static str, kind: Kind) -> Table {
-    // Returns a request for the last of this number of routes, and whether a route matches.
+    // Takes the number of the last route. Returns a request, and whether any route matches it.
     type Asked = fn(Kind, usize) -> (Request<()>, bool);
     let rows: [(&str, Asked); 4] = [
         ("the first", |kind, _| ((kind.request)(0), true)),
@@ -88,7 +88,7 @@ fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Opera
     }
     let (plan, _) = tidegate_config::parse("routes.yaml", &text, |_| None).expect("it is right");
     let routes = RouteTable::new(&plan);
-    // The program reads it once, and keeps it until its end.
+    // The request is leaked, because `sought` borrows it during the whole operation.
     let sought = Sought::by(Box::leak(Box::new(request))).expect("it is well formed");
     Box::new(move || assert_eq!(routes.find(black_box(&sought)), is_there))
 }

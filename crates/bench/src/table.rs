@@ -1,14 +1,14 @@
-//! Tables of figures: each figure has work to count, and work to subtract.
+//! Tables of figures. A figure is the cost of some work minus the cost of other work.
 
 use crate::callgrind;
 pub(crate) use crate::callgrind::Operation;
 
-/// Figures of one kind.
+/// A table of figures of the same kind.
 pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    /// Whether the columns are numbers of routes, which must cost the same.
+    /// Whether the columns are numbers of routes. The costs in a row must then be about equal.
     pub(crate) is_of_routes: bool,
 }
 
@@ -18,20 +18,20 @@ pub(crate) struct Row {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// Work to count, in instructions.
+/// A number of instructions: the cost of `work` minus the cost of `less`.
 pub(crate) struct Figure {
     pub(crate) work: Box<dyn Fn() -> Operation>,
-    /// The part of the work that the figure leaves out.
+    /// The part of the work that is subtracted.
     pub(crate) less: Box<dyn Fn() -> Operation>,
 }
 
 impl Figure {
-    /// Counts all of an operation.
+    /// Counts a whole operation.
     pub(crate) fn of(work: impl Fn() -> Operation + 'static) -> Self {
         Self::without(work, || Box::new(|| ()))
     }
 
-    /// Counts an operation without another one.
+    /// Counts an operation, and subtracts the cost of another.
     pub(crate) fn without(
         work: impl Fn() -> Operation + 'static,
         less: impl Fn() -> Operation + 'static,
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// Formats a number with its thousands apart.
+/// Formats a number with commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -83,7 +83,7 @@ pub(crate) fn grouped(number: u64) -> String {
     }
 }
 
-/// Counts one figure, under valgrind: the counted side of `callgrind::instructions`.
+/// Runs a figure's work. `callgrind::instructions` calls this, under valgrind, in another process.
 pub(crate) fn count(tables: &[Table], figure: &str) {
     let mut parts = figure.split('/');
     let mut next = || parts.next().expect("a figure is table/row/column/part");
