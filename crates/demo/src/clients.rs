@@ -14,22 +14,22 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Longest wait for an answer.
+/// The longest wait for a connection or an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause of a client before it connects again.
+/// The pause of a client before it reconnects.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One client, and its requests.
+/// A client, and its requests.
 #[derive(Clone, Debug)]
 struct Player {
-    /// The client's manner, as the demo prints it.
+    /// The client's manner, which the demo prints.
     manner: &'static str,
-    /// Its address in `X-Forwarded-For`, from the addresses for documentation (RFC 5737).
+    /// Its address in `X-Forwarded-For`, from the ranges for documentation (RFC 5737).
     address: &'static str,
     method: Method,
     path: &'static str,
     every: Duration,
-    /// Whether each request has another API key, none of which exists.
+    /// Whether each request has another API key. These keys do not exist.
     guesses: bool,
 }
 
@@ -60,7 +60,7 @@ fn players() -> [Player; 5] {
     ]
 }
 
-/// Lists the clients and their manners, one a line.
+/// Returns a list of the clients and their manners, with a line for each client.
 pub fn who_plays() -> String {
     players().iter().fold(String::new(), |mut text, player| {
         let _ = writeln!(text, "  ip:{:<15} {}", player.address, player.manner);
@@ -68,13 +68,13 @@ pub fn who_plays() -> String {
     })
 }
 
-/// Sends requests to the gateway while the future is polled: some 25 a second, each client one at a time.
+/// Sends about 25 requests a second to the gateway while the future is polled. Each client waits for its answer before its next request.
 pub async fn play(gateway: SocketAddr) -> Infallible {
     let mut all = JoinSet::new();
     for player in players() {
         all.spawn(async move {
             loop {
-                // The gateway stops, or refuses connections: connect again.
+                // An error means that the gateway stopped or refused the connection. The client reconnects.
                 let _ = player.ask_on(gateway).await;
                 sleep(PAUSE).await;
             }
@@ -82,7 +82,7 @@ pub async fn play(gateway: SocketAddr) -> Infallible {
     }
     loop {
         all.join_next().await;
-        // Not reached: no client ends.
+        // Reached only if a client panics, because no client ends.
         sleep(PAUSE).await;
     }
 }

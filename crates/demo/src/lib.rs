@@ -1,6 +1,6 @@
-//! Plays: the small API behind the gateway of `tidegate demo`, and the clients in front of it.
+//! The other parts of `tidegate demo`: the small API behind the gateway, and the clients in front of it.
 //!
-//! This crate gets only the gateway's address: its clients are ordinary clients.
+//! This crate gets only the gateway's address, so its clients are ordinary clients.
 
 mod api;
 mod clients;
