@@ -1,5 +1,5 @@
-//! A proxy that only forwards requests, refuses them, or calls Redis first. It shows the cost of hyper, tokio and fred alone, for the
-//! comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
+//! A proxy for the comparison of gateways: it shows the cost of hyper, tokio and fred alone. It only forwards or refuses requests, and
+//! first calls Redis if an argument names it. It has no limits, no timeouts, no headers of its own and no metrics, so it has no other use.
 
 #![expect(clippy::print_stderr, reason = "a command says why it ends")]
 
@@ -25,7 +25,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-// The gateway's allocator.
+// The same allocator as the gateway's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -46,7 +46,7 @@ struct Arguments {
     redis: Option<String>,
 }
 
-/// About the least work of a limiter: reads a number, and writes it back with an expiry.
+/// A script with about the least work of a limiter: it reads a number, adds to it, and writes it back with an expiry.
 const SCRIPT: &str = "local used = tonumber(redis.call('GET', KEYS[1]) or 0) + ARGV[1]
 redis.call('SET', KEYS[1], used, 'PX', 60000)
 return used";
@@ -157,7 +157,7 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
                     })
                 }
             });
-            // A client may end its connection in any way.
+            // The error is ignored, because a client may end its connection in any way.
             let connection = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
             let _ = connection.await;
         });
@@ -170,7 +170,7 @@ fn failure() -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns a 429 as large as the gateway's.
+/// Returns a 429 that is as large as the gateway's.
 fn refusal() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(&[b' '; 260][..]));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
