@@ -51,9 +51,9 @@ struct Past {
 /// Counts of requests that were served before another request was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
-    /// Requests served by the server to which that request is sent.
+    /// Requests served by the server that gets the other request.
     pub(crate) here: u64,
-    /// Requests served by all servers of the upstream.
+    /// Requests served by all servers of the upstream together.
     pub(crate) by_all: u64,
 }
 
@@ -168,7 +168,7 @@ impl Health {
         in_a_row || self.recent_failures() >= HALF.max(plan.after)
     }
 
-    /// Whether the server fails far more often than `other`. Requests that fail at every server do not eject any server.
+    /// Whether the server fails far more often than `other`. So requests that fail at every server lead to no ejection.
     pub(crate) fn fails_more_than(&self, other: &Self) -> bool {
         self.recent_failures() >= MORE * other.recent_failures()
     }

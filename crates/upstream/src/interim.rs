@@ -16,14 +16,14 @@ const HEADS_PER_REQUEST: u64 = 256;
 /// The largest allowance of HEADERS frames of an HTTP/2 connection.
 const MOST_HEADS: u64 = 100 * HEADS_PER_REQUEST;
 
-/// HEADERS, and the length of the head of a frame (RFC 9113, 4.1 and 6.2).
+/// The type of a HEADERS frame, and the length of a frame's head in bytes (RFC 9113, 4.1 and 6.2).
 const HEADERS: u8 = 1;
 const FRAME_HEAD: usize = 9;
 
 /// The value without a bound, while no request waits for its answer.
 const NO_BOUND: u64 = u64::MAX;
 
-/// The bytes that an HTTP/1 server may still send before it answers.
+/// The number of bytes that an HTTP/1 server may still send before it answers.
 #[derive(Debug)]
 pub(crate) struct Unanswered(AtomicU64);
 
@@ -33,12 +33,12 @@ impl Unanswered {
         Arc::new(Self(AtomicU64::new(NO_BOUND)))
     }
 
-    /// Notes that a request is sent.
+    /// Records that a request is sent.
     pub(crate) fn begin(&self) {
         self.0.store(MOST_BEFORE_ANSWER, Ordering::Relaxed);
     }
 
-    /// Notes that the answer has begun.
+    /// Lifts the bound, because the answer has begun.
     pub(crate) fn end(&self) {
         self.0.store(NO_BOUND, Ordering::Relaxed);
     }
@@ -61,12 +61,12 @@ impl Watch for Arc<Unanswered> {
     }
 }
 
-/// The heads that an HTTP/2 server may still send.
+/// The number of HEADERS frames that an HTTP/2 server may still send.
 #[derive(Debug, Default)]
 pub(crate) struct Heads(AtomicU64);
 
 impl Heads {
-    /// Notes that a request is sent.
+    /// Records that a request is sent.
     pub(crate) fn request(&self) {
         let more = |heads: u64| Some((heads + HEADS_PER_REQUEST).min(MOST_HEADS));
         let _ = self

@@ -18,7 +18,7 @@ pub struct Answer {
     pub response: Response<Incoming>,
     /// The connection of the answer.
     pub lease: Lease,
-    /// Reports the end of the answer. `None` if the status already counted as a failure, or the upstream ejects no servers.
+    /// Reports the end of the answer. `None` if the status was already reported as a failure, or if the upstream never ejects servers.
     pub report: Option<Report>,
     /// The mark of the server for a cookie, if the upstream sets cookies.
     pub mark: Option<ServerMark>,

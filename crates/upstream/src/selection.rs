@@ -52,7 +52,7 @@ impl Selector {
             let share = now.map_or(1.0, |(slow_start, now)| {
                 server.health.share(slow_start, now)
             });
-            // Weights are at most 1000.
+            // Weights are at most 1000, so the product fits.
             (f64::from(server.plan.weight) * share * PARTS) as i64
         };
         match affinity {

@@ -38,14 +38,15 @@ const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
 /// The most reset streams that hyper records, for a second each. A server may send more frames on a stream until it reads the reset. hyper
-/// ignores them on recorded streams and counts them as protocol errors on all others. Clients can cause resets, so resets must not end a
-/// shared connection.
+/// ignores these frames on recorded streams, and counts them as protocol errors on all other streams. Clients can cause resets, so resets
+/// must not end a shared connection.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
 
-/// The longest idle time of a connection whose server closes its connections after each answer.
+/// If a kept connection turns out to be closed after less idle time than this, the server probably closes its connections after each
+/// answer.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// The time for which a server counts as such after it last closed a connection early.
+/// The time for which such a server gets its non-idempotent requests on fresh connections.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The most bytes of a handshake error in a log line.
@@ -112,7 +113,7 @@ impl Wanted {
 }
 
 impl Server {
-    /// Returns the server of `plan` at one of its addresses, with the settings of its upstream.
+    /// Returns the server of `plan` at `address`, with the settings of its upstream.
     pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
         let port = upstream.health.as_ref().and_then(|health| health.port);
         let port = port.filter(|port| *port != address.port());
@@ -147,7 +148,7 @@ impl Server {
         matches!(self.plan.speaks, Speaks::Tls(_))
     }
 
-    /// Notes that a kept connection turned out to be closed, after it had been idle for this long.
+    /// Records that a kept connection turned out to be closed after it was idle for `idle`.
     pub(crate) fn closed(&self, idle: Duration) {
         if idle < EARLY {
             *self.closed_early.lock() = Some(Instant::now());

@@ -183,7 +183,8 @@ pub struct EjectPlan {
     pub statuses: Vec<(u16, u16)>,
     /// The length of the first ejection. The length doubles with each further ejection in a row.
     pub lasts: Duration,
-    /// The most servers that may be ejected or unhealthy at an ejection, in percent. One server always stays.
+    /// The most servers that may be out of use (ejected or unhealthy) after an ejection, in percent. A single ejection is always allowed,
+    /// unless no server would stay.
     pub at_most: u32,
 }
 

@@ -22,7 +22,7 @@ pub struct ServerState {
 /// The current state of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
-    /// Its servers. Those without a resolved name are missing.
+    /// Its servers. Servers without a resolved name are missing.
     pub servers: Vec<ServerState>,
     /// Ejections so far.
     pub ejections: u64,

@@ -10,7 +10,7 @@ const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct BufferMemory(AtomicUsize);
 
-/// A part of that memory. A drop frees it.
+/// A part of the memory. A drop frees the part.
 #[derive(Debug)]
 pub struct Buffered {
     memory: Arc<BufferMemory>,
@@ -46,7 +46,7 @@ impl Buffered {
         grown.is_ok()
     }
 
-    /// Frees all of its bytes.
+    /// Frees all bytes of this part.
     pub(crate) fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.memory.0.fetch_sub(bytes, Ordering::Relaxed);

@@ -8,8 +8,8 @@ use crate::sticky::score;
 /// The most requests in flight that a server takes, as a multiple of its fair share.
 const BOUND: f64 = 1.25;
 
-/// A server with fewer requests in flight than this always takes another. With few clients the fair share is small, and a single browser
-/// sends six requests at once: the bound would move some of them to another server.
+/// A server with fewer requests in flight than this always takes another. With few clients the fair share is small, but a single browser
+/// sends six requests at once. The bound would move some of these to another server.
 const ALWAYS: usize = 8;
 
 /// Chooses the server that this hash prefers among the servers below the bound.
