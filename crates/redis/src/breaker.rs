@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The number of failures in a row after which requests no longer wait.
 const FAILURES: u32 = 5;
 
-/// The time until one request may try again. That request may wait in vain, which is less than one in a hundred from 500 requests a second
-/// on. The pause is short, so that Redis decides again within a second of its return.
+/// The time until one request may try again. That request may wait in vain: with 500 requests a second, at most one request in a hundred
+/// does. The pause is short, so that decisions resume within a second after Redis returns.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The state of a circuit breaker.

@@ -1,7 +1,7 @@
 //! A Redis Cluster: one connection per primary, and a map of the slots that a background task keeps up to date.
 //!
-//! fred's own cluster client has one task for all nodes and reconnects inside that task, so one dead node would delay the calls to all
-//! other nodes. Here each node has its own task.
+//! The cluster client of fred has one task for all nodes and reconnects inside it. A dead node would delay the calls to all other nodes.
+//! Here each node has its own task.
 //!
 //! Any node returns the map. The gateway reads the map at the start, after a connection breaks, and after a redirect. It also reads the map
 //! every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all nodes report

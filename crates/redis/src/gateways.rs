@@ -54,8 +54,9 @@ struct Beat {
 }
 
 impl Beat {
-    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. If not, the wait for a lower count begins
-    /// anew. Either Redis lost data or was replaced, or a heartbeat is missing, and other gateways may have missed theirs too.
+    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. If there is a gap, the wait for a lower
+    /// count begins anew. Redis may have lost data or may be another server. If this gateway missed a heartbeat, other gateways may have
+    /// missed theirs too.
     fn continues(&self, last: Option<Micros>) -> bool {
         let gap = Duration::from_micros(self.now.saturating_sub(self.before));
         last == Some(self.before) && gap < 2 * HEARTBEAT

@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::complaints::Complaints;
 use super::error::CallError;
 
-/// The most calls that wait for a server at once. So a hung server delays no more decisions, and gets no more work when it returns.
+/// The most calls that wait for a server at once. A hung server delays only this many calls, and gets only this many when it returns.
 const IN_FLIGHT: usize = 4_096;
 
 /// The bounds of calls to one server: the number in flight, the circuit breaker, and the server's clock.

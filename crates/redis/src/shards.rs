@@ -56,8 +56,8 @@ enum Kind {
 }
 
 impl Shards {
-    /// Starts to connect to all servers of a URL, and reconnects until this is dropped. `scripts` has the scripts of later calls. Must be
-    /// called inside a Tokio runtime.
+    /// Starts to connect to all servers of a URL, and reconnects until this is dropped. `scripts` are the scripts that later calls may run.
+    /// Must be called inside a Tokio runtime.
     ///
     /// # Errors
     ///

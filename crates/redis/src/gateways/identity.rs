@@ -22,7 +22,7 @@ impl Default for Identity {
 }
 
 impl Identity {
-    /// Draws a random ID. A process ID would not do: a process may have several stores, and processes in containers often have the same
+    /// Draws a random ID. A process ID is not enough: a process may have several stores, and processes in containers often have the same
     /// process ID.
     pub fn new() -> Self {
         Self(ArcSwap::from_pointee(drawn(0)))

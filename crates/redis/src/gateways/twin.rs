@@ -2,8 +2,8 @@
 
 use tidegate_core::Micros;
 
-/// The number of consecutive heartbeats for which Redis must report a foreign previous heartbeat. A single one may be this process's own
-/// heartbeat that arrived late.
+/// The number of consecutive heartbeats for which Redis must report a foreign previous heartbeat. A single foreign heartbeat may be this
+/// process's own heartbeat that arrived late.
 const FOREIGN: u8 = 2;
 
 /// The number of consecutive heartbeats for which Redis reported a foreign previous heartbeat.
