@@ -66,7 +66,7 @@ pub struct Shown {
     pub set: String,
     /// Its version.
     pub version: u64,
-    /// A doubt that any client has this name, in the answer to a change.
+    /// The reason why perhaps no client has this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The place where it is kept, in the answer about a single override.

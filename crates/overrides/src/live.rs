@@ -1,5 +1,5 @@
-//! Applies changes of overrides to a gateway: replaces the table that requests read, recalls cached state of the clients, and adds events
-//! for the status page.
+//! Applies changes of overrides to a gateway. Replaces the table that requests read, recalls cached state of clients, and adds events for
+//! the status page.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
