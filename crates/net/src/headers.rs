@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub enum Kind {
     /// Belongs to one connection (RFC 9110, 7.6.1). Never forwarded.
     HopByHop,
-    /// Describes the origin of a request. Accepted from trusted peers. From others rewritten or removed.
+    /// Describes the origin of a request. Accepted from trusted peers, and rewritten or removed for all other peers.
     Origin,
     /// Another header with an address. The gateway does not read it, but an upstream might. So it is removed, even from a trusted peer.
     OtherAddress,

@@ -146,7 +146,7 @@ fn of_family(family: u8, length: usize, rest: &[u8]) -> Option<Option<SocketAddr
             Some(SocketAddr::new(Ipv6Addr::from(*source).into(), port))
         })),
         0x11 | 0x21 => None,
-        // Unspecified, datagrams and Unix sockets.
+        // Unspecified families, datagrams and Unix sockets are valid, but have no TCP source.
         0x00..=0x02 | 0x12 | 0x22 | 0x31 | 0x32 => Some(None),
         _ => None,
     }

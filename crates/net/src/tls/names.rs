@@ -30,8 +30,8 @@ impl Names {
         Self { all, by_name }
     }
 
-    /// Returns the certificates for a name: those with the name itself, or else with a wildcard for the first label. For other names,
-    /// returns all certificates.
+    /// Returns the certificates for a name: those with the name itself, or else with a wildcard for the first label. For an unknown name or
+    /// no name, returns all certificates.
     fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(normal) else {
             return &self.all;

@@ -22,7 +22,7 @@ use crate::file_stamp::Stamp;
 pub struct ServerFiles {
     /// At least one. The first is also used for names without a certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// The settings for certificates of clients. `None` if clients are not asked for a certificate.
+    /// The settings for certificates of clients. `None` if the listener requests no certificate.
     pub clients: Option<ClientCertificates>,
 }
 
@@ -125,7 +125,7 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let shown = keys.iter().map(ShownCertificate::of).collect();
     let first = files.certificates.first();
-    // Our provider has all versions, so this never fails.
+    // The provider supports all versions, so this never fails.
     let unusable = |_| {
         let first = first.map_or(Path::new(""), |files| &files.certificate);
         PemError::Certificate.of(first)
