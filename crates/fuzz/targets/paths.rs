@@ -234,7 +234,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     {
         assert!(one.matches(path), "{one} covers {other}: {path}");
     }
-    // A path that can stand in the configuration is its own pattern.
+    // A path that is valid in the configuration must match itself as a pattern.
     if let Ok(pattern) = PathPattern::parse(path) {
         assert!(pattern.matches(path), "{path}");
         assert!(pattern.covers(&pattern), "{path}");

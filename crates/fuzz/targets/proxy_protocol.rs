@@ -149,7 +149,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
                 (*address, u16::from_be_bytes([port[0], port[1]])).into(),
             ))
         }
-        // Unspecified, datagrams and Unix sockets.
+        // Unspecified families, datagrams and Unix sockets are valid, but have no TCP source.
         (0x21, 0x00..=0x02 | 0x12 | 0x22 | 0x31 | 0x32) => Some(None),
         _ => None,
     }

@@ -52,7 +52,7 @@ impl<'a> Asked<'a> {
             match letter {
                 // The address of the client, through a trusted proxy.
                 b'i' => asked.address = text?.parse().ok()?,
-                // The name of the listed key, which the request sends.
+                // The name of the listed key. The request then sends this key.
                 b'a' => {
                     asked.listed = Some(text?);
                     asked.send(API_KEY, LISTED);
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
             Per::Network(bits) => Some(("ip", self.network(*bits))),
             Per::ApiKey => self.api_key(),
             Per::UserId => self.user(),
-            // No source of clients verifies tokens here.
+            // The sources of clients here verify no tokens, so requests have no claims.
             Per::Claim(_) | Per::ClientCert => None,
             Per::Route => Some(("route", self.route.into())),
             Per::Method => {
