@@ -63,7 +63,7 @@ impl<'a> HeadCount<'a> {
         head
     }
 
-    /// Whether a header in [`LISTS`] has too many elements.
+    /// Whether a header whose list elements are counted has too many elements.
     pub fn has_long_list(&self) -> bool {
         self.elements.iter().any(|count| *count > MAX_ELEMENTS)
     }

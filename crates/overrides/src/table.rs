@@ -44,7 +44,7 @@ pub(crate) struct Table {
     // The names by end. The `None` in range bounds sorts before every name.
     ends: BTreeSet<(Micros, Option<ListedClient>)>,
     version: u64,
-    // The number of entries for which [`Entry::holds`] is true.
+    // The number of entries for which `Entry::holds` is true.
     holding: usize,
 }
 
