@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::header::{ALLOW, HOST};
 use http::{HeaderName, Request};
@@ -37,12 +39,13 @@ fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Resul
     if let Some(found) = found {
         return Ok(found);
     }
-    let mut allowed: Vec<&str> = here()
+    let mut named = HashSet::new();
+    let allowed: Vec<&str> = here()
         .filter(|shape| met(shape) == Met::Yes)
         .flat_map(|shape| shape.methods.iter().flatten())
         .map(Method::as_str)
+        .filter(|method| named.insert(*method))
         .collect();
-    allowed.dedup();
     if allowed.is_empty() {
         return Err(NOT_FOUND);
     }
