@@ -4,7 +4,7 @@ use crate::{Block, Hold, HoldId, KeyHolds, Micros, Quota, State, Verdict};
 
 /// One limit of a request: its quota, the state of its key, and the request's cost.
 #[derive(Debug)]
-pub struct Slot<'a> {
+pub struct Budget<'a> {
     /// The numbers of the limit.
     pub quota: &'a Quota,
     /// The record of used units under the key.
@@ -25,8 +25,8 @@ pub struct Slot<'a> {
     pub holds: KeyHolds,
 }
 
-impl<'a> Slot<'a> {
-    /// Returns the slot of a limit that is enforced and has no block. The request holds units if the quota has a lease (`concurrency`).
+impl<'a> Budget<'a> {
+    /// Returns the budget of a limit that is enforced and has no block. The request holds units if the quota has a lease (`concurrency`).
     pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
@@ -138,40 +138,40 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Decides one request: writes a verdict per slot, and charges all slots if every enforced slot allows the request. Returns whether the
-/// request is admitted. An observed slot is charged with the others if it allows the request itself.
+/// Decides one request: writes a verdict per budget, and charges all budgets if every enforced budget allows the request. Returns whether the
+/// request is admitted. An observed budget is charged with the others if it allows the request itself.
 ///
-/// `verdicts` has the length of `slots`. `lua/decide.lua` computes the same.
+/// `verdicts` has the length of `budgets`. `lua/decide.lua` computes the same.
 ///
 /// ```
-/// use tidegate_core::{Quota, Rate, Slot, TokenBucket, Verdict, decide};
+/// use tidegate_core::{Budget, Quota, Rate, TokenBucket, Verdict, decide};
 ///
 /// # fn main() -> Result<(), tidegate_core::QuotaError> {
 /// // Two tokens, and another one each second.
 /// let refill = Rate { count: 1, per: 1_000_000 };
 /// let quota = Quota::from(TokenBucket::new(2, refill)?);
 /// let now = 1_700_000_000_000_000;
-/// let mut slots = [Slot::new(&quota, quota.fresh(), 2)];
+/// let mut budgets = [Budget::new(&quota, quota.fresh(), 2)];
 /// let mut verdicts = [Verdict::default()];
-/// assert!(decide(&mut slots, now, &mut verdicts));
+/// assert!(decide(&mut budgets, now, &mut verdicts));
 /// assert_eq!(verdicts[0].remaining, 0);
 /// // Both tokens are used: the next request has to come two seconds later.
-/// assert!(!decide(&mut slots, now, &mut verdicts));
+/// assert!(!decide(&mut budgets, now, &mut verdicts));
 /// assert_eq!(verdicts[0].retry_after, 2_000_000);
 /// # Ok(())
 /// # }
 /// ```
-pub fn decide(slots: &mut [Slot<'_>], now: Micros, verdicts: &mut [Verdict]) -> bool {
+pub fn decide(budgets: &mut [Budget<'_>], now: Micros, verdicts: &mut [Verdict]) -> bool {
     let mut admitted = true;
-    for (slot, verdict) in slots.iter_mut().zip(verdicts.iter_mut()) {
-        *verdict = slot.check(now);
-        admitted &= verdict.allowed || slot.observed;
+    for (budget, verdict) in budgets.iter_mut().zip(verdicts.iter_mut()) {
+        *verdict = budget.check(now);
+        admitted &= verdict.allowed || budget.observed;
     }
-    for (slot, verdict) in slots.iter_mut().zip(verdicts) {
+    for (budget, verdict) in budgets.iter_mut().zip(verdicts) {
         if !verdict.allowed {
-            slot.refused(now, verdict);
+            budget.refused(now, verdict);
         } else if admitted {
-            slot.commit(now, verdict);
+            budget.commit(now, verdict);
         }
     }
     admitted

@@ -34,7 +34,7 @@ pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use counter::{Counter, WindowPair};
 pub use debt::{Debt, Meter};
-pub use decide::{Slot, decide};
+pub use decide::{Budget, decide};
 pub use holds::{Hold, HoldId, KeyHolds};
 pub use mode::Mode;
 pub use numbers::{

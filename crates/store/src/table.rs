@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
-use tidegate_core::{Hold, HoldId, Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_core::{Budget, Hold, HoldId, Micros, Quota, State, Verdict, decide};
 
 use crate::charge::{LimitKey, hold_of, next_hold};
 use crate::sharded::Sharded;
@@ -114,7 +114,7 @@ impl Table {
         }
         let now = clock();
 
-        let mut slots = PerCharge::<Slot<'_>>::new();
+        let mut budgets = PerCharge::<Budget<'_>>::new();
         let mut missing = PerCharge::<usize>::new();
         for (index, (place, quota)) in places.iter_mut().zip(&quotas).enumerate() {
             place.shard = order.binary_search(&place.shard).unwrap_or_default();
@@ -123,31 +123,31 @@ impl Table {
                 missing.push(index);
                 KeyState::fresh(quota)
             });
-            slots.push(held.slot(&charges[index], quota, hold));
+            budgets.push(held.budget(&charges[index], quota, hold));
         }
         for index in missing {
             let (place, charge, quota) = (&mut places[index], &charges[index], &quotas[index]);
             let (held, room) = shards[place.shard].take_new(place.key, charge, quota, now);
             place.room = room;
-            slots[index] = held.slot(charge, quota, hold);
+            budgets[index] = held.budget(charge, quota, hold);
         }
         for (index, is_undecided, elsewhere) in beside {
-            let slot = &mut slots[index];
+            let budget = &mut budgets[index];
             if is_undecided {
-                slot.lease.get_or_insert(UNDECIDED);
+                budget.lease.get_or_insert(UNDECIDED);
             }
-            restrict(slot, elsewhere, now);
+            restrict(budget, elsewhere, now);
         }
-        let mut decided = PerCharge::<Verdict>::from_elem(Verdict::default(), slots.len());
-        let admitted = decide(&mut slots, now, &mut decided);
+        let mut decided = PerCharge::<Verdict>::from_elem(Verdict::default(), budgets.len());
+        let admitted = decide(&mut budgets, now, &mut decided);
         let mut verdicts = PerCharge::<Option<Verdict>>::new();
-        for ((place, charge), (slot, verdict)) in places
+        for ((place, charge), (budget, verdict)) in places
             .iter()
             .zip(charges)
-            .zip(slots.into_iter().zip(&decided))
+            .zip(budgets.into_iter().zip(&decided))
         {
             let charged = (admitted && verdict.allowed).then_some(verdict);
-            shards[place.shard].put(place.key, charge.origin, place.room, slot, charged);
+            shards[place.shard].put(place.key, charge.origin, place.room, budget, charged);
             verdicts.push(Some(*verdict));
         }
         Decision {
@@ -206,10 +206,10 @@ impl Table {
             Some(held) => (held, Room::Own),
             None => shard.take_new(key, charge, &terms.quota, now),
         };
-        let mut slot = held.slot(charge, &terms.quota, HoldId(0));
-        restrict(&mut slot, terms.elsewhere, now);
-        let verdict = slot.check_and_block(now);
-        shard.put(key, charge.origin, room, slot, None);
+        let mut budget = held.budget(charge, &terms.quota, HoldId(0));
+        restrict(&mut budget, terms.elsewhere, now);
+        let verdict = budget.check_and_block(now);
+        shard.put(key, charge.origin, room, budget, None);
         verdict
     }
 
@@ -218,11 +218,11 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| KeyState::fresh(&terms.quota));
-        let mut slot = held.slot(charge, &terms.quota, HoldId(0));
-        restrict(&mut slot, terms.elsewhere, now);
+        let mut budget = held.budget(charge, &terms.quota, HoldId(0));
+        restrict(&mut budget, terms.elsewhere, now);
         Outlook {
             now,
-            verdict: slot.check(now),
+            verdict: budget.check(now),
             here: true,
         }
     }
@@ -341,17 +341,17 @@ impl Terms {
 }
 
 /// Adds to the state of a key its use elsewhere, if there is any.
-fn restrict(slot: &mut Slot<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros) {
+fn restrict(budget: &mut Budget<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros) {
     let Some(elsewhere) = elsewhere else {
         return;
     };
     if let Some((all, lease)) = elsewhere.held {
         // This process's own holds are counted already, so only the difference is added.
-        slot.holds.count_others(all, lease, now);
+        budget.holds.count_others(all, lease, now);
     }
-    let own = std::mem::replace(&mut slot.state, slot.quota.fresh());
-    slot.state = stricter(slot.quota, own, elsewhere.used, now);
-    slot.blocked_until = slot.blocked_until.max(elsewhere.blocked_until);
+    let own = std::mem::replace(&mut budget.state, budget.quota.fresh());
+    budget.state = stricter(budget.quota, own, elsewhere.used, now);
+    budget.blocked_until = budget.blocked_until.max(elsewhere.blocked_until);
 }
 
 /// Returns the own state, after charging the units by which the use elsewhere exceeds it. If the own state has expired, returns the state

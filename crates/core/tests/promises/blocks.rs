@@ -1,7 +1,7 @@
 //! `block` and observed limits, and their effect on a decision.
 
 use proptest::prelude::*;
-use tidegate_core::{Block, Micros, Slot, State, Verdict, decide};
+use tidegate_core::{Block, Budget, Micros, State, Verdict, decide};
 
 use crate::traffic::{Key, SECOND, cases, quota, start, traffic};
 
@@ -21,16 +21,16 @@ impl Blocking {
 
     /// Decides one request, together with another limit if there is one.
     fn with(&mut self, cost: u64, other: Option<(&Key, u64)>) -> (bool, Vec<Verdict>) {
-        let mut slots = vec![Slot {
+        let mut budgets = vec![Budget {
             block: Some(self.block),
             blocked_until: self.until,
-            ..Slot::new(&self.key.quota, self.key.state.clone(), cost)
+            ..Budget::new(&self.key.quota, self.key.state.clone(), cost)
         }];
-        slots.extend(other.map(|(key, cost)| Slot::new(&key.quota, key.state.clone(), cost)));
-        let mut verdicts = vec![self.key.ask(1); slots.len()];
-        let admitted = decide(&mut slots, self.key.now, &mut verdicts);
-        self.until = slots[0].blocked_until;
-        self.key.state = slots.remove(0).state;
+        budgets.extend(other.map(|(key, cost)| Budget::new(&key.quota, key.state.clone(), cost)));
+        let mut verdicts = vec![self.key.ask(1); budgets.len()];
+        let admitted = decide(&mut budgets, self.key.now, &mut verdicts);
+        self.until = budgets[0].blocked_until;
+        self.key.state = budgets.remove(0).state;
         (admitted, verdicts)
     }
 }
@@ -104,13 +104,13 @@ proptest! {
             let cost = with.wait(op);
             (alone.now, shadow.now, seen.now) = (with.now, with.now, with.now);
             let cost_seen = cost.min(observed.capacity());
-            let mut slots = [
-                Slot::new(&with.quota, with.state.clone(), cost),
-                Slot { observed: true, ..Slot::new(&shadow.quota, shadow.state.clone(), cost_seen) },
+            let mut budgets = [
+                Budget::new(&with.quota, with.state.clone(), cost),
+                Budget { observed: true, ..Budget::new(&shadow.quota, shadow.state.clone(), cost_seen) },
             ];
             let mut verdicts = [alone.ask(1); 2];
-            let admitted = decide(&mut slots, with.now, &mut verdicts);
-            let states = slots.map(|slot| slot.state);
+            let admitted = decide(&mut budgets, with.now, &mut verdicts);
+            let states = budgets.map(|budget| budget.state);
             [with.state, shadow.state] = states;
             let expected = alone.request(cost);
             prop_assert_eq!(verdicts[0], expected);
@@ -130,23 +130,23 @@ fn what_is_observed_blocks_in_its_own_book() {
     let (span, mut until) = (3 * SECOND, 0);
     for (at, would) in [(5, true), (5, false), (7, false), (8, true)] {
         key.now = at * SECOND;
-        let mut slots = [Slot {
+        let mut budgets = [Budget {
             observed: true,
             block: Some(Block {
                 span,
                 extend: false,
             }),
             blocked_until: until,
-            ..Slot::new(&key.quota, key.state.clone(), 1)
+            ..Budget::new(&key.quota, key.state.clone(), 1)
         }];
         let mut verdicts = [key.ask(1)];
         assert!(
-            decide(&mut slots, key.now, &mut verdicts),
+            decide(&mut budgets, key.now, &mut verdicts),
             "it refuses nobody"
         );
         assert_eq!(verdicts[0].allowed, would, "at {at}");
-        let [slot] = slots;
-        (key.state, until) = (slot.state, slot.blocked_until);
+        let [budget] = budgets;
+        (key.state, until) = (budget.state, budget.blocked_until);
     }
     assert!(matches!(key.state, State::FixedWindow(_)));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::{
-    Block, Concurrency, Hold, HoldId, KeyHolds, Micros, Quota, Slot, Verdict, decide,
+    Block, Budget, Concurrency, Hold, HoldId, KeyHolds, Micros, Quota, Verdict, decide,
 };
 
 use crate::traffic::{SECOND, cases, fixed, quota, start};
@@ -38,24 +38,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A key with a model of it: the held units, and a state without holds that is charged when holds end.
 struct Key {
-    slot: Slot<'static>,
+    budget: Budget<'static>,
     held: BTreeMap<HoldId, (u64, Micros)>,
-    used: Slot<'static>,
+    used: Budget<'static>,
     lease: Micros,
     now: Micros,
 }
 
-fn slot(quota: Quota) -> Slot<'static> {
-    Slot::new(Box::leak(Box::new(quota)), quota.fresh(), 1)
+fn budget(quota: Quota) -> Budget<'static> {
+    Budget::new(Box::leak(Box::new(quota)), quota.fresh(), 1)
 }
 
 impl Key {
     fn new(quota: Quota, lease: Micros, now: Micros) -> Self {
-        let (mut held, mut used) = (slot(quota), slot(quota));
+        let (mut held, mut used) = (budget(quota), budget(quota));
         held.lease = Some(lease);
         used.lease = None;
         Self {
-            slot: held,
+            budget: held,
             used,
             held: BTreeMap::new(),
             lease,
@@ -64,7 +64,7 @@ impl Key {
     }
 
     fn capacity(&self) -> u64 {
-        self.slot.quota.capacity()
+        self.budget.quota.capacity()
     }
 
     /// Charges lapsed holds, like every access to a key.
@@ -74,7 +74,7 @@ impl Key {
         for (_, (held, lapse)) in lapsed {
             (units, last) = (units + held, last.max(lapse));
         }
-        if self.slot.quota.counts_until(last) > self.now {
+        if self.budget.quota.counts_until(last) > self.now {
             self.charge(units);
         }
     }
@@ -90,11 +90,11 @@ impl Key {
     fn begin(&mut self, cost: u64) -> (Verdict, Hold) {
         self.look();
         let (lease, now) = (self.lease, self.now);
-        self.slot.cost = cost;
-        self.slot.hold.0 += 1;
+        self.budget.cost = cost;
+        self.budget.hold.0 += 1;
         let mut verdicts = [Verdict::default()];
-        decide(std::slice::from_mut(&mut self.slot), now, &mut verdicts);
-        let (id, units) = (self.slot.hold, cost);
+        decide(std::slice::from_mut(&mut self.budget), now, &mut verdicts);
+        let (id, units) = (self.budget.hold, cost);
         if verdicts[0].allowed {
             self.held.insert(id, (units, now + lease));
         }
@@ -103,15 +103,15 @@ impl Key {
 
     fn end(&mut self, hold: Hold, used: u64) {
         let is_held = self.held.remove(&hold.id).is_some();
-        assert_eq!(self.slot.end(hold.id, used, self.now), is_held);
-        assert!(!self.slot.end(hold.id, used, self.now), "it has ended");
+        assert_eq!(self.budget.end(hold.id, used, self.now), is_held);
+        assert!(!self.budget.end(hold.id, used, self.now), "it has ended");
         if is_held {
             self.charge(used);
         }
     }
 
     fn renew(&mut self, hold: Hold) {
-        self.slot.holds.take(hold, self.now);
+        self.budget.holds.take(hold, self.now);
         self.held
             .insert(hold.id, (hold.units, self.now + hold.lease));
     }
@@ -121,8 +121,8 @@ impl Key {
     }
 
     fn left(&mut self) -> u64 {
-        self.slot.cost = 1;
-        self.slot.check(self.now).remaining
+        self.budget.cost = 1;
+        self.budget.check(self.now).remaining
     }
 }
 
@@ -162,7 +162,7 @@ proptest! {
                     } else {
                         // The expected verdict is the verdict if all held units were charged now.
                         let mut all = quota.fresh();
-                        all.clone_from(&key.slot.state);
+                        all.clone_from(&key.budget.state);
                         if key.units() > 0 {
                             quota.charge(&mut all, key.units(), key.now);
                         }
@@ -193,17 +193,17 @@ proptest! {
                 }
                 Step::Lose => {
                     let (lease, now) = (key.lease, key.now);
-                    let hold = key.slot.hold;
+                    let hold = key.budget.hold;
                     key = Key::new(quota, lease, now);
-                    key.slot.hold = hold;
+                    key.budget.hold = hold;
                 }
                 Step::Wait(share) => key.now += lease * share / 1_000,
                 _ => {}
             }
             key.look();
             let left = key.left();
-            prop_assert_eq!(&key.slot.state, &key.used.state);
-            prop_assert_eq!(key.slot.holds.units(), key.units());
+            prop_assert_eq!(&key.budget.state, &key.used.state);
+            prop_assert_eq!(key.budget.holds.units(), key.units());
             prop_assert!(left <= key.capacity().saturating_sub(key.units()));
         }
         // After any steps, once all requests have renewed, exactly the units of running requests are held.
@@ -211,7 +211,7 @@ proptest! {
             key.renew(*hold);
         }
         let units: u64 = running.iter().map(|hold| hold.units).sum();
-        prop_assert_eq!(key.slot.holds.units(), units);
+        prop_assert_eq!(key.budget.holds.units(), units);
     }
 
     /// After a step back of the clock, no hold lasts for longer than a lease, and no running request loses its hold.
@@ -235,7 +235,7 @@ proptest! {
     fn a_shorter_lease_cuts_no_holds_of_a_longer_one(limit in 1..12_u64, lease in 2..100 * SECOND, now in start()) {
         let mut key = Key::new(concurrency(limit, lease), lease, now);
         key.begin(limit);
-        key.slot.lease = Some(1);
+        key.budget.lease = Some(1);
         prop_assert!(!key.begin(1).0.allowed);
         key.now += lease - 1;
         prop_assert!(!key.begin(1).0.allowed);
@@ -262,7 +262,7 @@ fn only_what_may_still_come_to_nothing_is_waited_for() {
     let now = 7_200 * SECOND;
     let mut key = Key::new(fixed(5, 3_600 * SECOND).into(), SECOND, now);
     let (span, extend) = (60 * SECOND, false);
-    key.slot.block = Some(Block { span, extend });
+    key.budget.block = Some(Block { span, extend });
     let mut holds = [(); 5].map(|()| key.begin(1).1);
     let sixth = key.begin(1).0;
     assert_eq!((sixth.allowed, sixth.settling), (false, true));
@@ -275,5 +275,5 @@ fn only_what_may_still_come_to_nothing_is_waited_for() {
     }
     let late = key.begin(1).0;
     assert_eq!((late.allowed, late.settling), (false, false));
-    assert_eq!(key.slot.blocked_until, now + span);
+    assert_eq!(key.budget.blocked_until, now + span);
 }

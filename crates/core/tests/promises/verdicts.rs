@@ -1,7 +1,7 @@
 //! The meaning of every verdict, for every algorithm.
 
 use proptest::prelude::*;
-use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_core::{Budget, Micros, Quota, State, Verdict, decide};
 
 use crate::traffic::{Key, cases, quota, start, traffic};
 
@@ -158,14 +158,14 @@ proptest! {
 }
 
 fn together(keys: &[Key; 2], costs: [u64; 2], now: Micros) -> (bool, [State; 2], [Verdict; 2]) {
-    let slot = |index: usize| {
+    let budget = |index: usize| {
         let state = keys[index].state.clone();
-        Slot::new(&keys[index].quota, state, costs[index])
+        Budget::new(&keys[index].quota, state, costs[index])
     };
-    let mut slots = [slot(0), slot(1)];
+    let mut budgets = [budget(0), budget(1)];
     let mut verdicts = [blank(&keys[0].quota), blank(&keys[1].quota)];
-    let admitted = decide(&mut slots, now, &mut verdicts);
-    (admitted, slots.map(|slot| slot.state), verdicts)
+    let admitted = decide(&mut budgets, now, &mut verdicts);
+    (admitted, budgets.map(|budget| budget.state), verdicts)
 }
 
 fn blank(quota: &Quota) -> Verdict {

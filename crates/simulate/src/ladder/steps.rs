@@ -5,7 +5,7 @@
 //! larger quotas are computed from the charges that it admitted.
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_core::{Block, Budget, HoldId, KeyHolds, Micros, Quota, State, Verdict, decide};
 
 /// Most charges kept of a key for which only the smallest quota decides.
 const MOST: usize = 16;
@@ -138,22 +138,22 @@ impl Steps {
                     }
                     (mut blocked, mut holds) => {
                         let own = std::mem::replace(state, quota.fresh());
-                        let mut slots = [Slot {
+                        let mut budgets = [Budget {
                             block: self.block,
                             blocked_until: blocked.as_deref().copied().unwrap_or(0),
                             hold: id,
                             holds: holds.as_deref_mut().map(std::mem::take).unwrap_or_default(),
-                            ..Slot::new(quota, own, cost)
+                            ..Budget::new(quota, own, cost)
                         }];
-                        let allowed = decide(&mut slots, now, &mut [Verdict::default()]);
-                        let [slot] = slots;
+                        let allowed = decide(&mut budgets, now, &mut [Verdict::default()]);
+                        let [budget] = budgets;
                         if let Some(until) = &mut blocked {
-                            **until = slot.blocked_until;
+                            **until = budget.blocked_until;
                         }
                         if let Some(held) = &mut holds {
-                            **held = slot.holds;
+                            **held = budget.holds;
                         }
-                        *state = slot.state;
+                        *state = budget.state;
                         allowed
                     }
                 };
@@ -319,8 +319,8 @@ mod tests {
             for quota in quotas(&mut random) {
                 let steps = Steps::new(around(quota), None);
                 let mut key = steps.fresh();
-                let slot = |quota| Slot::new(quota, Quota::fresh(quota), 1);
-                let mut alone: Vec<Slot<'_>> = steps.quotas().iter().map(slot).collect();
+                let budget = |quota| Budget::new(quota, Quota::fresh(quota), 1);
+                let mut alone: Vec<Budget<'_>> = steps.quotas().iter().map(budget).collect();
                 let mut now = 1_795_000_000 * SECOND + random.below(SECOND);
                 let most = [1_000, SECOND / 10, 5 * SECOND][random.below(3) as usize];
                 let usual = 1 + random.below(most);
@@ -336,13 +336,13 @@ mod tests {
                         1
                     };
                     let mut expected = 0;
-                    for (index, slot) in alone.iter_mut().enumerate() {
-                        if cost > slot.quota.capacity() {
+                    for (index, budget) in alone.iter_mut().enumerate() {
+                        if cost > budget.quota.capacity() {
                             continue;
                         }
-                        (slot.cost, slot.hold) = (cost, HoldId(nth));
-                        let slots = std::slice::from_mut(slot);
-                        let allowed = decide(slots, now, &mut [Verdict::default()]);
+                        (budget.cost, budget.hold) = (cost, HoldId(nth));
+                        let budgets = std::slice::from_mut(budget);
+                        let allowed = decide(budgets, now, &mut [Verdict::default()]);
                         expected |= u64::from(allowed) << index;
                     }
                     let admitted = steps.ask(&mut key, cost, HoldId(nth), now);
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(together(vec![bucket(5, 2), bucket(10, 1)]), Together::No);
         let window = |limit| FixedWindow::new(limit, SECOND).unwrap().into();
         assert_eq!(together(vec![window(5), window(10)]), Together::Same);
-        let slots = |limit| Concurrency::new(limit, SECOND).unwrap().into();
-        assert_eq!(together(vec![slots(5), slots(10)]), Together::No);
+        let places = |limit| Concurrency::new(limit, SECOND).unwrap().into();
+        assert_eq!(together(vec![places(5), places(10)]), Together::No);
     }
 }

@@ -7,7 +7,7 @@
 mod tests;
 
 use smallvec::SmallVec;
-use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_core::{Budget, Micros, Quota, State, Verdict, decide};
 use tidegate_store::{Decision, Outcome, PerCharge, Via};
 
 use crate::asked::Asked;
@@ -57,33 +57,36 @@ impl UsedKeys {
             let places = charged.limits.iter().zip(&charged.keys);
             places.map(|(limit, key)| (usize::from(*limit), *key as usize))
         };
-        let mut slots: SmallVec<[Slot<'_>; 2]> = SmallVec::new();
+        let mut budgets: SmallVec<[Budget<'_>; 2]> = SmallVec::new();
         for (charge, (limit, key)) in charged.charges.iter().zip(places()) {
             let quota = charge.limit.quota();
             let used = self.used(limit, key);
             let state = std::mem::replace(&mut used.state, quota.fresh());
-            let mut slot = Slot::new(quota, state, charge.cost.min(quota.capacity()));
+            let mut budget = Budget::new(quota, state, charge.cost.min(quota.capacity()));
             if used.expires <= now {
-                slot.state = quota.fresh();
+                budget.state = quota.fresh();
             } else {
-                slot.blocked_until = used.blocked_until;
+                budget.blocked_until = used.blocked_until;
             }
-            slot.observed = charge.limit.is_observed();
-            slot.block = charge.limit.block();
-            slots.push(slot);
+            budget.observed = charge.limit.is_observed();
+            budget.block = charge.limit.block();
+            budgets.push(budget);
         }
-        let mut verdicts = PerCharge::<Verdict>::from_elem(Verdict::default(), slots.len());
-        let admitted = decide(&mut slots, now, &mut verdicts);
-        for ((slot, verdict), (limit, key)) in slots.into_iter().zip(&verdicts).zip(places()) {
+        let mut verdicts = PerCharge::<Verdict>::from_elem(Verdict::default(), budgets.len());
+        let admitted = decide(&mut budgets, now, &mut verdicts);
+        for ((budget, verdict), (limit, key)) in budgets.into_iter().zip(&verdicts).zip(places()) {
             let used = self.used(limit, key);
-            let expires = slot.quota.expires(&slot.state).max(slot.blocked_until);
+            let expires = budget
+                .quota
+                .expires(&budget.state)
+                .max(budget.blocked_until);
             // A refusal charges no units, and never shortens the expiry, as in the memory store.
             used.expires = match admitted && verdict.allowed {
                 true => expires,
                 false => used.expires.max(expires),
             };
-            used.state = slot.state;
-            used.blocked_until = slot.blocked_until;
+            used.state = budget.state;
+            used.blocked_until = budget.blocked_until;
         }
         Decision {
             outcome: match admitted {

@@ -6,7 +6,7 @@ mod room;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate_core::{HoldId, KeyHolds, Micros, Quota, Slot, State, Verdict};
+use tidegate_core::{Budget, HoldId, KeyHolds, Micros, Quota, State, Verdict};
 
 use super::MemoryUse;
 use crate::Charge;
@@ -40,18 +40,23 @@ pub(crate) struct KeyState {
 }
 
 impl KeyState {
-    /// Returns the state that a slot has after its decision.
-    pub(crate) fn of(slot: Slot<'_>) -> Self {
+    /// Returns the state that a budget has after its decision.
+    pub(crate) fn of(budget: Budget<'_>) -> Self {
         Self {
-            state: slot.state,
-            blocked_until: slot.blocked_until,
-            holds: slot.holds,
+            state: budget.state,
+            blocked_until: budget.blocked_until,
+            holds: budget.holds,
         }
     }
 
-    /// Returns the slot for a decision on a charge. A cost above the quota's capacity is cut to it. `hold` is the ID of the charge's hold.
-    pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: HoldId) -> Slot<'q> {
-        Slot {
+    /// Returns the budget for a decision on a charge. A cost above the quota's capacity is cut to it. `hold` is the ID of the charge's hold.
+    pub(crate) fn budget<'q>(
+        self,
+        charge: &Charge<'_>,
+        quota: &'q Quota,
+        hold: HoldId,
+    ) -> Budget<'q> {
+        Budget {
             quota,
             state: self.state,
             cost: charge.cost.min(quota.capacity()),
@@ -96,9 +101,9 @@ struct Entry {
 
 impl Entry {
     /// Creates an entry with this share of its quota in use, in per mille.
-    fn new(slot: Slot<'_>, used: u16, origin: Option<Origin>) -> Self {
-        let quota = slot.quota;
-        let content = KeyState::of(slot);
+    fn new(budget: Budget<'_>, used: u16, origin: Option<Origin>) -> Self {
+        let quota = budget.quota;
+        let content = KeyState::of(budget);
         let mut entry = Self {
             expires: content.expires(quota),
             used,
@@ -120,9 +125,9 @@ impl Entry {
     }
 
     /// Stores the state after a decision. It may have changed without a charge, too, if the clock stepped back.
-    fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
-        let quota = slot.quota;
-        self.content = KeyState::of(slot);
+    fn put(&mut self, budget: Budget<'_>, charged: Option<&Verdict>) {
+        let quota = budget.quota;
+        self.content = KeyState::of(budget);
         self.held = false;
         let expires = self.content.expires(quota);
         if let Some(verdict) = charged {
@@ -225,39 +230,39 @@ impl Shard {
         key: LimitKey,
         origin: Option<Origin>,
         room: Room,
-        slot: Slot<'_>,
+        budget: Budget<'_>,
         charged: Option<&Verdict>,
     ) {
         match room {
             Room::Own => {
                 if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.put(slot, charged);
+                    entry.put(budget, charged);
                 }
             }
             Room::New(leaving) => {
                 self.clear(leaving, charged.is_some());
                 if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.put(slot, charged);
+                    entry.put(budget, charged);
                     return;
                 }
                 // A key with a block and no charge got the block from elsewhere. It may take a free place, but replaces no key.
-                let is_blocked = slot.blocked_until > 0 && leaving.is_none();
+                let is_blocked = budget.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
-                    Some(verdict) => Some(share_used(slot.quota, verdict)),
+                    Some(verdict) => Some(share_used(budget.quota, verdict)),
                     None => is_blocked.then_some(KEPT_FROM),
                 };
                 if let Some(used) = used {
                     self.occupancy.add(&key, origin);
-                    self.entries.insert(key, Entry::new(slot, used, origin));
+                    self.entries.insert(key, Entry::new(budget, used, origin));
                 }
             }
             Room::Shared => {
                 let key = key.shared();
                 if let Some(entry) = self.shared.get_mut(&key) {
-                    entry.put(slot, charged);
+                    entry.put(budget, charged);
                 } else if let Some(verdict) = charged {
-                    let used = share_used(slot.quota, verdict);
-                    self.shared.insert(key, Entry::new(slot, used, None));
+                    let used = share_used(budget.quota, verdict);
+                    self.shared.insert(key, Entry::new(budget, used, None));
                 }
             }
         }
@@ -278,9 +283,9 @@ impl Shard {
         }
         let held = entry.take(quota, now);
         let is_blocked = held.blocked_until > now;
-        let mut slot = held.slot(charge, quota, HoldId(0));
-        let verdict = slot.check(now);
-        entry.put(slot, None);
+        let mut budget = held.budget(charge, quota, HoldId(0));
+        let verdict = budget.check(now);
+        entry.put(budget, None);
         Some((verdict, is_blocked))
     }
 

@@ -20,16 +20,16 @@ impl Shard {
             return;
         };
         entry.change(quota, now, |held| {
-            let mut slot =
-                std::mem::replace(held, KeyState::fresh(quota)).slot(charge, quota, hold);
+            let mut budget =
+                std::mem::replace(held, KeyState::fresh(quota)).budget(charge, quota, hold);
             // The hold ends first: the check may drop other lapsed holds, and must not count this one.
-            slot.end(hold, 0, now);
+            budget.end(hold, 0, now);
             let most = match is_shared {
-                true => slot.check(now).remaining,
+                true => budget.check(now).remaining,
                 false => Micros::MAX,
             };
-            slot.charge(used.min(most), now);
-            *held = KeyState::of(slot);
+            budget.charge(used.min(most), now);
+            *held = KeyState::of(budget);
         });
     }
 
@@ -50,9 +50,9 @@ impl Shard {
             None => self.take_new(key, charge, quota, now),
         };
         held.holds.take(hold, now);
-        let mut slot = held.slot(charge, quota, hold.id);
-        let verdict = slot.check(now);
-        self.put(key, charge.origin, room, slot, Some(&verdict));
+        let mut budget = held.budget(charge, quota, hold.id);
+        let verdict = budget.check(now);
+        self.put(key, charge.origin, room, budget, Some(&verdict));
     }
 
     /// Returns the entry with this hold, and whether new keys share it.

@@ -1,6 +1,6 @@
 //! What Redis may keep of the keys of a client, by the algorithms in Rust.
 
-use tidegate_core::{KeyHolds, Micros, Slot, State, Verdict, decide};
+use tidegate_core::{Budget, KeyHolds, Micros, State, Verdict, decide};
 use tidegate_store::{Charge, Decision};
 
 /// What is known of one key.
@@ -63,17 +63,17 @@ pub(super) fn decide_here(
     keys: &mut [Kept],
 ) -> (bool, Vec<Verdict>) {
     let now = decision.now;
-    let mut slots: Vec<Slot<'_>> = charges
+    let mut budgets: Vec<Budget<'_>> = charges
         .iter()
         .zip(keys.iter())
-        .map(|(charge, key)| Slot {
+        .map(|(charge, key)| Budget {
             observed: charge.limit.is_observed(),
             block: charge.limit.block(),
             blocked_until: key.blocked_until,
             lease: charge.limit.lease(),
             hold: decision.sources[0].hold,
             holds: key.holds.clone(),
-            ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
+            ..Budget::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })
         .collect();
     let none = Verdict {
@@ -84,26 +84,26 @@ pub(super) fn decide_here(
         delay: 0,
         settling: false,
     };
-    let mut verdicts = vec![none; slots.len()];
-    let admitted = decide(&mut slots, now, &mut verdicts);
-    for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
-        let drops = slot.quota.expires(&slot.state);
-        let holds = slot.lease.is_some() && admitted && verdict.allowed;
-        if holds || slot.holds.last() < key.holds.last() && slot.holds.units() > 0 {
-            let last = slot.holds.last();
-            key.holds_drop = last.max(slot.quota.counts_until(last));
+    let mut verdicts = vec![none; budgets.len()];
+    let admitted = decide(&mut budgets, now, &mut verdicts);
+    for ((key, budget), verdict) in keys.iter_mut().zip(budgets).zip(&verdicts) {
+        let drops = budget.quota.expires(&budget.state);
+        let holds = budget.lease.is_some() && admitted && verdict.allowed;
+        if holds || budget.holds.last() < key.holds.last() && budget.holds.units() > 0 {
+            let last = budget.holds.last();
+            key.holds_drop = last.max(budget.quota.counts_until(last));
         }
         // A bucket is kept for as long as the quota that refuses needs it.
-        let is_refused = slot.quota.is_paced() && !verdict.allowed;
+        let is_refused = budget.quota.is_paced() && !verdict.allowed;
         if admitted && verdict.allowed && !holds || is_refused {
             key.drops = drops;
-        } else if key.state != slot.state {
+        } else if key.state != budget.state {
             // Moved, as the clock stepped back.
             key.drops = key.drops.min(drops);
         }
-        key.state = slot.state;
-        key.blocked_until = slot.blocked_until;
-        key.holds = slot.holds;
+        key.state = budget.state;
+        key.blocked_until = budget.blocked_until;
+        key.holds = budget.holds;
     }
     (admitted, verdicts)
 }

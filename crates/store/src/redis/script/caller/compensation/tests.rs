@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{
-    Calendar, CalendarWindow, Concurrency, FixedWindow, Hold, LeakyBucket, MAX_EXACT, Quota, Rate,
-    SlidingWindowCounter, SlidingWindowLog, Slot, TokenBucket, decide,
+    Budget, Calendar, CalendarWindow, Concurrency, FixedWindow, Hold, LeakyBucket, MAX_EXACT,
+    Quota, Rate, SlidingWindowCounter, SlidingWindowLog, TokenBucket, decide,
 };
 use tidegate_testkit::RedisServer;
 
@@ -54,9 +54,9 @@ impl Account<'_> {
         (u64::try_from(reply[0]).unwrap(), reply[1])
     }
 
-    fn slot(&mut self, cost: u64, id: HoldId) -> Slot<'static> {
+    fn budget(&mut self, cost: u64, id: HoldId) -> Budget<'static> {
         let held = std::mem::replace(&mut self.held, KeyState::fresh(self.quota));
-        held.slot(&self.charge(cost), self.quota, id)
+        held.budget(&self.charge(cost), self.quota, id)
     }
 
     /// Asks for so much, and returns whether it was admitted.
@@ -66,12 +66,12 @@ impl Account<'_> {
         let answer = self.caller.decide_at_once(&charges, until).await;
         let decision = answer.unwrap().unwrap().content;
         let id = decision.sources[0].hold;
-        let mut slots = [self.slot(cost, id)];
+        let mut budgets = [self.budget(cost, id)];
         let mut verdicts = [decision.verdicts[0].unwrap()];
-        let admitted = decide(&mut slots, decision.now, &mut verdicts);
+        let admitted = decide(&mut budgets, decision.now, &mut verdicts);
         assert_eq!(decision.verdicts[0], Some(verdicts[0]), "{:?}", self.limit);
-        let [slot] = slots;
-        self.held = KeyState::of(slot);
+        let [budget] = budgets;
+        self.held = KeyState::of(budget);
         if admitted {
             self.charged.push(Charged {
                 cost,
@@ -93,9 +93,9 @@ impl Account<'_> {
         if was_there == 0 && matters <= now {
             self.held.holds.end(charged.id);
         }
-        let mut slot = self.slot(charged.cost, charged.id);
-        assert_eq!(slot.end(charged.id, used, now), was_there == 1);
-        self.held = KeyState::of(slot);
+        let mut budget = self.budget(charged.cost, charged.id);
+        assert_eq!(budget.end(charged.id, used, now), was_there == 1);
+        self.held = KeyState::of(budget);
     }
 
     /// Renews what is held, or was. Some renewals come after their deadline, and some twice.
