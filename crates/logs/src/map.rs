@@ -2,9 +2,9 @@
 
 use crate::error::FormatError;
 use crate::lines::json::Objects;
+use crate::meaning::Meaning;
 use crate::names::{Names, Vocabulary, mapped};
 use crate::record::MAX_HEADERS;
-use crate::slot::Slot;
 
 /// Most objects of a line, nested or not.
 const MAX_OBJECTS: usize = 32;
@@ -26,7 +26,7 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
             ));
         };
         let (name, path) = (name.trim(), path.trim());
-        let Some(slot) = mapped(&mut objects[0], name) else {
+        let Some(meaning) = mapped(&mut objects[0], name) else {
             return wrong(format!(
                 "there is no field `{}`; there are time, end, duration, peer, method, path, query, host, status, client, user, \
                  forwarded_for, header:NAME, and others",
@@ -62,7 +62,7 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
         if objects[at].listed(last.as_bytes()).is_some() {
             return wrong(format!("`{shown}`: this path is named twice"));
         }
-        objects[at].list(last.as_bytes(), slot);
+        objects[at].list(last.as_bytes(), meaning);
     }
     if !objects.iter().any(Names::has_time) {
         return wrong("the map has no time: add time=$.NAME (when a request arrived) or end=$.NAME (when it ended)".to_owned());
@@ -73,10 +73,10 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
 /// Finds or adds the object that is this member of object `at`. Returns its number.
 fn inner(objects: &mut Objects, at: usize, member: &str) -> Option<usize> {
     match objects[at].listed(member.as_bytes()) {
-        Some(Slot::Object(number)) => Some(number.into()),
+        Some(Meaning::Object(number)) => Some(number.into()),
         None if objects.len() < MAX_OBJECTS => {
             let number = objects.len();
-            objects[at].list(member.as_bytes(), Slot::Object(number as u8));
+            objects[at].list(member.as_bytes(), Meaning::Object(number as u8));
             objects.push(Names::new(Vocabulary::Listed));
             Some(number)
         }

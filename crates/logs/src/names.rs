@@ -1,8 +1,8 @@
 //! The names of values in logs, and their meanings.
 
 use crate::field::{Field, Fields};
+use crate::meaning::{Meaning, Unit};
 use crate::record::MAX_HEADERS;
-use crate::slot::{Slot, Unit};
 
 /// The vocabulary of the names in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Names {
 #[derive(Clone, Debug)]
 struct Name {
     text: Box<[u8]>,
-    slot: Slot,
+    meaning: Meaning,
 }
 
 /// A line's place in the order of names.
@@ -65,10 +65,10 @@ impl Names {
     pub(crate) const START: Place = Place(0);
 
     /// Returns the name that probably comes next, and its meaning.
-    pub(crate) fn expected(&self, place: Place) -> Option<(&[u8], Slot)> {
+    pub(crate) fn expected(&self, place: Place) -> Option<(&[u8], Meaning)> {
         let next = usize::from(*self.next.get(place.0)?);
         let name = self.known.get(next)?;
-        Some((&name.text, name.slot))
+        Some((&name.text, name.meaning))
     }
 
     /// Returns the place after the expected name.
@@ -78,28 +78,28 @@ impl Names {
     }
 
     /// Returns the meaning of this name, and the place after it.
-    pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Slot, Place) {
+    pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Meaning, Place) {
         let known = self.known.iter().position(|name| *name.text == *text);
         let at = match known {
             Some(at) => at,
             None if self.known.len() < MAX_NAMES && text.len() < 256 => {
-                let slot = self.meaning(text);
-                self.list(text, slot)
+                let meaning = self.meaning(text);
+                self.list(text, meaning)
             }
             // The table is full, or the name too long: skip its value.
-            None => return (Slot::Skip, place),
+            None => return (Meaning::Skip, place),
         };
         if let Some(next) = self.next.get_mut(place.0) {
             *next = at as u16;
         }
-        (self.known[at].slot, Place(at + 1))
+        (self.known[at].meaning, Place(at + 1))
     }
 
     /// Adds a name with its meaning, and returns its number.
-    pub(crate) fn list(&mut self, text: &[u8], slot: Slot) -> usize {
+    pub(crate) fn list(&mut self, text: &[u8], meaning: Meaning) -> usize {
         self.known.push(Name {
             text: text.into(),
-            slot,
+            meaning,
         });
         // No name has followed this one yet.
         self.next.push(u16::MAX);
@@ -107,15 +107,15 @@ impl Names {
     }
 
     /// Returns the meaning of a stored name.
-    pub(crate) fn listed(&self, text: &[u8]) -> Option<Slot> {
+    pub(crate) fn listed(&self, text: &[u8]) -> Option<Meaning> {
         let known = self.known.iter().find(|name| *name.text == *text);
-        known.map(|name| name.slot)
+        known.map(|name| name.meaning)
     }
 
     /// Returns the meaning of a name in the vocabulary.
-    pub(crate) fn meaning(&mut self, text: &[u8]) -> Slot {
+    pub(crate) fn meaning(&mut self, text: &[u8]) -> Meaning {
         let Ok(name) = std::str::from_utf8(text) else {
-            return Slot::Skip;
+            return Meaning::Skip;
         };
         let found = match self.vocabulary {
             Vocabulary::Tidegate => tidegate(name),
@@ -126,8 +126,8 @@ impl Names {
             Vocabulary::CaddyRequest => caddy_request(name),
             Vocabulary::Headers | Vocabulary::Listed => None,
         };
-        if let Some(slot) = found {
-            return slot;
+        if let Some(meaning) = found {
+            return meaning;
         }
         let header = match self.vocabulary {
             Vocabulary::Nginx | Vocabulary::Template => {
@@ -138,28 +138,28 @@ impl Names {
             Vocabulary::Headers => Some(name.to_owned()),
             _ => None,
         };
-        header.map_or(Slot::Skip, |header| self.header(&header))
+        header.map_or(Meaning::Skip, |header| self.header(&header))
     }
 
-    /// Returns the slot of a request header.
-    pub(crate) fn header(&mut self, name: &str) -> Slot {
+    /// Returns the meaning of a request header.
+    pub(crate) fn header(&mut self, name: &str) -> Meaning {
         if let Some(field) = Field::of_header(name) {
-            return Slot::Field(field);
+            return Meaning::Field(field);
         }
         let mut headers = self.headers.iter();
         let number = match headers.position(|it| it.eq_ignore_ascii_case(name)) {
             Some(number) => number,
-            None if self.vocabulary == Vocabulary::Headers => return Slot::Skip,
+            None if self.vocabulary == Vocabulary::Headers => return Meaning::Skip,
             None if self.headers.len() < MAX_HEADERS => {
                 self.headers.push(name.to_ascii_lowercase().into());
                 self.headers.len() - 1
             }
             None => {
                 self.is_full = true;
-                return Slot::Skip;
+                return Meaning::Skip;
             }
         };
-        Slot::Header(number as u8)
+        Meaning::Header(number as u8)
     }
 
     /// Makes an empty table for another object of the line, with the same headers.
@@ -189,151 +189,153 @@ impl Names {
     pub(crate) fn add_fields(objects: &[Self], fields: &mut Fields) {
         let headers = objects.first().map_or(&[][..], Self::headers);
         for name in objects.iter().flat_map(|names| &names.known) {
-            name.slot.gives(fields, headers);
+            name.meaning.gives(fields, headers);
         }
     }
 
     /// Whether the names include a time of the request.
     pub(crate) fn has_time(&self) -> bool {
-        let is_time = |name: &Name| matches!(name.slot, Slot::Start | Slot::End);
+        let is_time = |name: &Name| matches!(name.meaning, Meaning::Start | Meaning::End);
         self.known.iter().any(is_time)
     }
 }
 
-/// Returns the slot of a field in tidegate's access log.
-pub(crate) fn tidegate(name: &str) -> Option<Slot> {
+/// Returns the meaning of a field in tidegate's access log.
+pub(crate) fn tidegate(name: &str) -> Option<Meaning> {
     Some(match name {
-        "timestamp" | "time_local" => Slot::End,
-        "time" => Slot::Start,
-        "decided_at" => Slot::Decided,
-        "total_us" => Slot::Duration(Unit::Microseconds),
-        "waited_us" => Slot::Waited(Unit::Microseconds),
-        "lost" => Slot::Lost,
-        "target" => Slot::Log,
+        "timestamp" | "time_local" => Meaning::End,
+        "time" => Meaning::Start,
+        "decided_at" => Meaning::Decided,
+        "total_us" => Meaning::Duration(Unit::Microseconds),
+        "waited_us" => Meaning::Waited(Unit::Microseconds),
+        "lost" => Meaning::Lost,
+        "target" => Meaning::Log,
         // The path is logged without the query.
         "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
         | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
         | "decided_by" | "peer" | "client_ip" | "status" | "upstream_status" | "bytes_in"
-        | "bytes_out" | "cost" => Slot::Field(Field::named(name)?),
+        | "bytes_out" | "cost" => Meaning::Field(Field::named(name)?),
         _ => return None,
     })
 }
 
-/// Returns the slot of an nginx variable.
-fn nginx(name: &str) -> Option<Slot> {
+/// Returns the meaning of an nginx variable.
+fn nginx(name: &str) -> Option<Meaning> {
     Some(match name {
-        "time_local" | "time_iso8601" | "msec" => Slot::End,
-        "remote_addr" => Slot::Field(Field::Peer),
-        "realip_remote_addr" => Slot::OtherPeer,
-        "remote_user" => Slot::Field(Field::User),
-        "request" => Slot::Request,
-        "request_method" => Slot::Field(Field::Method),
-        "request_uri" => Slot::Target,
-        "uri" | "document_uri" => Slot::Uri,
-        "args" | "query_string" => Slot::Field(Field::Query),
-        "host" | "http_host" => Slot::Field(Field::Host),
-        "scheme" => Slot::Field(Field::Scheme),
-        "server_protocol" => Slot::Field(Field::Protocol),
-        "status" => Slot::Field(Field::Status),
-        "upstream_status" => Slot::Field(Field::UpstreamStatus),
-        "body_bytes_sent" | "bytes_sent" => Slot::Field(Field::BytesOut),
-        "request_length" => Slot::Field(Field::BytesIn),
-        "request_time" => Slot::Duration(Unit::Seconds),
-        "request_id" => Slot::Field(Field::Id),
+        "time_local" | "time_iso8601" | "msec" => Meaning::End,
+        "remote_addr" => Meaning::Field(Field::Peer),
+        "realip_remote_addr" => Meaning::OtherPeer,
+        "remote_user" => Meaning::Field(Field::User),
+        "request" => Meaning::Request,
+        "request_method" => Meaning::Field(Field::Method),
+        "request_uri" => Meaning::Target,
+        "uri" | "document_uri" => Meaning::Uri,
+        "args" | "query_string" => Meaning::Field(Field::Query),
+        "host" | "http_host" => Meaning::Field(Field::Host),
+        "scheme" => Meaning::Field(Field::Scheme),
+        "server_protocol" => Meaning::Field(Field::Protocol),
+        "status" => Meaning::Field(Field::Status),
+        "upstream_status" => Meaning::Field(Field::UpstreamStatus),
+        "body_bytes_sent" | "bytes_sent" => Meaning::Field(Field::BytesOut),
+        "request_length" => Meaning::Field(Field::BytesIn),
+        "request_time" => Meaning::Duration(Unit::Seconds),
+        "request_id" => Meaning::Field(Field::Id),
         _ => return None,
     })
 }
 
-/// Returns the slot of an operator's name for an nginx variable in JSON. A duration whose name has no unit has no slot.
-fn operators(name: &str) -> Option<Slot> {
+/// Returns the meaning of an operator's name for an nginx variable in JSON. A duration whose name has no unit has no meaning.
+fn operators(name: &str) -> Option<Meaning> {
     Some(match name {
-        "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
-        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => {
-            Slot::OtherPeer
+        "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => {
+            Meaning::End
         }
-        "user" => Slot::Field(Field::User),
-        "method" | "verb" => Slot::Field(Field::Method),
-        "path" | "url" => Slot::Target,
-        "query" => Slot::Field(Field::Query),
-        "vhost" => Slot::Field(Field::Host),
-        "protocol" | "http_version" => Slot::Field(Field::Protocol),
-        "response_code" | "status_code" | "response_status" => Slot::Field(Field::Status),
-        "bytes" | "size" | "response_length" => Slot::Field(Field::BytesOut),
-        "x_forwarded_for" | "xff" => Slot::Field(Field::ForwardedFor),
-        "x_request_id" | "req_id" => Slot::Field(Field::Id),
+        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => {
+            Meaning::OtherPeer
+        }
+        "user" => Meaning::Field(Field::User),
+        "method" | "verb" => Meaning::Field(Field::Method),
+        "path" | "url" => Meaning::Target,
+        "query" => Meaning::Field(Field::Query),
+        "vhost" => Meaning::Field(Field::Host),
+        "protocol" | "http_version" => Meaning::Field(Field::Protocol),
+        "response_code" | "status_code" | "response_status" => Meaning::Field(Field::Status),
+        "bytes" | "size" | "response_length" => Meaning::Field(Field::BytesOut),
+        "x_forwarded_for" | "xff" => Meaning::Field(Field::ForwardedFor),
+        "x_request_id" | "req_id" => Meaning::Field(Field::Id),
         _ => return None,
     })
 }
 
-/// Returns the slot of a name in Traefik's JSON.
-fn traefik(name: &str) -> Option<Slot> {
+/// Returns the meaning of a name in Traefik's JSON.
+fn traefik(name: &str) -> Option<Meaning> {
     Some(match name {
-        "StartUTC" | "StartLocal" => Slot::Start,
-        "time" => Slot::End,
-        "Duration" => Slot::Duration(Unit::Nanoseconds),
-        "ClientAddr" => Slot::Field(Field::Peer),
-        "ClientUsername" => Slot::Field(Field::User),
-        "RequestMethod" => Slot::Field(Field::Method),
-        "RequestPath" => Slot::Target,
-        "RequestHost" => Slot::Field(Field::Host),
-        "RequestScheme" => Slot::Field(Field::Scheme),
-        "RequestProtocol" => Slot::Field(Field::Protocol),
-        "DownstreamStatus" => Slot::Field(Field::Status),
-        "OriginStatus" => Slot::Field(Field::UpstreamStatus),
-        "RequestContentSize" => Slot::Field(Field::BytesIn),
-        "DownstreamContentSize" => Slot::Field(Field::BytesOut),
+        "StartUTC" | "StartLocal" => Meaning::Start,
+        "time" => Meaning::End,
+        "Duration" => Meaning::Duration(Unit::Nanoseconds),
+        "ClientAddr" => Meaning::Field(Field::Peer),
+        "ClientUsername" => Meaning::Field(Field::User),
+        "RequestMethod" => Meaning::Field(Field::Method),
+        "RequestPath" => Meaning::Target,
+        "RequestHost" => Meaning::Field(Field::Host),
+        "RequestScheme" => Meaning::Field(Field::Scheme),
+        "RequestProtocol" => Meaning::Field(Field::Protocol),
+        "DownstreamStatus" => Meaning::Field(Field::Status),
+        "OriginStatus" => Meaning::Field(Field::UpstreamStatus),
+        "RequestContentSize" => Meaning::Field(Field::BytesIn),
+        "DownstreamContentSize" => Meaning::Field(Field::BytesOut),
         _ => return None,
     })
 }
 
-/// Returns the slot of a name in Caddy's JSON, whose time is the end of the request.
-fn caddy(name: &str) -> Option<Slot> {
+/// Returns the meaning of a name in Caddy's JSON, whose time is the end of the request.
+fn caddy(name: &str) -> Option<Meaning> {
     Some(match name {
-        "ts" => Slot::End,
-        "logger" => Slot::Log,
-        "request" => Slot::Object(1),
-        "user_id" => Slot::Field(Field::User),
-        "duration" => Slot::Duration(Unit::Seconds),
-        "status" => Slot::Field(Field::Status),
-        "bytes_read" => Slot::Field(Field::BytesIn),
-        "size" => Slot::Field(Field::BytesOut),
+        "ts" => Meaning::End,
+        "logger" => Meaning::Log,
+        "request" => Meaning::Object(1),
+        "user_id" => Meaning::Field(Field::User),
+        "duration" => Meaning::Duration(Unit::Seconds),
+        "status" => Meaning::Field(Field::Status),
+        "bytes_read" => Meaning::Field(Field::BytesIn),
+        "size" => Meaning::Field(Field::BytesOut),
         _ => return None,
     })
 }
 
-/// Returns the slot of a member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
-fn caddy_request(name: &str) -> Option<Slot> {
+/// Returns the meaning of a member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
+fn caddy_request(name: &str) -> Option<Meaning> {
     Some(match name {
-        "client_ip" => Slot::Field(Field::Peer),
-        "remote_ip" | "remote_addr" => Slot::OtherPeer,
-        "proto" => Slot::Field(Field::Protocol),
-        "method" => Slot::Field(Field::Method),
-        "host" => Slot::Field(Field::Host),
-        "uri" => Slot::Target,
-        "headers" => Slot::Object(2),
+        "client_ip" => Meaning::Field(Field::Peer),
+        "remote_ip" | "remote_addr" => Meaning::OtherPeer,
+        "proto" => Meaning::Field(Field::Protocol),
+        "method" => Meaning::Field(Field::Method),
+        "host" => Meaning::Field(Field::Host),
+        "uri" => Meaning::Target,
+        "headers" => Meaning::Object(2),
         _ => return None,
     })
 }
 
 /// Returns the meaning of a name in `--map`: a field, `time`, `end`, `target`, `request`, a duration with its unit, or `header:NAME`.
-pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Slot> {
+pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Meaning> {
     if let Some(header) = name.strip_prefix("header:") {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         return (!header.is_empty() && header.bytes().all(is_name)).then(|| names.header(header));
     }
     Some(match name {
-        "time" => Slot::Start,
-        "end" => Slot::End,
-        "request" => Slot::Request,
-        "target" => Slot::Target,
-        "duration" | "duration_s" => Slot::Duration(Unit::Seconds),
-        "duration_ms" => Slot::Duration(Unit::Milliseconds),
-        "duration_us" => Slot::Duration(Unit::Microseconds),
-        "duration_ns" => Slot::Duration(Unit::Nanoseconds),
-        "waited" => Slot::Waited(Unit::Seconds),
-        "ip" => Slot::Field(Field::Peer),
+        "time" => Meaning::Start,
+        "end" => Meaning::End,
+        "request" => Meaning::Request,
+        "target" => Meaning::Target,
+        "duration" | "duration_s" => Meaning::Duration(Unit::Seconds),
+        "duration_ms" => Meaning::Duration(Unit::Milliseconds),
+        "duration_us" => Meaning::Duration(Unit::Microseconds),
+        "duration_ns" => Meaning::Duration(Unit::Nanoseconds),
+        "waited" => Meaning::Waited(Unit::Seconds),
+        "ip" => Meaning::Field(Field::Peer),
         // The path may have a query.
-        "path" => Slot::Target,
-        _ => Slot::Field(Field::named(name)?),
+        "path" => Meaning::Target,
+        _ => Meaning::Field(Field::named(name)?),
     })
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::address::{address, address_with_port};
 use crate::field::Field;
+use crate::meaning::{Meaning, Unit};
 use crate::request;
-use crate::slot::{Slot, Unit};
 use crate::text::{Escape, Text};
 use crate::time::{Time, TimeReader, number};
 
@@ -121,10 +121,10 @@ impl Span {
 
 impl Record {
     /// Takes a time with a fraction as exact to the millisecond, because writers leave out zeros at the end of a number.
-    pub(crate) fn complete_fraction(&mut self, slot: Slot) {
-        let time = match slot {
-            Slot::Start => &mut self.started,
-            Slot::End => &mut self.ended,
+    pub(crate) fn complete_fraction(&mut self, meaning: Meaning) {
+        let time = match meaning {
+            Meaning::Start => &mut self.started,
+            Meaning::End => &mut self.ended,
             _ => return,
         };
         if let Some(time) = time
@@ -211,50 +211,55 @@ impl Record {
 
 impl Values {
     /// Stores a value. `-` and an empty text are no value.
-    pub(crate) fn take(&mut self, slot: Slot, line: &[u8], span: Span) -> Result<(), &'static str> {
+    pub(crate) fn take(
+        &mut self,
+        meaning: Meaning,
+        line: &[u8],
+        span: Span,
+    ) -> Result<(), &'static str> {
         let value = span.bytes(line);
         if matches!(value, [] | b"-") {
             return Ok(());
         }
         let Self { record, times } = self;
-        match slot {
-            Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
+        match meaning {
+            Meaning::Skip | Meaning::Object(_) | Meaning::Lost | Meaning::Log => {}
             // A query alone is no path. The target of the request has no path in this form either.
-            Slot::Field(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
+            Meaning::Field(Field::Path) | Meaning::Uri if value.starts_with(b"?") => {}
             // A host name, or `unix:`, is no address.
-            Slot::Field(Field::Peer) => record.peer = address(value).or(record.peer),
-            Slot::Field(Field::ClientIp) => record.client_ip = address(value),
-            Slot::Field(Field::Status) => {
+            Meaning::Field(Field::Peer) => record.peer = address(value).or(record.peer),
+            Meaning::Field(Field::ClientIp) => record.client_ip = address(value),
+            Meaning::Field(Field::Status) => {
                 record.status = status(value).ok_or("expected a status, such as 200")?;
             }
-            Slot::Field(Field::UpstreamStatus) => record.upstream_status = last_status(value),
-            Slot::Field(Field::BytesIn) => record.bytes_in = bytes(value)?,
-            Slot::Field(Field::BytesOut) => record.bytes_out = bytes(value)?,
-            Slot::Field(Field::Cost) => {
+            Meaning::Field(Field::UpstreamStatus) => record.upstream_status = last_status(value),
+            Meaning::Field(Field::BytesIn) => record.bytes_in = bytes(value)?,
+            Meaning::Field(Field::BytesOut) => record.bytes_out = bytes(value)?,
+            Meaning::Field(Field::Cost) => {
                 record.cost = Some(number(value).ok_or("expected a whole number")?);
             }
-            Slot::Field(field) => {
+            Meaning::Field(field) => {
                 if let Some(place) = record.texts.get_mut(field as usize) {
                     *place = span;
                 }
             }
-            Slot::Request => record.request(line, span),
-            Slot::Target => record.target(line, span),
-            Slot::Uri => record.uri = span,
-            Slot::Header(number) => {
+            Meaning::Request => record.request(line, span),
+            Meaning::Target => record.target(line, span),
+            Meaning::Uri => record.uri = span,
+            Meaning::Header(number) => {
                 if let Some(place) = record.headers.get_mut(usize::from(number)) {
                     *place = span;
                 }
             }
-            Slot::OtherPeer => record.peer = record.peer.or_else(|| address(value)),
-            Slot::PeerAndPort => record.peer = address_with_port(value),
+            Meaning::OtherPeer => record.peer = record.peer.or_else(|| address(value)),
+            Meaning::PeerAndPort => record.peer = address_with_port(value),
             // A proxy writes -1 for an unknown duration.
-            Slot::Duration(_) if value.starts_with(b"-") => {}
-            Slot::Duration(unit) => record.duration = Some(duration(value, unit)?),
-            Slot::Waited(unit) => record.waited = Some(duration(value, unit)?),
-            Slot::Start => record.started = Some(finer(record.started, times.read(value))?),
-            Slot::End => record.ended = Some(finer(record.ended, times.read(value))?),
-            Slot::Decided => record.decided = Some(finer(None, times.read(value))?),
+            Meaning::Duration(_) if value.starts_with(b"-") => {}
+            Meaning::Duration(unit) => record.duration = Some(duration(value, unit)?),
+            Meaning::Waited(unit) => record.waited = Some(duration(value, unit)?),
+            Meaning::Start => record.started = Some(finer(record.started, times.read(value))?),
+            Meaning::End => record.ended = Some(finer(record.ended, times.read(value))?),
+            Meaning::Decided => record.decided = Some(finer(None, times.read(value))?),
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Maps keys to their places in a list. A search compares few keys.
 
-/// The value of a slot without a place.
+/// The value of a cell without a place.
 const EMPTY: u16 = u16::MAX;
 /// A multiplier that spreads keys which differ in few bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -10,65 +10,65 @@ pub(crate) trait Keyed {
     fn key(&self) -> u64;
 }
 
-/// A map from the keys of a list to their places. A search goes from slot to slot (linear probing). It is short while less than half of the
-/// slots are in use. `SLOTS` is a power of two.
+/// A map from the keys of a list to their places. A search goes from cell to cell (linear probing). It is short while less than half of the
+/// cells are in use. `CELLS` is a power of two.
 #[derive(Clone, Debug)]
-pub(crate) struct Index<const SLOTS: usize> {
-    slots: Box<[u16; SLOTS]>,
+pub(crate) struct Index<const CELLS: usize> {
+    cells: Box<[u16; CELLS]>,
 }
 
-/// The slot for a key that is not in the list.
+/// The cell for a key that is not in the list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot(usize);
+pub(crate) struct FreeCell(usize);
 
-impl<const SLOTS: usize> Default for Index<SLOTS> {
+impl<const CELLS: usize> Default for Index<CELLS> {
     fn default() -> Self {
         Self {
-            slots: Box::new([EMPTY; SLOTS]),
+            cells: Box::new([EMPTY; CELLS]),
         }
     }
 }
 
-impl<const SLOTS: usize> Index<SLOTS> {
+impl<const CELLS: usize> Index<CELLS> {
     /// The memory of an index, in bytes.
     #[cfg(test)]
-    pub(crate) const BYTES: usize = size_of::<[u16; SLOTS]>();
+    pub(crate) const BYTES: usize = size_of::<[u16; CELLS]>();
 
-    /// Returns the place of a key in the list. If the list does not have the key, returns the slot for it.
+    /// Returns the place of a key in the list. If the list does not have the key, returns the cell for it.
     #[inline]
-    pub(crate) fn find(&self, list: &[impl Keyed], key: u64) -> Result<usize, Slot> {
-        let mut slot = Self::home(key);
+    pub(crate) fn find(&self, list: &[impl Keyed], key: u64) -> Result<usize, FreeCell> {
+        let mut cell = Self::home(key);
         loop {
-            let place = usize::from(self.slots[slot]);
+            let place = usize::from(self.cells[cell]);
             match list.get(place) {
                 Some(known) if known.key() == key => return Ok(place),
-                Some(_) => slot = (slot + 1) % SLOTS,
-                None => return Err(Slot(slot)),
+                Some(_) => cell = (cell + 1) % CELLS,
+                None => return Err(FreeCell(cell)),
             }
         }
     }
 
     /// Stores the place of a key that `find` did not find. The place must be below 65,535.
     #[inline]
-    pub(crate) fn set(&mut self, slot: Slot, place: usize) {
-        self.slots[slot.0] = place as u16;
+    pub(crate) fn set(&mut self, cell: FreeCell, place: usize) {
+        self.cells[cell.0] = place as u16;
     }
 
     /// Stores the places of all keys again, after the list has changed.
     pub(crate) fn rebuild(&mut self, list: &[impl Keyed]) {
-        self.slots.fill(EMPTY);
+        self.cells.fill(EMPTY);
         for (place, keyed) in list.iter().enumerate() {
-            let mut slot = Self::home(keyed.key());
-            while self.slots[slot] != EMPTY {
-                slot = (slot + 1) % SLOTS;
+            let mut cell = Self::home(keyed.key());
+            while self.cells[cell] != EMPTY {
+                cell = (cell + 1) % CELLS;
             }
-            self.slots[slot] = place as u16;
+            self.cells[cell] = place as u16;
         }
     }
 
-    /// Returns the slot where a key's search begins.
+    /// Returns the cell where a key's search begins.
     #[inline]
     const fn home(key: u64) -> usize {
-        (key.wrapping_mul(SPREAD) >> (u64::BITS - SLOTS.trailing_zeros())) as usize
+        (key.wrapping_mul(SPREAD) >> (u64::BITS - CELLS.trailing_zeros())) as usize
     }
 }

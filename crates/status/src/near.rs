@@ -10,7 +10,7 @@ const KEYS: usize = 512;
 /// The number of keys beyond `KEYS` at which a removal begins. It removes all of them.
 const SPARE: usize = 64;
 /// Slots of the index.
-const SLOTS: usize = 4 * KEYS;
+const CELLS: usize = 4 * KEYS;
 /// The most limits for each key.
 const LIMITS: usize = 4;
 
@@ -115,7 +115,7 @@ impl FromIterator<Nearness> for NearLimits {
 #[derive(Debug)]
 pub(crate) struct NearTable<N> {
     keys: Vec<Seen<N>>,
-    index: Index<SLOTS>,
+    index: Index<CELLS>,
     // The highest rank of a removed key.
     floor: u64,
 }
@@ -153,7 +153,7 @@ impl<N> NearTable<N> {
     /// The most bytes of a table, without the memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
-        Self::MOST_NAMES * size_of::<Seen<N>>() + Index::<SLOTS>::BYTES;
+        Self::MOST_NAMES * size_of::<Seen<N>>() + Index::<CELLS>::BYTES;
     /// The most names in a table.
     #[cfg(test)]
     pub(crate) const MOST_NAMES: usize = KEYS + SPARE;
@@ -168,13 +168,13 @@ impl<N> NearTable<N> {
         tick: u32,
         name: impl FnOnce() -> N,
     ) {
-        let slot = match self.index.find(&self.keys, key) {
+        let cell = match self.index.find(&self.keys, key) {
             Ok(place) => return self.keys[place].renew(near, tick),
-            Err(slot) => slot,
+            Err(cell) => cell,
         };
         // If the table is too small, clients replace each other. A key that would be removed at once gets no name.
         if self.floor < rank(tick, near.fewest) {
-            self.index.set(slot, self.keys.len());
+            self.index.set(cell, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
         }
     }

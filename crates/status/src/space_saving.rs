@@ -27,8 +27,8 @@ const NO_NAME: u16 = u16::MAX;
 const MET: u64 = 3;
 /// The number of counters in the first allocation.
 const FIRST: usize = 64;
-/// The number of slots of the index.
-const SLOTS: usize = 4 * COUNTERS;
+/// The number of cells of the index.
+const CELLS: usize = 4 * COUNTERS;
 /// Counts that exceed the floor by less than this are found without a sort.
 const NEAR_FLOOR: usize = 64;
 
@@ -36,7 +36,7 @@ const NEAR_FLOOR: usize = 64;
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<N> {
     counters: Vec<Counter>,
-    index: Index<SLOTS>,
+    index: Index<CELLS>,
     // Names of removed counters stay until their memory is needed.
     names: Vec<N>,
     // The most occurrences of a key without a counter.
@@ -73,7 +73,7 @@ impl<N> SpaceSaving<N> {
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
         self.total = self.total.saturating_add(weight);
-        let slot = match self.index.find(&self.counters, key) {
+        let cell = match self.index.find(&self.counters, key) {
             Ok(place) => {
                 let counter = &mut self.counters[place];
                 counter.count = counter.count.saturating_add(weight);
@@ -85,11 +85,11 @@ impl<N> SpaceSaving<N> {
                 }
                 return;
             }
-            Err(slot) => slot,
+            Err(cell) => cell,
         };
         let at = self.counters.len();
         let count = self.floor.saturating_add(weight);
-        self.index.set(slot, at);
+        self.index.set(cell, at);
         self.counters.push(Counter {
             key,
             count,
@@ -113,7 +113,7 @@ impl<N> SpaceSaving<N> {
     /// The most bytes of the counters, without the memory that names point to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
-        (COUNTERS + SPARE) * size_of::<Counter>() + Index::<SLOTS>::BYTES + NAMES * size_of::<N>();
+        (COUNTERS + SPARE) * size_of::<Counter>() + Index::<CELLS>::BYTES + NAMES * size_of::<N>();
 
     /// The most bytes that a removal needs in addition.
     #[cfg(test)]

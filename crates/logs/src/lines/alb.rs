@@ -3,8 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::Field;
+use crate::meaning::{Meaning, Unit};
 use crate::record::Values;
-use crate::slot::{Slot, Unit};
 
 /// Reads `https 2026-11-22T15:32:17.186641Z app/name/id 192.0.2.7:2817 10.0.0.1:80 0.001 0.048 0.000 200 200 34 366 "request" "agent" …`.
 pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
@@ -17,7 +17,12 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         let what = "expected http, https, h2, grpcs, ws or wss";
         return Err(LineError::at(0, what));
     }
-    let before = [Slot::End, Slot::Skip, Slot::PeerAndPort, Slot::Skip];
+    let before = [
+        Meaning::End,
+        Meaning::Skip,
+        Meaning::PeerAndPort,
+        Meaning::Skip,
+    ];
     words(&mut cursor, values, &before)?;
     let duration = durations(&mut cursor)?;
     let behind = [
@@ -26,34 +31,38 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         Field::BytesIn,
         Field::BytesOut,
     ];
-    words(&mut cursor, values, &behind.map(Slot::Field))?;
-    for (slot, what) in [
-        (Slot::Request, "expected a request in quotes"),
-        (Slot::Header(0), "expected a user agent in quotes"),
+    words(&mut cursor, values, &behind.map(Meaning::Field))?;
+    for (meaning, what) in [
+        (Meaning::Request, "expected a request in quotes"),
+        (Meaning::Header(0), "expected a user agent in quotes"),
     ] {
         cursor.expect(b"\"", what)?;
         let span = cursor.quoted()?;
-        cursor.take(values, slot, span)?;
+        cursor.take(values, meaning, span)?;
         if cursor.at < line.len() {
             cursor.expect(b" ", "expected a blank behind the quotes")?;
         }
     }
     // Skips cipher, protocol, target group, trace, domain, certificate and a number. The time of arrival follows.
-    words(&mut cursor, values, &[Slot::Skip; 3])?;
+    words(&mut cursor, values, &[Meaning::Skip; 3])?;
     for _ in 0..3 {
         cursor.expect(b"\"", "expected a text in quotes")?;
         cursor.quoted()?;
         cursor.expect(b" ", "expected a blank behind the quotes")?;
     }
-    words(&mut cursor, values, &[Slot::Skip, Slot::Start])?;
+    words(&mut cursor, values, &[Meaning::Skip, Meaning::Start])?;
     values.record.duration = duration;
     Ok(())
 }
 
-fn words(cursor: &mut Cursor<'_>, values: &mut Values, slots: &[Slot]) -> Result<(), LineError> {
-    for slot in slots {
+fn words(
+    cursor: &mut Cursor<'_>,
+    values: &mut Values,
+    meanings: &[Meaning],
+) -> Result<(), LineError> {
+    for meaning in meanings {
         let span = cursor.filled_word("expected a value")?;
-        cursor.take(values, *slot, span)?;
+        cursor.take(values, *meaning, span)?;
     }
     Ok(())
 }

@@ -6,15 +6,15 @@ use super::cursor::Cursor;
 use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
+use crate::meaning::{Meaning, Unit};
 use crate::record::{Record, Span, Values};
-use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 use crate::time::number;
 
 /// The number of the header `referer`.
-const REFERER: Slot = Slot::Header(0);
+const REFERER: Meaning = Meaning::Header(0);
 /// The number of the header `user-agent`.
-const USER_AGENT: Slot = Slot::Header(1);
+const USER_AGENT: Meaning = Meaning::Header(1);
 
 /// The formats with the fields of the Common Log Format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +35,18 @@ pub(crate) enum Clf {
 /// Reads `192.0.2.7 - alice [22/Nov/2026:15:32:17 +0000] "GET / HTTP/1.1" 200 2326`, and the fields around it.
 pub(crate) fn read(line: &[u8], form: Clf, values: &mut Values) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
-    let mut time = Slot::End;
+    let mut time = Meaning::End;
     if form == Clf::Vhost {
         vhost(&mut cursor, values)?;
         // Apache writes the time of the arrival.
-        time = Slot::Start;
+        time = Meaning::Start;
     }
     front(&mut cursor, time, values)?;
     if form != Clf::Common {
-        for slot in [REFERER, USER_AGENT] {
+        for meaning in [REFERER, USER_AGENT] {
             cursor.expect(b" \"", "expected a text in quotes")?;
             let span = cursor.quoted()?;
-            cursor.take(values, slot, span)?;
+            cursor.take(values, meaning, span)?;
         }
     }
     match form {
@@ -77,18 +77,18 @@ fn vhost(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> 
     let bare = name.strip_suffix(b":443").or(name.strip_suffix(b":80"));
     let length = bare.unwrap_or(name).len();
     let host = Span::new(host.start(), host.start() + length, false);
-    cursor.take(values, Slot::Field(Field::Host), host)
+    cursor.take(values, Meaning::Field(Field::Host), host)
 }
 
 /// Reads the fields up to the size of the answer.
-fn front(cursor: &mut Cursor<'_>, time: Slot, values: &mut Values) -> Result<(), LineError> {
+fn front(cursor: &mut Cursor<'_>, time: Meaning, values: &mut Values) -> Result<(), LineError> {
     let line = cursor.line;
     let peer = cursor.word();
     if !is_host(peer.bytes(line)) {
         let what = "expected an address or a host name";
         return Err(LineError::at(peer.start(), what));
     }
-    cursor.take(values, Slot::Field(Field::Peer), peer)?;
+    cursor.take(values, Meaning::Field(Field::Peer), peer)?;
     let identity = cursor.word();
     if address(identity.bytes(line)).is_some() {
         let what = "expected one address before the time";
@@ -113,16 +113,16 @@ fn front(cursor: &mut Cursor<'_>, time: Slot, values: &mut Values) -> Result<(),
     if &line[user..end] != b"\"\"" {
         let escaped = line[user..end].contains(&b'\\');
         let user = Span::new(user, end, escaped);
-        cursor.take(values, Slot::Field(Field::User), user)?;
+        cursor.take(values, Meaning::Field(Field::User), user)?;
     }
     cursor.at = close + 3;
     let request = cursor.quoted()?;
-    cursor.take(values, Slot::Request, request)?;
+    cursor.take(values, Meaning::Request, request)?;
     cursor.expect(b" ", "expected a blank behind the request")?;
     let status = cursor.filled_word("expected a status, such as 200")?;
-    cursor.take(values, Slot::Field(Field::Status), status)?;
+    cursor.take(values, Meaning::Field(Field::Status), status)?;
     let size = cursor.filled_word("expected a number of bytes")?;
-    cursor.take(values, Slot::Field(Field::BytesOut), size)?;
+    cursor.take(values, Meaning::Field(Field::BytesOut), size)?;
     cursor.at = size.end();
     Ok(())
 }
@@ -141,7 +141,7 @@ fn is_host(text: &[u8]) -> bool {
 pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     values.record.escape = Escape::Quote;
     let mut cursor = Cursor::new(line);
-    front(&mut cursor, Slot::Start, values)?;
+    front(&mut cursor, Meaning::Start, values)?;
     let start = cursor.at;
     let end = |what| LineError::at(start, what);
     let last = memchr::memrchr(b' ', line).unwrap_or(0);
@@ -149,7 +149,7 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
         return Err(end("expected the duration in ms at the end of the line"));
     }
     let duration = Span::new(last + 1, line.len() - 2, false);
-    cursor.take(values, Slot::Duration(Unit::Milliseconds), duration)?;
+    cursor.take(values, Meaning::Duration(Unit::Milliseconds), duration)?;
     // The server, the router, and the number of the request.
     let mut rest = &line[start..last];
     for _ in 0..2 {

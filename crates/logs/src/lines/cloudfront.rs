@@ -3,9 +3,9 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::{Field, Fields};
+use crate::meaning::{Meaning, Unit};
 use crate::names::Names;
 use crate::record::{Kind, Span, Values};
-use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 
 /// The columns of a log without a line `#Fields:`.
@@ -20,16 +20,16 @@ const MAX_COLUMNS: usize = 256;
 /// The meanings of the columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    slots: Vec<Column>,
+    meanings: Vec<Column>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     /// The day, with the time in the next column.
     Date,
-    Value(Slot),
+    Value(Meaning),
     /// A value with escapes such as `%20`.
-    Escaped(Slot),
+    Escaped(Meaning),
 }
 
 impl Columns {
@@ -39,22 +39,24 @@ impl Columns {
 
     fn named(text: &str, names: &mut Names) -> Self {
         let words = text.split_ascii_whitespace().take(MAX_COLUMNS);
-        let mut slots: Vec<_> = words.map(|word| column(word, names)).collect();
+        let mut meanings: Vec<_> = words.map(|word| column(word, names)).collect();
         // A day counts only with a time after it.
-        for at in 0..slots.len() {
-            if slots[at] == Column::Date && slots.get(at + 1) != Some(&Column::Value(Slot::End)) {
-                slots[at] = Column::Value(Slot::Skip);
+        for at in 0..meanings.len() {
+            if meanings[at] == Column::Date
+                && meanings.get(at + 1) != Some(&Column::Value(Meaning::End))
+            {
+                meanings[at] = Column::Value(Meaning::Skip);
             }
         }
-        Self { slots }
+        Self { meanings }
     }
 
     /// Returns the fields in the columns.
     pub(crate) fn fields(&self, names: &Names) -> Fields {
         let mut fields = Fields::default();
-        for column in &self.slots {
-            if let Column::Value(slot) | Column::Escaped(slot) = column {
-                slot.gives(&mut fields, names.headers());
+        for column in &self.meanings {
+            if let Column::Value(meaning) | Column::Escaped(meaning) = column {
+                meaning.gives(&mut fields, names.headers());
             }
         }
         fields
@@ -78,18 +80,20 @@ impl Columns {
         let cursor = Cursor::new(line);
         let mut at = 0;
         let mut date = None;
-        for (number, column) in self.slots.iter().enumerate() {
+        for (number, column) in self.meanings.iter().enumerate() {
             let end = memchr::memchr(b'\t', &line[at..]).map_or(line.len(), |length| at + length);
             let start = date.take().unwrap_or(at);
             match column {
                 Column::Date => date = Some(at),
-                Column::Value(slot) => cursor.take(values, *slot, Span::new(start, end, false))?,
-                Column::Escaped(slot) => {
+                Column::Value(meaning) => {
+                    cursor.take(values, *meaning, Span::new(start, end, false))?
+                }
+                Column::Escaped(meaning) => {
                     let escaped = line[at..end].contains(&b'%');
-                    cursor.take(values, *slot, Span::new(start, end, escaped))?;
+                    cursor.take(values, *meaning, Span::new(start, end, escaped))?;
                 }
             }
-            if end == line.len() && number + 1 < self.slots.len() {
+            if end == line.len() && number + 1 < self.meanings.len() {
                 let what = "expected more columns, divided by tabs";
                 return Err(LineError::at(end, what));
             }
@@ -102,23 +106,23 @@ impl Columns {
 fn column(name: &str, names: &mut Names) -> Column {
     Column::Value(match name {
         "date" => return Column::Date,
-        "time" | "timestamp" | "timestamp(ms)" => Slot::End,
-        "sc-bytes" => Slot::Field(Field::BytesOut),
-        "cs-bytes" => Slot::Field(Field::BytesIn),
-        "c-ip" => Slot::Field(Field::Peer),
-        "cs-method" => Slot::Field(Field::Method),
-        "x-host-header" => Slot::Field(Field::Host),
-        "cs-uri-stem" => Slot::Field(Field::Path),
-        "cs-uri-query" => Slot::Field(Field::Query),
-        "sc-status" => Slot::Field(Field::Status),
-        "cs-protocol" => Slot::Field(Field::Scheme),
-        "cs-protocol-version" => Slot::Field(Field::Protocol),
-        "time-taken" => Slot::Duration(Unit::Seconds),
-        "x-edge-request-id" => Slot::Field(Field::Id),
-        "x-forwarded-for" => return Column::Escaped(Slot::Field(Field::ForwardedFor)),
+        "time" | "timestamp" | "timestamp(ms)" => Meaning::End,
+        "sc-bytes" => Meaning::Field(Field::BytesOut),
+        "cs-bytes" => Meaning::Field(Field::BytesIn),
+        "c-ip" => Meaning::Field(Field::Peer),
+        "cs-method" => Meaning::Field(Field::Method),
+        "x-host-header" => Meaning::Field(Field::Host),
+        "cs-uri-stem" => Meaning::Field(Field::Path),
+        "cs-uri-query" => Meaning::Field(Field::Query),
+        "sc-status" => Meaning::Field(Field::Status),
+        "cs-protocol" => Meaning::Field(Field::Scheme),
+        "cs-protocol-version" => Meaning::Field(Field::Protocol),
+        "time-taken" => Meaning::Duration(Unit::Seconds),
+        "x-edge-request-id" => Meaning::Field(Field::Id),
+        "x-forwarded-for" => return Column::Escaped(Meaning::Field(Field::ForwardedFor)),
         "cs(Referer)" => return Column::Escaped(names.header("referer")),
         "cs(User-Agent)" => return Column::Escaped(names.header("user-agent")),
         "cs(Cookie)" => return Column::Escaped(names.header("cookie")),
-        _ => Slot::Skip,
+        _ => Meaning::Skip,
     })
 }

@@ -1,8 +1,8 @@
 //! Steps through a line.
 
 use crate::error::LineError;
+use crate::meaning::Meaning;
 use crate::record::{Span, Values};
-use crate::slot::Slot;
 
 /// A place in a line.
 #[derive(Clone, Copy, Debug)]
@@ -89,10 +89,10 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(
         &self,
         values: &mut Values,
-        slot: Slot,
+        meaning: Meaning,
         span: Span,
     ) -> Result<(), LineError> {
-        let taken = values.take(slot, self.line, span);
+        let taken = values.take(meaning, self.line, span);
         taken.map_err(|what| LineError::at(span.start(), what))
     }
 }

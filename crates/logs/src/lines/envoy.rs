@@ -4,8 +4,8 @@ use super::cursor::Cursor;
 use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
+use crate::meaning::{Meaning, Unit};
 use crate::record::{Span, Values};
-use crate::slot::{Slot, Unit};
 
 /// Reads `[time] "GET /path HTTP/1.1" 200 - 0 6 3 2 "forwarded for" "user agent" "id" "host" "server"`.
 pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
@@ -15,20 +15,20 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     let Some(close) = close else {
         return Err(cursor.error("expected a time in brackets, and a request in quotes"));
     };
-    cursor.take(values, Slot::Start, Span::new(1, close, false))?;
+    cursor.take(values, Meaning::Start, Span::new(1, close, false))?;
     cursor.at = close + 3;
     request(&mut cursor, values)?;
     let status = cursor.word();
-    cursor.take(values, Slot::Field(Field::Status), status)?;
+    cursor.take(values, Meaning::Field(Field::Status), status)?;
     // Flags, such as `NR`.
     let flags = cursor.word();
-    for slot in [
-        Slot::Field(Field::BytesIn),
-        Slot::Field(Field::BytesOut),
-        Slot::Duration(Unit::Milliseconds),
+    for meaning in [
+        Meaning::Field(Field::BytesIn),
+        Meaning::Field(Field::BytesOut),
+        Meaning::Duration(Unit::Milliseconds),
     ] {
         let span = cursor.word();
-        cursor.take(values, slot, span)?;
+        cursor.take(values, meaning, span)?;
     }
     // The upstream's time.
     cursor.word();
@@ -48,13 +48,13 @@ fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError
     let error = cursor.error("expected a protocol, and a `\"` behind it");
     let length = memchr::memmem::find(cursor.rest(), b"\" ").ok_or(error)?;
     cursor.at += length + 2;
-    cursor.take(values, Slot::Field(Field::Method), method)?;
-    cursor.take(values, Slot::Target, target)?;
+    cursor.take(values, Meaning::Field(Field::Method), method)?;
+    cursor.take(values, Meaning::Target, target)?;
     let protocol = Span::new(start, start + length, false);
     if protocol.bytes(cursor.line).contains(&b' ') {
         return Err(error);
     }
-    cursor.take(values, Slot::Field(Field::Protocol), protocol)
+    cursor.take(values, Meaning::Field(Field::Protocol), protocol)
 }
 
 /// Reads the texts in quotes: the last three backwards, because the first two may have any bytes.
@@ -67,17 +67,21 @@ fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
         .checked_sub(1)
         .filter(|end| *end >= start && line[*end] == b'"')
         .ok_or(error)?;
-    for slot in [Slot::Skip, Slot::Field(Field::Host), Slot::Field(Field::Id)] {
+    for meaning in [
+        Meaning::Skip,
+        Meaning::Field(Field::Host),
+        Meaning::Field(Field::Id),
+    ] {
         let divided = memchr::memmem::rfind(&line[start..end], b"\" \"").ok_or(error)?;
         let at = start + divided;
-        cursor.take(values, slot, Span::new(at + 3, end, false))?;
+        cursor.take(values, meaning, Span::new(at + 3, end, false))?;
         end = at;
     }
     let divided = between(&line[start..end]).ok_or(error)?;
     let forwarded_for = Span::new(start, start + divided, false);
-    cursor.take(values, Slot::Field(Field::ForwardedFor), forwarded_for)?;
+    cursor.take(values, Meaning::Field(Field::ForwardedFor), forwarded_for)?;
     let agent = Span::new(start + divided + 3, end, false);
-    cursor.take(values, Slot::Header(0), agent)
+    cursor.take(values, Meaning::Header(0), agent)
 }
 
 /// Returns the place of `" "` between the addresses and the user agent: the first place after an address or `-`, or else the first place.

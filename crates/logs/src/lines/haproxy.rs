@@ -3,8 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::Field;
+use crate::meaning::{Meaning, Unit};
 use crate::record::{Span, Values};
-use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 
 /// The length of `23/Nov/2026:12:14:35.504`.
@@ -21,22 +21,28 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     };
     let peer = memchr::memrchr(b' ', &line[..open - 1]).map_or(0, |blank| blank + 1);
     let peer = Span::new(peer, open - 1, false);
-    cursor.take(values, Slot::PeerAndPort, peer)?;
+    cursor.take(values, Meaning::PeerAndPort, peer)?;
     let time = Span::new(open + 1, open + 1 + TIME, false);
-    cursor.take(values, Slot::Start, time)?;
+    cursor.take(values, Meaning::Start, time)?;
     cursor.at = open + TIME + 3;
     let frontend = cursor.word();
     // The server.
     cursor.word();
     durations(&mut cursor, values)?;
-    for (slot, what) in [
-        (Slot::Field(Field::Status), "expected a status, such as 200"),
-        (Slot::Field(Field::BytesOut), "expected a number of bytes"),
+    for (meaning, what) in [
+        (
+            Meaning::Field(Field::Status),
+            "expected a status, such as 200",
+        ),
+        (
+            Meaning::Field(Field::BytesOut),
+            "expected a number of bytes",
+        ),
     ] {
         // With `option logasap` a `+` precedes the bytes sent so far.
         cursor.skip(b"+");
         let span = cursor.filled_word(what)?;
-        cursor.take(values, slot, span)?;
+        cursor.take(values, meaning, span)?;
     }
     // Two cookies, the state at the end, connections, queues.
     for _ in 0..5 {
@@ -54,7 +60,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     let request = rest.strip_suffix(b"\"").unwrap_or(rest);
     let escaped = request.contains(&b'#');
     let span = Span::new(cursor.at, cursor.at + request.len(), escaped);
-    cursor.take(values, Slot::Request, span)?;
+    cursor.take(values, Meaning::Request, span)?;
     if frontend.is_empty() {
         return Err(cursor.error("expected the name of a frontend"));
     }
@@ -84,5 +90,5 @@ fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineErr
     let mut start = span.start() + last + 1;
     start += usize::from(cursor.line.get(start) == Some(&b'+'));
     let whole = Span::new(start, span.end(), false);
-    cursor.take(values, Slot::Duration(Unit::Milliseconds), whole)
+    cursor.take(values, Meaning::Duration(Unit::Milliseconds), whole)
 }

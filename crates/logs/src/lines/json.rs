@@ -2,9 +2,9 @@
 
 use super::cursor::Cursor;
 use crate::error::LineError;
+use crate::meaning::Meaning;
 use crate::names::{Names, Place};
 use crate::record::{Span, Values};
-use crate::slot::Slot;
 
 /// The names of a line, and of the objects in it that have wanted members. The first entry is the line itself.
 pub(crate) type Objects = Vec<Names>;
@@ -51,28 +51,30 @@ fn object(
         return Ok(());
     }
     loop {
-        let slot;
-        (slot, place) = name(cursor, number, objects, place)?;
-        match slot {
+        let meaning;
+        (meaning, place) = name(cursor, number, objects, place)?;
+        match meaning {
             // An object can refer only to objects after it, so that the recursion ends.
-            Slot::Object(inner) if cursor.peek() == Some(b'{') && usize::from(inner) > number => {
+            Meaning::Object(inner)
+                if cursor.peek() == Some(b'{') && usize::from(inner) > number =>
+            {
                 object(cursor, inner.into(), objects, values, seen)?;
             }
-            slot => {
+            meaning => {
                 let is_number = cursor.peek() != Some(b'"');
                 let span = match cursor.peek() {
-                    Some(b'[') if slot != Slot::Skip => only(cursor)?,
+                    Some(b'[') if meaning != Meaning::Skip => only(cursor)?,
                     _ => value(cursor)?,
                 };
-                match slot {
-                    Slot::Lost => seen.lost = Some(span),
-                    Slot::Log => seen.target = span,
+                match meaning {
+                    Meaning::Lost => seen.lost = Some(span),
+                    Meaning::Log => seen.target = span,
                     _ => {}
                 }
-                if slot != Slot::Skip && !is_nothing(span.bytes(cursor.line)) {
-                    cursor.take(values, slot, span)?;
+                if meaning != Meaning::Skip && !is_nothing(span.bytes(cursor.line)) {
+                    cursor.take(values, meaning, span)?;
                     if is_number {
-                        values.record.complete_fraction(slot);
+                        values.record.complete_fraction(meaning);
                     }
                 }
             }
@@ -92,19 +94,19 @@ fn name(
     number: usize,
     objects: &mut Objects,
     place: Place,
-) -> Result<(Slot, Place), LineError> {
+) -> Result<(Meaning, Place), LineError> {
     let Some(names) = objects.get_mut(number) else {
         return Err(cursor.error("expected no object"));
     };
     cursor.expect(b"\"", "expected the name of a member in quotes")?;
     // Most lines have the same names in the same order.
-    if let Some((text, slot)) = names.expected(place)
+    if let Some((text, meaning)) = names.expected(place)
         && cursor.rest().starts_with(text)
         && cursor.rest()[text.len()..].starts_with(b"\":")
     {
         cursor.at += text.len() + 2;
         skip_blanks(cursor);
-        return Ok((slot, names.behind(place)));
+        return Ok((meaning, names.behind(place)));
     }
     let span = cursor.quoted()?;
     skip_blanks(cursor);

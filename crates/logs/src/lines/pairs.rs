@@ -2,9 +2,9 @@
 
 use super::cursor::Cursor;
 use crate::error::LineError;
+use crate::meaning::Meaning;
 use crate::names::Names;
 use crate::record::{Kind, Record, Span, Values};
-use crate::slot::Slot;
 use crate::time::{TimeReader, number};
 
 /// Reads a line. Text before the time, such as a prefix of journald, is left out.
@@ -21,7 +21,7 @@ pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Resul
     };
     let end = head.len() - head.iter().rev().take_while(|byte| **byte == b' ').count();
     let start = memchr::memrchr(b' ', &head[..end]).map_or(0, |blank| blank + 1);
-    cursor.take(values, Slot::End, Span::new(start, end, false))?;
+    cursor.take(values, Meaning::End, Span::new(start, end, false))?;
     let mut lost = None;
     let mut place = Names::START;
     while cursor.at < line.len() {
@@ -30,10 +30,10 @@ pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Resul
             let rest = cursor.rest();
             rest.starts_with(name) && rest.get(name.len()) == Some(&b'=')
         });
-        let slot = if let Some((name, slot)) = expected {
+        let meaning = if let Some((name, meaning)) = expected {
             cursor.at += name.len() + 1;
             place = names.behind(place);
-            slot
+            meaning
         } else {
             let rest = cursor.rest();
             let name = memchr::memchr2(b'=', b' ', rest).map_or(rest, |length| &rest[..length]);
@@ -45,9 +45,9 @@ pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Resul
                 }
                 return Err(LineError::at(name_at, "expected name=value"));
             }
-            let slot;
-            (slot, place) = names.find(place, name);
-            slot
+            let meaning;
+            (meaning, place) = names.find(place, name);
+            meaning
         };
         let span = if cursor.skip(b"\"") {
             let span = cursor.quoted()?;
@@ -58,10 +58,10 @@ pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Resul
         } else {
             cursor.word()
         };
-        if slot == Slot::Lost {
+        if meaning == Meaning::Lost {
             lost = number(span.bytes(line));
         }
-        cursor.take(values, slot, span)?;
+        cursor.take(values, meaning, span)?;
     }
     match lost {
         Some(count) => Ok(Kind::Lost(count)),

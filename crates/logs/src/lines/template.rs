@@ -2,9 +2,9 @@
 
 use super::cursor::Cursor;
 use crate::error::{FormatError, LineError};
+use crate::meaning::Meaning;
 use crate::names::{Names, Vocabulary};
 use crate::record::{MAX_HEADERS, Record, Span, Values};
-use crate::slot::Slot;
 
 /// Most variables of a template.
 const MAX_VARIABLES: usize = 64;
@@ -16,7 +16,7 @@ const MAX_TRIES: u32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     before: Vec<u8>,
-    variables: Vec<(Slot, Vec<u8>)>,
+    variables: Vec<(Meaning, Vec<u8>)>,
 }
 
 /// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around the whole, as in `log_format`, are left out.
@@ -24,7 +24,7 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
     let wrong = |what: String| Err(FormatError(format!("the template {what}")));
     let mut names = Names::new(Vocabulary::Template);
     let mut before = Vec::new();
-    let mut variables: Vec<(Slot, Vec<u8>)> = Vec::new();
+    let mut variables: Vec<(Meaning, Vec<u8>)> = Vec::new();
     let mut rest = unquoted(text);
     while let Some(dollar) = rest.find('$') {
         let (plain, behind) = (&rest[..dollar], &rest[dollar + 1..]);
@@ -53,20 +53,20 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
         if variables.len() == MAX_VARIABLES {
             return wrong(format!("has more than {MAX_VARIABLES} variables"));
         }
-        let slot = names.meaning(name.as_bytes());
+        let meaning = names.meaning(name.as_bytes());
         if names.is_full() {
             return wrong(format!(
                 "has more than {MAX_HEADERS} request headers: write others than those that limits need as `$_`"
             ));
         }
         // A path begins with a slash, and needs no text before it.
-        if !is_divided && !matches!(slot, Slot::Target | Slot::Uri) {
+        if !is_divided && !matches!(meaning, Meaning::Target | Meaning::Uri) {
             return wrong(format!(
                 "has no text before `${name}`: where that begins cannot be told"
             ));
         }
-        names.list(name.as_bytes(), slot);
-        variables.push((slot, Vec::new()));
+        names.list(name.as_bytes(), meaning);
+        variables.push((meaning, Vec::new()));
         rest = behind;
     }
     let last = variables.last_mut().map_or(&mut before, |it| &mut it.1);
@@ -96,8 +96,8 @@ impl Template {
         if tries < MAX_TRIES {
             // Drops the values of failed tries.
             values.record = Record::default();
-            for ((slot, _), span) in self.variables.iter().zip(found) {
-                cursor.take(values, *slot, span)?;
+            for ((meaning, _), span) in self.variables.iter().zip(found) {
+                cursor.take(values, *meaning, span)?;
             }
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Template {
         values: &mut Values,
         (tries, found): (&mut u32, &mut [Span; MAX_VARIABLES]),
     ) -> Result<(), LineError> {
-        let Some((slot, text)) = self.variables.get(number) else {
+        let Some((meaning, text)) = self.variables.get(number) else {
             return Ok(());
         };
         let (line, start) = (cursor.line, cursor.at);
@@ -140,7 +140,7 @@ impl Template {
             };
             let escaped = line[start..end].contains(&b'\\');
             found[number] = Span::new(start, end, escaped);
-            let taken = cursor.take(values, *slot, found[number]);
+            let taken = cursor.take(values, *meaning, found[number]);
             let behind = Cursor {
                 line,
                 at: end + text.len(),

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use tidegate_identity::Client;
 
 /// The number of clients that a thread caches. They take 30 KB, and at most [`MAX_NAME`] bytes for each name.
-const SLOTS: usize = 512;
+const CELLS: usize = 512;
 
 /// The longest cached name in bytes, a bound on memory. A client with a longer name is hashed at every request.
 const MAX_NAME: usize = 128;
@@ -19,15 +19,15 @@ thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
-/// A table in which each client has one slot. A new client replaces the previous client of its slot.
+/// A table in which each client has one cell. A new client replaces the previous client of its cell.
 #[derive(Default)]
 struct Recent {
     random: RandomState,
     /// Empty until the first client comes.
-    slots: Vec<Option<Slot>>,
+    cells: Vec<Option<Entry>>,
 }
 
-struct Slot {
+struct Entry {
     /// The number of the secret that made the hash.
     secret: u64,
     client: Client,
@@ -40,16 +40,16 @@ pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 
         return compute();
     }
     RECENT.with_borrow_mut(|recent| {
-        if recent.slots.is_empty() {
-            recent.slots.resize_with(SLOTS, || None);
+        if recent.cells.is_empty() {
+            recent.cells.resize_with(CELLS, || None);
         }
-        // Seeded per thread, so that a client cannot choose the slot that it takes.
-        let at = recent.random.hash_one(client) as usize % SLOTS;
-        match &recent.slots[at] {
-            Some(slot) if slot.secret == secret && slot.client == *client => slot.hash,
+        // Seeded per thread, so that a client cannot choose the cell that it takes.
+        let at = recent.random.hash_one(client) as usize % CELLS;
+        match &recent.cells[at] {
+            Some(cell) if cell.secret == secret && cell.client == *client => cell.hash,
             _ => {
                 let (client, hash) = (client.clone(), compute());
-                recent.slots[at] = Some(Slot {
+                recent.cells[at] = Some(Entry {
                     secret,
                     client,
                     hash,

@@ -3,14 +3,14 @@
 use crate::error::LineError;
 use crate::field::Field;
 use crate::lines::cursor::Cursor;
+use crate::meaning::{Meaning, Unit};
 use crate::record::{Span, Values};
-use crate::slot::{Slot, Unit};
 
 /// Reads ` "forwarded for"`, and perhaps durations after it.
 pub(super) fn main(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.expect(b" \"", "expected X-Forwarded-For in quotes")?;
     let hops = cursor.quoted()?;
-    cursor.take(values, Slot::Field(Field::ForwardedFor), hops)?;
+    cursor.take(values, Meaning::Field(Field::ForwardedFor), hops)?;
     match cursor.peek() {
         None => Ok(()),
         Some(_) => durations(cursor, values),
@@ -32,11 +32,11 @@ pub(super) fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<
     };
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
-        cursor.take(values, Slot::Duration(Unit::Microseconds), micros)?;
+        cursor.take(values, Meaning::Duration(Unit::Microseconds), micros)?;
         // Only Apache writes this, with the time of the arrival.
         values.record.started = values.record.ended.take();
     } else if parts(b'.').is_some() {
-        cursor.take(values, Slot::Duration(Unit::Seconds), span)?;
+        cursor.take(values, Meaning::Duration(Unit::Seconds), span)?;
         // Durations of upstreams may follow, such as `0.004, 0.001`.
         let is_part =
             |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b':' | b'-' | b' ');
@@ -57,9 +57,9 @@ pub(super) fn ingress(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<()
     let what = "expected the length of the request";
     cursor.expect(b" ", what)?;
     let length = cursor.filled_word(what)?;
-    cursor.take(values, Slot::Field(Field::BytesIn), length)?;
+    cursor.take(values, Meaning::Field(Field::BytesIn), length)?;
     let duration = cursor.filled_word("expected a duration in seconds")?;
-    cursor.take(values, Slot::Duration(Unit::Seconds), duration)?;
+    cursor.take(values, Meaning::Duration(Unit::Seconds), duration)?;
     for _ in 0..2 {
         let close = memchr::memchr(b']', cursor.rest());
         let Some(close) = close.filter(|_| cursor.peek() == Some(b'[')) else {
@@ -78,8 +78,8 @@ pub(super) fn ingress(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<()
     let id = Span::new(line.len() - id.len(), line.len(), false);
     let end = id.start() - 1;
     let status = Span::new(end - status.len(), end, false);
-    cursor.take(values, Slot::Field(Field::UpstreamStatus), status)?;
-    cursor.take(values, Slot::Field(Field::Id), id)?;
+    cursor.take(values, Meaning::Field(Field::UpstreamStatus), status)?;
+    cursor.take(values, Meaning::Field(Field::Id), id)?;
     cursor.at = line.len();
     Ok(())
 }

@@ -8,10 +8,10 @@ const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 
 /// The meaning of a value in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum Meaning {
     /// An unwanted value.
     Skip,
-    /// The value of this field: a text, an address, a status, or a number. Durations have slots with their units.
+    /// The value of this field: a text, an address, a status, or a number. Durations have meanings with their units.
     Field(Field),
     /// `GET /path?query HTTP/1.1`.
     Request,
@@ -66,8 +66,8 @@ impl Unit {
     }
 }
 
-impl Slot {
-    /// Adds the fields that a value in this slot has. `headers` has the names of all headers.
+impl Meaning {
+    /// Adds the fields that a value in this meaning has. `headers` has the names of all headers.
     pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
         let given: &[Field] = match self {
             Self::Header(number) => {
