@@ -86,8 +86,9 @@ fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Opera
     for route in routes {
         text += &format!("  - {{ {route}, upstream: u, limits: [l] }}\n");
     }
-    let (plan, _) = tidegate_config::parse("routes.yaml", &text, |_| None).expect("it is right");
-    let routes = RouteTable::new(&plan);
+    let (settings, _) =
+        tidegate_config::parse("routes.yaml", &text, |_| None).expect("it is right");
+    let routes = RouteTable::new(&settings);
     // The request is leaked, because `sought` borrows it during the whole operation.
     let sought = Sought::by(Box::leak(Box::new(request))).expect("it is well formed");
     Box::new(move || assert_eq!(routes.find(black_box(&sought)), is_there))

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::log::LogPlan;
+use crate::log::LogSettings;
 use crate::secret::Secret;
 
 /// The parts of a configuration that only a restart changes.
@@ -15,7 +15,7 @@ pub struct Fixed {
     pub(crate) store: FixedStore,
     pub(crate) secret: Option<Secret>,
     pub(crate) admin: SocketAddr,
-    pub(crate) log: LogPlan,
+    pub(crate) log: LogSettings,
     pub(crate) overrides_file: Option<PathBuf>,
 }
 

@@ -1,11 +1,11 @@
 //! The configuration: read from YAML and checked once, at the start and at each reload.
 //!
 //! ```text
-//! text ─ yaml ─> file::File ─ file::check ─> plan::Plan
+//! text ─ yaml ─> file::File ─ file::check ─> settings::Settings
 //! (as written)               (what the gateway runs)
 //! ```
 //!
-//! Only this crate makes a plan, and the gateway runs by the plan alone. Each error contains its place: line, column, the line itself, and
+//! Only this crate makes settings, and the gateway runs by these alone. Each error contains its place: line, column, the line itself, and
 //! the allowed values. Messages never contain values that may be secret.
 
 mod access;
@@ -21,9 +21,9 @@ mod listeners;
 mod log;
 mod nothing;
 mod pem;
-mod plan;
 pub mod routes;
 mod secret;
+mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -38,16 +38,16 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
 pub use access::networks::{DenyFile, load_networks};
-pub use admin::{AdminPlan, AdminToken, Role};
+pub use admin::{AdminSettings, AdminToken, Role};
 pub use bounds::timeouts::Timeouts;
 pub use clients::keys::KeyFile;
-pub use clients::tokens::JwksPlan;
+pub use clients::tokens::JwksSettings;
 pub use fixed::Fixed;
-pub use listeners::ListenerPlan;
-pub use log::LogPlan;
-pub use plan::Plan;
+pub use listeners::ListenerSettings;
+pub use log::LogSettings;
 pub use secret::{LEAST_KEY, Secret};
-pub use store::StorePlan;
+pub use settings::Settings;
+pub use store::StoreSettings;
 pub use yaml::{ConfigError, Warning};
 
 use tidegate_identity::ClientPlans;
@@ -69,7 +69,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     load_after(path, env, None)
 }
 
@@ -83,7 +83,7 @@ pub fn reload(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
     before: &Fixed,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     load_after(path, env, Some(before))
 }
 
@@ -91,7 +91,7 @@ fn load_after(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
     before: Option<&Fixed>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|error| {
         let note = match error.kind() {
@@ -121,7 +121,7 @@ pub fn parse(
     name: &str,
     text: &str,
     env: impl Fn(&str) -> Option<String>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     parse_after(name, text, env, None)
 }
 
@@ -130,7 +130,7 @@ fn parse_after(
     text: &str,
     env: impl Fn(&str) -> Option<String>,
     before: Option<&Fixed>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(name, text);
     if text.len() as u64 > MAX_BYTES {

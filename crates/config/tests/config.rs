@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_config::{self as config, ConfigError, Plan, StorePlan, Warning};
+use tidegate_config::{self as config, ConfigError, Settings, StoreSettings, Warning};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::{
     AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece,
@@ -32,8 +32,8 @@ mod mistakes_of_limits;
 mod mistakes_of_routes;
 #[path = "config/numbers.rs"]
 mod numbers;
-#[path = "config/plans.rs"]
-mod plans;
+#[path = "config/settings.rs"]
+mod settings;
 #[path = "config/tracing.rs"]
 mod tracing;
 #[path = "config/warnings.rs"]
@@ -55,11 +55,11 @@ fn env(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-fn parse(text: &str) -> Result<(Plan, Vec<Warning>), ConfigError> {
+fn parse(text: &str) -> Result<(Settings, Vec<Warning>), ConfigError> {
     config::parse("gateway.yaml", text, env)
 }
 
-fn plan(text: &str) -> Plan {
+fn settings(text: &str) -> Settings {
     parse(text).unwrap_or_else(|error| panic!("{error}")).0
 }
 

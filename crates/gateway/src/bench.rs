@@ -6,7 +6,7 @@ use http::{Method, Request, StatusCode};
 
 use crate::request::routes::Routes;
 use crate::request::target::Target;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 
 pub use tidegate_config::routes::RouteShape;
 
@@ -32,10 +32,12 @@ impl<'a> Sought<'a> {
 }
 
 impl RouteTable {
-    /// Returns the routes of `plan`.
-    pub fn new(plan: &Plan) -> Self {
+    /// Returns the routes of `settings`.
+    pub fn new(settings: &Settings) -> Self {
         let next = Cell::new(0);
-        Self(Routes::new(&plan.routes, |_| next.replace(next.get() + 1)))
+        Self(Routes::new(&settings.routes, |_| {
+            next.replace(next.get() + 1)
+        }))
     }
 
     /// Makes routes of these shapes, in this order.

@@ -1,4 +1,4 @@
-//! A whole gateway, made from a checked plan. It opens its ports before it serves, so that a port in use is reported early.
+//! A whole gateway, made from checked settings. It opens its ports before it serves, so that a port in use is reported early.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::runtime::shared_secret::SharedSecret;
 use crate::runtime::snapshot::SharedSnapshot;
 use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
 use crate::status::LiveStatus;
-use tidegate_config::{Plan, Secret, StorePlan};
+use tidegate_config::{Secret, Settings, StoreSettings};
 use tidegate_net::descriptors;
 use tidegate_overrides::LiveOverrides;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
@@ -55,7 +55,7 @@ pub struct Gateway {
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
     parts: Arc<Parts>,
-    // Locked until the gateway serves, so that no reload replaces the plan before.
+    // Locked until the gateway serves, so that no reload replaces the settings before.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
@@ -63,35 +63,35 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the ports and makes every part that `plan` needs.
+    /// Opens the ports and makes every part that `settings` needs.
     ///
     /// # Errors
     ///
     /// A port is in use, a file cannot be used, or Redis refuses the gateway.
-    pub async fn start(plan: Plan) -> Result<Self, StartError> {
-        Self::start_with(plan, Inherited::default()).await
+    pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        Self::start_with(settings, Inherited::default()).await
     }
 
-    /// Starts a gateway with sockets that are already open. Each must have an address of `plan`.
+    /// Starts a gateway with sockets that are already open. Each must have an address of `settings`.
     ///
     /// # Errors
     ///
-    /// The errors of [`start`](Self::start), or an inherited socket belongs to no address of `plan`.
-    pub async fn start_with(plan: Plan, inherited: Inherited) -> Result<Self, StartError> {
-        let named = plan.listen.iter().map(|listener| listener.address);
-        let named: Vec<_> = named.chain([plan.admin.address]).collect();
+    /// The errors of [`start`](Self::start), or an inherited socket belongs to no address of `settings`.
+    pub async fn start_with(settings: Settings, inherited: Inherited) -> Result<Self, StartError> {
+        let named = settings.listen.iter().map(|listener| listener.address);
+        let named: Vec<_> = named.chain([settings.admin.address]).collect();
         inherited.all_among(&named)?;
-        let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
+        let names = ListenerName::all(settings.listen.iter().map(|listener| listener.address));
         let listeners = open(names.into_iter(), &inherited).await?;
-        let admin = inherited.bind(plan.admin.address).await?;
-        let secret = plan.secret.as_ref();
-        let (store, hasher, shared_secret) = match &plan.store {
-            StorePlan::Memory => {
+        let admin = inherited.bind(settings.admin.address).await?;
+        let secret = settings.secret.as_ref();
+        let (store, hasher, shared_secret) = match &settings.store {
+            StoreSettings::Memory => {
                 // Without a secret, the keys are easy to guess. They never leave this process, so a secret is not required.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
                 (Store::Memory(Arc::default()), hasher, None)
             }
-            StorePlan::Redis(options) => {
+            StoreSettings::Redis(options) => {
                 let store = RedisStore::connect(options.clone()).await;
                 let store = Arc::new(store.map_err(StartError::Store)?);
                 let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
@@ -102,12 +102,12 @@ impl Gateway {
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
-        let overrides_file = plan.overrides_file.as_deref();
+        let overrides_file = settings.overrides_file.as_deref();
         let overrides = LiveOverrides::start(&store, &hasher, overrides_file).await;
         let overrides = overrides.map_err(|error| {
             StartError::Overrides(overrides_file.unwrap_or(Path::new("")).to_owned(), error)
         })?;
-        let (access_log, log_collector) = start_access_log(plan.log.access.as_ref())?;
+        let (access_log, log_collector) = start_access_log(settings.log.access.as_ref())?;
         let wait_queues = WaitQueues::default();
         let runtime = Runtime {
             store,
@@ -120,15 +120,17 @@ impl Gateway {
             overrides,
         };
         // Ports and Redis have taken their file descriptors by now, and connections share the rest.
-        if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
+        if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
             tracing::warn!("{misfit}");
         }
         if let Some((_, store)) = &shared_secret {
             let connected = store.connected().is_ok();
             runtime.metrics.redis().connected(connected);
         }
-        let fixed = plan.fixed.clone();
-        let current = Arc::new(SharedSnapshot::from_pointee(runtime.snapshot(plan, None)?));
+        let fixed = settings.fixed.clone();
+        let current = Arc::new(SharedSnapshot::from_pointee(
+            runtime.snapshot(settings, None)?,
+        ));
         let (stopping, stopped) = watch::channel(false);
         let watches = Arc::<Mutex<JoinSet<()>>>::default();
         let server = Server::new(ServerParts {
@@ -182,7 +184,7 @@ impl Gateway {
         self.admin.local_addr()
     }
 
-    /// Returns the handle that applies new plans.
+    /// Returns the handle that applies new settings.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.parts.clone())
     }
@@ -266,12 +268,12 @@ impl Gateway {
 
 /// Starts the access log, and the thread that collects its lines.
 fn start_access_log(
-    plan: Option<&AccessLogSettings>,
+    settings: Option<&AccessLogSettings>,
 ) -> Result<(AccessLog, Option<Collector>), StartError> {
-    let Some(plan) = plan else {
+    let Some(settings) = settings else {
         return Ok((AccessLog::off(), None));
     };
-    let sink = match &plan.file {
+    let sink = match &settings.file {
         Some(path) => {
             let opened = LogFile::open(path);
             let opened = opened.map_err(|error| StartError::AccessLog(path.clone(), error))?;
@@ -282,6 +284,6 @@ fn start_access_log(
     let Some(sink) = sink else {
         return Ok((AccessLog::off(), None));
     };
-    let (log, collector) = AccessLog::start(plan, sink).map_err(StartError::Thread)?;
+    let (log, collector) = AccessLog::start(settings, sink).map_err(StartError::Thread)?;
     Ok((log, Some(collector)))
 }

@@ -1,7 +1,7 @@
 //! Serves client connections: accepts and bounds them, reads their first bytes, serves HTTP/1 and HTTP/2, and drains them.
 //!
 //! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests). [`Service`]
-//! answers requests; [`Settings`] apply to all connections. This crate has no limits, no upstreams and no configuration file.
+//! answers requests; [`ConnectionSettings`] apply to all connections. This crate has no limits, no upstreams and no configuration file.
 
 mod acceptor;
 mod activity;
@@ -41,5 +41,5 @@ pub use metrics::{ConnectionRefusal, ServerMetrics};
 pub use overload::{Overload, Pressure, watch_memory};
 pub use server::{Listener, Server, ServerParts};
 pub use service::{BoxError, Dropped, RefusedHead, ResponseBody, Service, UnparsedHead};
-pub use settings::{ListenerName, Settings, Timeouts};
+pub use settings::{ConnectionSettings, ListenerName, Timeouts};
 pub use untrusted::{ProxyHeader, UntrustedProxies, UntrustedProxy};

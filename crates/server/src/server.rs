@@ -29,7 +29,7 @@ use crate::settings::ListenerName;
 /// An open port.
 #[derive(Debug)]
 pub struct Listener {
-    /// Its name in [`Settings::listeners`](crate::Settings::listeners).
+    /// Its name in [`ConnectionSettings::listeners`](crate::ConnectionSettings::listeners).
     pub name: ListenerName,
     /// Its socket.
     pub socket: TcpListener,
@@ -104,7 +104,7 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Waits for a stop. Then waits until all requests in flight are answered or [`drain`](crate::Settings::drain) is over.
+    /// Waits for a stop. Then waits until all requests in flight are answered or [`drain`](crate::ConnectionSettings::drain) is over.
     pub async fn ended(&self) {
         stop_asked(&mut self.common.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());

@@ -14,7 +14,7 @@ use tidegate_net::pace::LeastRate;
 use crate::activity::RequestGuard;
 use crate::client_body::ClientBody;
 use crate::connection_info::ConnectionInfo;
-use crate::settings::Settings;
+use crate::settings::ConnectionSettings;
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,7 +25,7 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
     type Body: ResponseBody;
 
     /// Returns the settings that apply to connections.
-    fn settings(&self) -> &Settings;
+    fn settings(&self) -> &ConnectionSettings;
 
     /// Whether `ip` is a trusted proxy: it connects for many clients, and its headers are trusted.
     fn is_proxy(&self, ip: IpAddr) -> bool;

@@ -9,7 +9,7 @@ use tidegate_net::tls::ServerTls;
 
 /// The settings that apply to all client connections.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ConnectionSettings {
     /// The listeners that are open, each with its TLS.
     pub listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
     /// The most connections that may be open at once.
@@ -56,7 +56,7 @@ impl ListenerName {
     }
 }
 
-impl Settings {
+impl ConnectionSettings {
     /// Returns the TLS of a listener, if it has TLS; `None` if the listener is closed.
     pub fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
         let mut listeners = self.listeners.iter();

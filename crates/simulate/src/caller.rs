@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::Request;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_identity::{Caller, Client, ClientSource, Credentials};
 use tidegate_logs::{Entry, Field};
 use tidegate_tower::{Peer, Per, Rule};
@@ -21,7 +21,7 @@ pub(crate) struct Known {
 
 /// Names the caller as far as the line allows.
 pub(crate) fn known(
-    plan: &Plan,
+    settings: &Settings,
     facts: &Facts,
     entry: &Entry<'_>,
     given: &Given,
@@ -29,7 +29,7 @@ pub(crate) fn known(
 ) -> Known {
     let peer = entry.peer().or(given.peer);
     let address = entry.client_ip().or(peer);
-    let clients = &plan.clients;
+    let clients = &settings.clients;
     let at = Peer::named((peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), 0).into());
     let trusted = clients.trusts(at);
     let no_address = || Lack::from("client address (--peer names one)");
@@ -47,7 +47,7 @@ pub(crate) fn known(
         let name = String::from_utf8_lossy(&name);
         let origin = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let listed = entry.text(Field::Plan).map(|name| name.bytes());
-        let listed = listed.and_then(|name| plan.plans.called(&String::from_utf8_lossy(&name)));
+        let listed = listed.and_then(|name| settings.plans.called(&String::from_utf8_lossy(&name)));
         let has_credentials = clients.sources.len() > 1;
         return match Caller::logged(clients, &name, origin, listed) {
             Ok(caller) => {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 use http::{Method, Request};
-use tidegate_config::Plan;
-use tidegate_config::routes::RoutePlan;
+use tidegate_config::Settings;
+use tidegate_config::routes::RouteSettings;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Field};
 use tidegate_store::Key;
@@ -30,7 +30,7 @@ const MAX_PATHS: usize = 1 << 16;
 
 /// A configuration to replay.
 pub(crate) struct Candidate<'p> {
-    plan: &'p Plan,
+    settings: &'p Settings,
     router: &'p dyn Router,
     pub(crate) given: &'p Given,
     hasher: Hasher,
@@ -78,33 +78,39 @@ type Answer<'p> = Result<Rc<Charged<'p>>, Unasked>;
 
 impl<'p> Candidate<'p> {
     pub(crate) fn new(
-        plan: &'p Plan,
+        settings: &'p Settings,
         router: &'p dyn Router,
         given: &'p Given,
         keeps_ids: bool,
     ) -> Self {
         let number = |name: &str| {
-            let found = plan.limits.iter().position(|limit| limit.name() == name);
+            let found = settings
+                .limits
+                .iter()
+                .position(|limit| limit.name() == name);
             found.unwrap_or_default() as u16
         };
         let numbers = |policy: &Policy| {
             let rules = policy.rules.iter();
             rules.map(|rule| number(rule.limit.name())).collect()
         };
-        let conditions = |route: &RoutePlan| route.shape.conditions.is_some();
-        let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
+        let conditions = |route: &RouteSettings| route.shape.conditions.is_some();
+        let secret = settings
+            .secret
+            .as_ref()
+            .map_or("", |secret| secret.expose());
         Self {
-            plan,
+            settings,
             router,
             given,
             hasher: Hasher::new(secret),
-            limits: policies(plan).map(numbers).collect(),
-            is_plain: policies(plan).map(is_plain).collect(),
-            has_conditions: plan.routes.iter().any(conditions),
+            limits: policies(settings).map(numbers).collect(),
+            is_plain: policies(settings).map(is_plain).collect(),
+            has_conditions: settings.routes.iter().any(conditions),
             logs: HashMap::default(),
             paths: Cache::new(MAX_PATHS),
             callers: Cache::new(usize::MAX),
-            keys: plan.limits.iter().map(|_| HashMap::default()).collect(),
+            keys: settings.limits.iter().map(|_| HashMap::default()).collect(),
             lacking: HashMap::new(),
             counts: Counts::default(),
             clients: Clients::default(),
@@ -123,11 +129,11 @@ impl<'p> Candidate<'p> {
             return Err(Unasked::Shed);
         }
         let place = std::ptr::from_ref(entry.fields()) as usize;
-        let (plan, given) = (self.plan, self.given);
+        let (settings, given) = (self.settings, self.given);
         let log = self.logs.entry(place).or_insert_with(|| {
             Rc::new(Log {
-                facts: Facts::of(entry.fields(), given, plan),
-                variants: variants(plan, entry.fields(), given),
+                facts: Facts::of(entry.fields(), given, settings),
+                variants: variants(settings, entry.fields(), given),
             })
         });
         let log = log.clone();
@@ -241,7 +247,7 @@ impl<'p> Candidate<'p> {
 
     /// Returns the charges of a request whose policy is not cached, or whose charges depend on more than the caller.
     fn whole(&mut self, line: Line<'_>, path: Option<cache::Key>) -> Answer<'p> {
-        let (plan, facts) = (self.plan, &line.log.facts);
+        let (settings, facts) = (self.settings, &line.log.facts);
         let parsed = request(line.entry, self.given);
         let is_parsed = parsed.is_some();
         let mut request = parsed.unwrap_or_else(unparsed);
@@ -249,7 +255,7 @@ impl<'p> Candidate<'p> {
         let mut at = None;
         let preflight = || {
             let name = line.entry.text(Field::Route)?.bytes();
-            let mut routes = plan.routes.iter();
+            let mut routes = settings.routes.iter();
             routes.position(|route| *route.name.as_bytes() == *name)
         };
         let is_preflight = is_parsed && line.outcome == Some(b"preflight");
@@ -292,11 +298,11 @@ impl<'p> Candidate<'p> {
         route_lack: Option<&Lack>,
         request: &Request<()>,
     ) -> Assessed<'p> {
-        let (plan, facts) = (self.plan, &line.log.facts);
-        let known = known(plan, facts, line.entry, self.given, request);
+        let (settings, facts) = (self.settings, &line.log.facts);
+        let known = known(settings, facts, line.entry, self.given, request);
         let place = Place {
-            plan,
-            policy: policy(plan, at),
+            settings,
+            policy: policy(settings, at),
             at,
             limits: &self.limits[at],
             facts,
@@ -323,9 +329,9 @@ const fn is_usual(byte: u8) -> bool {
 }
 
 /// Returns the policy with this number.
-fn policy(plan: &Plan, at: usize) -> &Policy {
-    let route = at.checked_sub(1).and_then(|at| plan.routes.get(at));
-    route.map_or(&plan.unmatched, |route| &route.policy)
+fn policy(settings: &Settings, at: usize) -> &Policy {
+    let route = at.checked_sub(1).and_then(|at| settings.routes.get(at));
+    route.map_or(&settings.unmatched, |route| &route.policy)
 }
 
 /// Whether limits refused the request when it was logged. Its line does not show how the request would have gone on.

@@ -2,7 +2,7 @@
 
 use http::Request;
 use smallvec::SmallVec;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_identity::{Client, Credentials};
 use tidegate_logs::Entry;
 use tidegate_tower::{Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
@@ -51,7 +51,7 @@ impl Charged<'_> {
 /// A policy, with the numbers of the limits of its rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'p, 'f> {
-    pub(crate) plan: &'p Plan,
+    pub(crate) settings: &'p Settings,
     pub(crate) policy: &'p Policy,
     pub(crate) at: usize,
     pub(crate) limits: &'f [u16],
@@ -68,7 +68,7 @@ impl<'p> Place<'p, '_> {
         request: &Request<()>,
         entry: &Entry<'_>,
     ) -> Assessed<'p> {
-        let (plan, policy, facts) = (self.plan, self.policy, self.facts);
+        let (settings, policy, facts) = (self.settings, self.policy, self.facts);
         let by = (known.caller, known.trusted);
         let (caller, assessment) = assess_known(policy, self.hasher, by, request);
         if assessment.denied_by().is_some() {
@@ -78,9 +78,9 @@ impl<'p> Place<'p, '_> {
         // The gateway may have seen credentials that the log lacks.
         let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
             && (known.client.is_some() || facts.names_client);
-        // The charges outlive the caller, so they refer to the plan of the configuration.
+        // The charges outlive the caller, so they refer to the settings.
         let of_client = caller.plan.as_ref();
-        let of_client = of_client.and_then(|it| plan.plans.iter().nth(it.index()));
+        let of_client = of_client.and_then(|it| settings.plans.iter().nth(it.index()));
         let charges = assessment.charges(policy, is_refused, of_client);
         let Ok(charges) = charges else {
             return Err(Unasked::Oversized);
@@ -103,7 +103,7 @@ impl<'p> Place<'p, '_> {
         }
         if let Some(lack) = route_lack {
             // Adds every limit that a route might have charged.
-            for (number, limit) in plan.limits.iter().enumerate() {
+            for (number, limit) in settings.limits.iter().enumerate() {
                 let mut always = charges.iter();
                 if !always.any(|charge| charge.rule.limit.name() == limit.name()) {
                     charged.lacks.push((number as u16, lack.clone()));
@@ -121,16 +121,16 @@ impl<'p> Place<'p, '_> {
             let by_name = || match facts.names_client {
                 // tidegate's own log has only one name of the client.
                 true => named_other(rule, &charged.client)
-                    .then(|| name_lack(rule, &plan.clients, &facts.sources))
+                    .then(|| name_lack(rule, &settings.clients, &facts.sources))
                     .flatten(),
-                false => name_lack(rule, &plan.clients, &facts.sources),
+                false => name_lack(rule, &settings.clients, &facts.sources),
             };
             // A request without such a name counts under its address. Access lists and plans may also contain addresses. All these need the
             // address.
             let access = policy.access.as_ref();
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
-                || !rule.plans.is_empty() && plan.clients.members.has_networks();
+                || !rule.plans.is_empty() && settings.clients.members.has_networks();
             let by_address = known.address.as_ref().filter(|_| asks_address);
             let lack = by_rule.or(by_route).or(by_client).cloned();
             let lack = lack.or_else(by_name).or_else(|| by_address.cloned());

@@ -70,9 +70,9 @@ fn of_lanes(lanes: &[Lane<'_>], of: impl Fn(&Lane<'_>) -> u64) -> Range {
 
 fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
     let (lanes, counts) = (&tried.lanes[..], &tried.candidate.counts);
-    let plan = tried.trial.plan;
-    let limits = plan.limits.iter().enumerate().map(|(number, limit)| {
-        let rule = rules(plan).find(|rule| rule.limit.name() == limit.name());
+    let settings = tried.trial.settings;
+    let limits = settings.limits.iter().enumerate().map(|(number, limit)| {
+        let rule = rules(settings).find(|rule| rule.limit.name() == limit.name());
         let per = rule.map_or_else(Vec::new, |rule| {
             rule.per.iter().map(Per::to_string).collect()
         });
@@ -104,7 +104,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             quota: limit.quota().written(),
             per,
             observes: limit.is_observed(),
-            delays: delays(plan, limit),
+            delays: delays(settings, limit),
             asked,
             admitted: range(|it| it.admitted),
             refused,
@@ -154,8 +154,8 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
 
 /// Whether routes have limits of their own, and no request has a route.
 fn lacks_routes(tried: &Tried<'_>) -> bool {
-    let (plan, counts) = (tried.trial.plan, &tried.candidate.counts);
-    let mut routes = plan.routes.iter();
+    let (settings, counts) = (tried.trial.settings, &tried.candidate.counts);
+    let mut routes = settings.routes.iter();
     let routed = counts.requests - counts.shed - counts.unsure - counts.unrouted;
     routed == 0
         && counts.unrouted > 0
@@ -289,7 +289,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
         .into_iter()
         .map(|((name, number), client)| TopClient {
             client: name,
-            limit: tried.trial.plan.limits[number].name().to_owned(),
+            limit: tried.trial.settings.limits[number].name().to_owned(),
             refused: refused(client, number),
         })
         .collect();

@@ -179,7 +179,7 @@ fn report_on(
 impl Options {
     /// Opens the logs. Standard input ends once `stop` is true.
     fn reader(&self, trials: &[Trial<'_>], stop: &Arc<AtomicBool>) -> Result<Reader, String> {
-        let headers = trials.iter().flat_map(|trial| headers(trial.plan));
+        let headers = trials.iter().flat_map(|trial| headers(trial.settings));
         let options = tidegate_logs::Options {
             headers: headers.collect(),
             format: self.map.clone().or_else(|| self.format.0.clone()),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Reader, Stamp};
 use tidegate_store::Limit;
@@ -28,7 +28,7 @@ pub struct Trial<'p> {
     /// Its name in the report, which is its file.
     pub name: &'p str,
     /// The configuration.
-    pub plan: &'p Plan,
+    pub settings: &'p Settings,
     /// Finds its routes.
     pub router: &'p dyn Router,
 }
@@ -171,15 +171,15 @@ pub(crate) fn replay<'p>(
 }
 
 /// Whether requests wait for a limit by `action: delay`, on some route.
-pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
-    rules(plan).any(|rule| {
+pub(crate) fn delays(settings: &Settings, limit: &Limit) -> bool {
+    rules(settings).any(|rule| {
         rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
     })
 }
 
 /// Whether no limit holds units while a request runs. Used units are then the whole state of a key.
-fn is_used_alone(plan: &Plan) -> bool {
-    rules(plan).all(|rule| rule.limit.lease().is_none())
+fn is_used_alone(settings: &Settings) -> bool {
+    rules(settings).all(|rule| rule.limit.lease().is_none())
 }
 
 fn tried<'p>(
@@ -188,7 +188,7 @@ fn tried<'p>(
     runs: usize,
     replay: &Replay<'p>,
 ) -> Result<Tried<'p>, String> {
-    let limits = &trial.plan.limits;
+    let limits = &trial.settings.limits;
     let names: Vec<Box<str>> = limits.iter().map(|limit| limit.name().into()).collect();
     let keeps_ids = replay.decisions.is_some();
     let mut lanes = Vec::new();
@@ -203,17 +203,17 @@ fn tried<'p>(
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
             // A limit with `action: delay` delays requests and does not refuse them. So no other quotas are tried.
-            _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
+            _ if delays(trial.settings, limit) => Ladder::at(limit, &[]),
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),
         });
         let quotas = limits.iter().map(|limit| *limit.quota());
-        let used = is_used_alone(trial.plan).then(|| UsedKeys::new(quotas));
+        let used = is_used_alone(trial.settings).then(|| UsedKeys::new(quotas));
         lanes.push(Lane::new(stats, ladders.collect(), replay.retries, used));
     }
     Ok(Tried {
         trial,
-        candidate: Candidate::new(trial.plan, trial.router, replay.given, keeps_ids),
+        candidate: Candidate::new(trial.settings, trial.router, replay.given, keeps_ids),
         lanes,
         arrivals: Arrivals::default(),
     })

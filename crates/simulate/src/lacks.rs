@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, COOKIE, FORWARDED, ORIGIN};
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_identity::{AddressFrom, ClientSource, Clients};
 use tidegate_logs::{Field, Fields};
 use tidegate_tower::{Cost, Per, Policy, Rule};
@@ -38,20 +38,20 @@ pub(crate) struct Facts {
 
 /// Returns the policies of a configuration in the order of their numbers: first the policy of requests without a route, then the policies
 /// of the routes.
-pub(crate) fn policies(plan: &Plan) -> impl Iterator<Item = &Policy> {
-    let routes = plan.routes.iter().map(|route| &route.policy);
-    std::iter::once(&plan.unmatched).chain(routes)
+pub(crate) fn policies(settings: &Settings) -> impl Iterator<Item = &Policy> {
+    let routes = settings.routes.iter().map(|route| &route.policy);
+    std::iter::once(&settings.unmatched).chain(routes)
 }
 
 /// Returns the rules of all policies.
-pub(crate) fn rules(plan: &Plan) -> impl Iterator<Item = &Rule> {
-    policies(plan).flat_map(|policy| policy.rules.iter())
+pub(crate) fn rules(settings: &Settings) -> impl Iterator<Item = &Rule> {
+    policies(settings).flat_map(|policy| policy.rules.iter())
 }
 
 /// Returns the request headers that a configuration needs.
-pub(crate) fn headers(plan: &Plan) -> Vec<String> {
+pub(crate) fn headers(settings: &Settings) -> Vec<String> {
     let mut headers: Vec<&str> = Vec::new();
-    for source in &plan.clients.sources {
+    for source in &settings.clients.sources {
         match source {
             ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
                 headers.push(header.as_str());
@@ -59,10 +59,10 @@ pub(crate) fn headers(plan: &Plan) -> Vec<String> {
             ClientSource::Token(_) | ClientSource::Certificate(_) | ClientSource::Ip => {}
         }
     }
-    if plan.clients.address_from == AddressFrom::Forwarded {
+    if settings.clients.address_from == AddressFrom::Forwarded {
         headers.push(FORWARDED.as_str());
     }
-    for rule in rules(plan) {
+    for rule in rules(settings) {
         headers.extend(rule.per.iter().filter_map(|per| match per {
             Per::Header(name) => Some(name.as_str()),
             Per::Cookie(_) => Some(COOKIE.as_str()),
@@ -72,7 +72,7 @@ pub(crate) fn headers(plan: &Plan) -> Vec<String> {
             headers.push(name.as_str());
         }
     }
-    for route in &plan.routes {
+    for route in &settings.routes {
         let conditions = route.shape.conditions.iter();
         let conditions = conditions.flat_map(|conditions| &conditions.headers);
         headers.extend(conditions.map(|(name, _)| name.as_str()));
@@ -84,7 +84,7 @@ pub(crate) fn headers(plan: &Plan) -> Vec<String> {
 }
 
 impl Facts {
-    pub(crate) fn of(fields: &Fields, given: &Given, plan: &Plan) -> Self {
+    pub(crate) fn of(fields: &Fields, given: &Given, settings: &Settings) -> Self {
         let has = |field| fields.has(field);
         let names_client = has(Field::Client);
         let reads = |source: &ClientSource| match source {
@@ -95,12 +95,12 @@ impl Facts {
             ClientSource::Token(_) => true,
             ClientSource::Certificate(_) | ClientSource::Ip => false,
         };
-        let by_header = plan.clients.sources.iter().any(reads)
+        let by_header = settings.clients.sources.iter().any(reads)
             || has(Field::ForwardedFor)
             || fields.has_header("forwarded");
-        let sources = plan.clients.sources.iter();
+        let sources = settings.clients.sources.iter();
         let sources = sources.map(|source| source_lack(source, fields)).collect();
-        let has_hops = match plan.clients.address_from {
+        let has_hops = match settings.clients.address_from {
             AddressFrom::XForwardedFor => has(Field::ForwardedFor),
             AddressFrom::Forwarded => fields.has_header("forwarded"),
             AddressFrom::Connection => true,
@@ -111,15 +111,15 @@ impl Facts {
             .find(|(field, _)| !has(*field))
             .map(|(_, word)| Lack::from(word));
         let lack = |rule: &Rule| rule_lack(rule, fields, has_host);
-        let rules = policies(plan).map(|policy| policy.rules.iter().map(lack).collect());
+        let rules = policies(settings).map(|policy| policy.rules.iter().map(lack).collect());
         Self {
             names_client,
             plain_callers: names_client || !by_header,
             has_hops,
             sources,
             route,
-            unsure: unsure(plan, fields, has_host),
-            preflight: preflight(plan, fields),
+            unsure: unsure(settings, fields, has_host),
+            preflight: preflight(settings, fields),
             rules: rules.collect(),
             has_cost: has(Field::Cost),
         }
@@ -164,8 +164,8 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
 }
 
 /// Returns the fact that the log lacks to distinguish some routes.
-fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
-    for route in &plan.routes {
+fn unsure(settings: &Settings, fields: &Fields, has_host: bool) -> Option<Lack> {
+    for route in &settings.routes {
         if route.shape.host.is_some() && !has_host {
             return Some("host (--host names one)".into());
         }
@@ -185,8 +185,8 @@ fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
 }
 
 /// Returns the fact that the log lacks to recognize a CORS preflight. In tidegate's own log, the outcome shows it.
-fn preflight(plan: &Plan, fields: &Fields) -> Option<Lack> {
-    let asks = plan.routes.iter().any(|route| route.cors.is_some());
+fn preflight(settings: &Settings, fields: &Fields) -> Option<Lack> {
+    let asks = settings.routes.iter().any(|route| route.cors.is_some());
     let says = fields.has(Field::Outcome)
         || fields.has_header(ACCESS_CONTROL_REQUEST_METHOD.as_str())
             && fields.has_header(ORIGIN.as_str());

@@ -26,7 +26,7 @@ pub(crate) fn suggest(
     go_on: &mut dyn FnMut(&Reader) -> bool,
 ) -> Result<Option<Vec<Suggestions>>, String> {
     let closer = first.candidates.iter().map(|tried| {
-        let limits = 0..tried.trial.plan.limits.len();
+        let limits = 0..tried.trial.settings.limits.len();
         limits
             .map(|number| between(&tried.lanes, number, allowed))
             .collect()
@@ -47,7 +47,7 @@ pub(crate) fn suggest(
             limits: Vec::new(),
             without: Vec::new(),
         };
-        for number in 0..tried.trial.plan.limits.len() {
+        for number in 0..tried.trial.settings.limits.len() {
             match suggestion(tried, number, allowed) {
                 Ok(suggestion) => suggestions.limits.push(suggestion),
                 Err(without) => suggestions.without.push(without),
@@ -64,7 +64,7 @@ fn suggestion(
     number: usize,
     allowed: Allowed,
 ) -> Result<Suggestion, Unsuggested> {
-    let limit = &tried.trial.plan.limits[number];
+    let limit = &tried.trial.settings.limits[number];
     let needed = needed(&tried.lanes, number, allowed);
     let (Some(capacity), Some(written), 1..) = (needed.capacity, &needed.quota, needed.of) else {
         return Err(Unsuggested {
@@ -86,7 +86,7 @@ fn suggestion(
 
 /// Returns the reason why a limit has no suggested quota.
 fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
-    let limit = &tried.trial.plan.limits[number];
+    let limit = &tried.trial.settings.limits[number];
     let lanes = tried.lanes.iter();
     let asked = lanes.map(|lane| lane.stats.limits[number].asked).max();
     let asked = asked.unwrap_or(0);
@@ -98,7 +98,9 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
             "no request met it whose credentials are not refused".to_owned()
         }
         _ if asked == 0 => "no request met it".to_owned(),
-        _ if delays(tried.trial.plan, limit) => "requests wait for it by action: delay".to_owned(),
+        _ if delays(tried.trial.settings, limit) => {
+            "requests wait for it by action: delay".to_owned()
+        }
         _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
         Some(more_at) => format!(
             "{} is too small, and no larger one was tried",
@@ -204,10 +206,10 @@ limits: { it: { fixed_window: { limit: 1, window: 1h } } }
 routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
 ";
         let parsed = tidegate_config::parse("gateway.yaml", yaml, |_| None);
-        let (plan, _) = parsed.expect("a configuration");
+        let (settings, _) = parsed.expect("a configuration");
         let trials = [Trial {
             name: "gateway.yaml",
-            plan: &plan,
+            settings: &settings,
             router: &One,
         }];
         let folder = tempfile::tempdir().expect("a folder");

@@ -3,7 +3,7 @@
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Request, Uri};
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_logs::{Field, Fields};
 use tidegate_net::host::HostPattern;
 
@@ -19,11 +19,11 @@ pub(crate) struct Variant {
 }
 
 /// Returns one variant for each route that needs a fact that the log lacks.
-pub(crate) fn variants(plan: &Plan, fields: &Fields, given: &Given) -> Vec<Variant> {
+pub(crate) fn variants(settings: &Settings, fields: &Fields, given: &Given) -> Vec<Variant> {
     let lacks_host = !fields.has(Field::Host) && given.host.is_none();
     let lacks_query = !fields.has(Field::Query);
     let mut variants = Vec::new();
-    for route in &plan.routes {
+    for route in &settings.routes {
         let host = route.shape.host.as_ref().filter(|_| lacks_host);
         let host = host.map(|host| match host {
             HostPattern::Exact(host) => host.clone(),

@@ -38,7 +38,7 @@ pub struct Traces(Option<Arc<Tracing>>);
 
 #[derive(Debug)]
 struct Tracing {
-    plan: TraceSettings,
+    settings: TraceSettings,
     bound: PerSecond,
     // Counts sampled requests above the bound. Not registered if no spans are recorded.
     beyond: Counter,
@@ -70,32 +70,32 @@ impl Traces {
     ///
     /// The collector's URL is https://, but there are no certificates to verify the collector with.
     pub fn start(
-        plan: Option<TraceSettings>,
+        settings: Option<TraceSettings>,
         before: Option<&Self>,
         metrics: impl FnOnce() -> TraceMetrics,
     ) -> io::Result<Self> {
-        let Some(plan) = plan else {
+        let Some(settings) = settings else {
             return Ok(Self(None));
         };
-        if let Some(Self(Some(same))) = before.filter(|it| it.plan() == Some(&plan)) {
+        if let Some(Self(Some(same))) = before.filter(|it| it.settings() == Some(&settings)) {
             return Ok(Self(Some(same.clone())));
         }
         let (mut exporter, mut beyond) = (None, Counter::default());
-        if let Some(url) = &plan.otlp {
+        if let Some(url) = &settings.otlp {
             let metrics = metrics();
             beyond = metrics.beyond.clone();
-            exporter = Some(Exporter::start(&plan, url, metrics)?);
+            exporter = Some(Exporter::start(&settings, url, metrics)?);
         }
         Ok(Self(Some(Arc::new(Tracing {
-            bound: PerSecond::new(plan.max_per_second),
+            bound: PerSecond::new(settings.max_per_second),
             beyond,
-            plan,
+            settings,
             exporter,
         }))))
     }
 
-    fn plan(&self) -> Option<&TraceSettings> {
-        self.0.as_ref().map(|tracing| &tracing.plan)
+    fn settings(&self) -> Option<&TraceSettings> {
+        self.0.as_ref().map(|tracing| &tracing.settings)
     }
 
     /// Begins the gateway's part of a request's trace. Only trusted peers decide whether a request is recorded, because a recorded request
@@ -106,7 +106,7 @@ impl Traces {
         let parent = Parent::of(headers);
         let is_sampled = match parent.filter(|_| is_trusted) {
             Some(parent) => parent.is_sampled(),
-            None => random::happens(tracing.plan.sample),
+            None => random::happens(tracing.settings.sample),
         };
         let is_recorded = is_sampled && tracing.bound.takes();
         if is_sampled && !is_recorded {

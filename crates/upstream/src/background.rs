@@ -15,12 +15,12 @@ use super::metrics::UpstreamMetrics;
 use super::places::Places;
 use super::selection::Selector;
 use super::server::Server;
-use super::settings::{EjectPlan, UpstreamPlan};
+use super::settings::{EjectSettings, UpstreamSettings};
 
 /// The servers of an upstream, and their state.
 #[derive(Debug)]
 pub(crate) struct Background {
-    pub(crate) plan: Arc<UpstreamPlan>,
+    pub(crate) settings: Arc<UpstreamSettings>,
     pub(crate) selector: Arc<Selector>,
     /// `None` if servers have no bound on connections.
     pub(crate) places: Option<Arc<Places>>,
@@ -35,12 +35,12 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
-        let selector = Arc::new(Selector::new(plan.balance, plan.slow_start));
-        let discovery = Arc::new(Discovery::new(&plan));
-        let places = plan.max_connections.map(|_| {
+    pub(crate) fn new(settings: Arc<UpstreamSettings>, metrics: UpstreamMetrics) -> Self {
+        let selector = Arc::new(Selector::new(settings.balance, settings.slow_start));
+        let discovery = Arc::new(Discovery::new(&settings));
+        let places = settings.max_connections.map(|_| {
             let shown = metrics.waiting.clone();
-            let places = Places::new(selector.clone(), discovery.clone(), &plan, shown);
+            let places = Places::new(selector.clone(), discovery.clone(), &settings, shown);
             Arc::new(places)
         });
         let background = Self {
@@ -52,7 +52,7 @@ impl Background {
             ejecting: Mutex::default(),
             ejected: Notify::new(),
             stale: Notify::new(),
-            plan,
+            settings,
         };
         background.count();
         background
@@ -65,7 +65,7 @@ impl Background {
             return servers;
         }
         // The result is not needed here: the background task looks up the names too, and logs the addresses.
-        let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.plan)).await;
+        let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.settings)).await;
         self.discovery.current()
     }
 
@@ -83,8 +83,8 @@ impl Background {
         self.served.fetch_add(1, Ordering::Relaxed);
         if was_failing {
             self.count();
-            let (upstream, address) = (&self.plan.name, server.address);
-            let server = &server.plan;
+            let (upstream, address) = (&self.settings.name, server.address);
+            let server = &server.settings;
             tracing::info!(%upstream, %server, %address, "a failing server serves requests again");
         }
     }
@@ -92,24 +92,25 @@ impl Background {
     /// Records a request that a server failed. Ejects the server if it fails far more often than another server. `before` was taken when
     /// the request was sent.
     pub(crate) fn failed(&self, server: &Arc<Server>, before: Served) {
-        let Some(plan) = &self.plan.eject else {
+        let Some(settings) = &self.settings.eject else {
             return;
         };
         let health = &server.health;
         health.failed(before);
-        if !self.eject(plan, server) && health.is_in() && health.starts_failing(plan.after) {
+        if !self.eject(settings, server) && health.is_in() && health.starts_failing(settings.after)
+        {
             self.count();
             let (upstream, address, failures) =
-                (&self.plan.name, server.address, health.failures());
-            let server = &server.plan;
+                (&self.settings.name, server.address, health.failures());
+            let server = &server.settings;
             tracing::warn!(%upstream, %server, %address, failures, "a server fails all requests and is not ejected");
         }
     }
 
     /// Ejects a server that fails too often, if another server fails far less often. Returns whether it was ejected.
-    fn eject(&self, plan: &EjectPlan, server: &Arc<Server>) -> bool {
+    fn eject(&self, settings: &EjectSettings, server: &Arc<Server>) -> bool {
         let health = &server.health;
-        if !health.fails(plan, self.served.load(Ordering::Relaxed)) {
+        if !health.fails(settings, self.served.load(Ordering::Relaxed)) {
             return false;
         }
         let _one_by_one = self.ejecting.lock();
@@ -122,16 +123,16 @@ impl Background {
         }
         let failures = health.failures();
         let out = servers.iter().filter(|server| !server.health.is_in());
-        let share = servers.len() * plan.at_most as usize / 100;
+        let share = servers.len() * settings.at_most as usize / 100;
         let most = share.max(1).min(servers.len().saturating_sub(1));
         if out.count() >= most || !health.is_in() {
             return false;
         }
-        let lasts = health.eject(plan, Instant::now());
+        let lasts = health.eject(settings, Instant::now());
         self.metrics.ejections.inc();
         self.count();
-        let (upstream, address) = (&self.plan.name, server.address);
-        let server = &server.plan;
+        let (upstream, address) = (&self.settings.name, server.address);
+        let server = &server.settings;
         tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server failed too often and is ejected");
         self.ejected.notify_one();
         true
@@ -158,19 +159,19 @@ impl Background {
             return;
         }
         loop {
-            if self.discovery.resolve(&self.plan).await {
+            if self.discovery.resolve(&self.settings).await {
                 let servers = self.discovery.current();
                 let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
-                let upstream = &self.plan.name;
+                let upstream = &self.settings.name;
                 tracing::info!(%upstream, ?addresses, "addresses of an upstream resolved");
             }
             self.count();
-            let _ = timeout(self.plan.resolve_every, self.stale.notified()).await;
+            let _ = timeout(self.settings.resolve_every, self.stale.notified()).await;
         }
     }
 
     async fn end_ejections(&self) {
-        let Some(plan) = &self.plan.eject else {
+        let Some(settings) = &self.settings.eject else {
             return;
         };
         loop {
@@ -188,35 +189,37 @@ impl Background {
                 until.is_some_and(|until| until <= now)
             };
             for server in servers.iter().filter(is_over) {
-                server.health.end_ejection(plan, now);
+                server.health.end_ejection(settings, now);
                 self.count();
-                let (upstream, address) = (&self.plan.name, server.address);
-                let server = &server.plan;
+                let (upstream, address) = (&self.settings.name, server.address);
+                let server = &server.settings;
                 tracing::info!(%upstream, %server, %address, "an ejected server gets requests again");
             }
         }
     }
 
     async fn check_health(&self) {
-        let Some(plan) = &self.plan.health else {
+        let Some(settings) = &self.settings.health else {
             return;
         };
-        let mut every = interval(plan.every);
+        let mut every = interval(settings.every);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             every.tick().await;
             let mut checks = JoinSet::new();
             for server in self.discovery.current().iter() {
-                let (server, plan) = (server.clone(), plan.clone());
+                let (server, settings) = (server.clone(), settings.clone());
                 checks.spawn(async move {
-                    let passed = server.check(&plan).await;
+                    let passed = server.check(&settings).await;
                     (server, passed)
                 });
             }
             while let Some(checked) = checks.join_next().await {
                 if let Ok((server, Some(passed))) = checked {
                     self.metrics.checks[usize::from(passed.is_ok())].inc();
-                    let change = server.health.checked(plan, passed.is_ok(), Instant::now());
+                    let change = server
+                        .health
+                        .checked(settings, passed.is_ok(), Instant::now());
                     if change.is_some() {
                         self.log_check(&server, passed);
                     }
@@ -227,8 +230,8 @@ impl Background {
 
     /// Logs that a server passes its checks again, or why it gets no requests.
     fn log_check(&self, server: &Server, passed: Result<(), Box<str>>) {
-        let (upstream, address) = (&self.plan.name, server.address);
-        let server = &server.plan;
+        let (upstream, address) = (&self.settings.name, server.address);
+        let server = &server.settings;
         match passed {
             Ok(()) => {
                 tracing::info!(%upstream, %server, %address, "a server passes its health checks again");

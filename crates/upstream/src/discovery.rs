@@ -11,7 +11,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::server::Server;
-use super::settings::{ServerPlan, UpstreamPlan};
+use super::settings::{ServerSettings, UpstreamSettings};
 
 /// The timeout of a DNS lookup.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,23 +23,23 @@ const SOONEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Discovery {
     // The servers as configured.
-    plans: Vec<Arc<ServerPlan>>,
+    servers: Vec<Arc<ServerSettings>>,
     current: ArcSwap<Vec<Arc<Server>>>,
     // Locked during a lookup. Holds the time of the last lookup.
     resolving: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Discovery {
-    /// Returns the servers of a plan that have an IP address. Servers with names are added by [`Self::resolve`].
-    pub(crate) fn new(plan: &UpstreamPlan) -> Self {
-        let plans: Vec<_> = plan.servers.iter().cloned().map(Arc::new).collect();
-        let known = plans.iter().filter_map(|server| {
+    /// Returns the servers of an upstream that have an IP address. Servers with names are added by [`Self::resolve`].
+    pub(crate) fn new(settings: &UpstreamSettings) -> Self {
+        let servers: Vec<_> = settings.servers.iter().cloned().map(Arc::new).collect();
+        let known = servers.iter().filter_map(|server| {
             let address = server.address()?;
-            Some(Arc::new(Server::new(server.clone(), address, plan)))
+            Some(Arc::new(Server::new(server.clone(), address, settings)))
         });
         Self {
             current: ArcSwap::from_pointee(known.collect()),
-            plans,
+            servers,
             resolving: tokio::sync::Mutex::default(),
         }
     }
@@ -51,23 +51,23 @@ impl Discovery {
 
     /// Whether any server has a name.
     pub(crate) fn have_names(&self) -> bool {
-        self.plans.iter().any(|server| server.address().is_none())
+        self.servers.iter().any(|server| server.address().is_none())
     }
 
     /// Looks up all names, unless the last lookup is less than a second ago. Returns whether an address changed. After a failed lookup a
     /// name keeps its addresses.
-    pub(crate) async fn resolve(&self, plan: &UpstreamPlan) -> bool {
+    pub(crate) async fn resolve(&self, settings: &UpstreamSettings) -> bool {
         let mut last = self.resolving.lock().await;
         if last.is_some_and(|last| last.elapsed() < SOONEST) {
             return false;
         }
         let mut found = Vec::new();
-        for server in &self.plans {
+        for server in &self.servers {
             found.push((server, addresses(server).await));
         }
         *last = Some(Instant::now());
         let before = self.current();
-        let after = regroup(&before, found, plan);
+        let after = regroup(&before, found, settings);
         let same = |(one, other): (&Arc<Server>, &Arc<Server>)| Arc::ptr_eq(one, other);
         let is_same = before.len() == after.len() && before.iter().zip(&after).all(same);
         if !is_same {
@@ -80,12 +80,12 @@ impl Discovery {
 /// Returns the servers at the addresses in `found`. Existing servers keep their state. If a lookup failed, all servers of that name stay.
 fn regroup(
     before: &[Arc<Server>],
-    found: Vec<(&Arc<ServerPlan>, Option<Vec<SocketAddr>>)>,
-    plan: &UpstreamPlan,
+    found: Vec<(&Arc<ServerSettings>, Option<Vec<SocketAddr>>)>,
+    settings: &UpstreamSettings,
 ) -> Vec<Arc<Server>> {
     let mut after = Vec::new();
     for (named, addresses) in found {
-        let own = |server: &&Arc<Server>| Arc::ptr_eq(&server.plan, named);
+        let own = |server: &&Arc<Server>| Arc::ptr_eq(&server.settings, named);
         let Some(addresses) = addresses else {
             after.extend(before.iter().filter(own).cloned());
             continue;
@@ -94,7 +94,7 @@ fn regroup(
             let mut known = before.iter().filter(own);
             let known = known.find(|server| server.address == address);
             after.push(known.cloned().unwrap_or_else(|| {
-                let server = Server::new(named.clone(), address, plan);
+                let server = Server::new(named.clone(), address, settings);
                 if !before.is_empty() {
                     server.health.joined(Instant::now());
                 }
@@ -106,7 +106,7 @@ fn regroup(
 }
 
 /// Returns all addresses of a server, or `None` if the lookup of its name fails.
-async fn addresses(server: &ServerPlan) -> Option<Vec<SocketAddr>> {
+async fn addresses(server: &ServerSettings) -> Option<Vec<SocketAddr>> {
     if let Some(address) = server.address() {
         return Some(vec![address]);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::settings::{EjectPlan, HealthPlan};
+use super::settings::{EjectSettings, HealthSettings};
 
 /// The longest ejection, in multiples of the first.
 const LONGEST: u32 = 32;
@@ -161,11 +161,11 @@ impl Health {
     ///
     /// Clients can make many requests fail at the same moment. So a row of failures counts only if other servers served at least `after -
     /// 1` requests during it.
-    pub(crate) fn fails(&self, plan: &EjectPlan, by_all: u64) -> bool {
+    pub(crate) fn fails(&self, settings: &EjectSettings, by_all: u64) -> bool {
         let elsewhere = || by_all.saturating_sub(self.past.lock().row_began);
-        let in_a_row =
-            self.failures() >= plan.after && elsewhere() >= u64::from(plan.after.saturating_sub(1));
-        in_a_row || self.recent_failures() >= HALF.max(plan.after)
+        let in_a_row = self.failures() >= settings.after
+            && elsewhere() >= u64::from(settings.after.saturating_sub(1));
+        in_a_row || self.recent_failures() >= HALF.max(settings.after)
     }
 
     /// Whether the server fails far more often than `other`. So requests that fail at every server lead to no ejection.
@@ -179,13 +179,13 @@ impl Health {
 
     /// Ejects the server, and returns for how long. The length doubles with each ejection, and starts again after the server stayed in use
     /// for at least the length of the last one.
-    pub(crate) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
+    pub(crate) fn eject(&self, settings: &EjectSettings, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
             Some((lasted, ended)) if now < ended + lasted => lasted.saturating_mul(2),
-            _ => plan.lasts,
+            _ => settings.lasts,
         };
-        let lasts = lasts.min(plan.lasts.saturating_mul(LONGEST));
+        let lasts = lasts.min(settings.lasts.saturating_mul(LONGEST));
         past.ejection = Some((lasts, now + lasts));
         self.ejected.store(true, Ordering::Relaxed);
         self.failing.store(false, Ordering::SeqCst);
@@ -201,18 +201,23 @@ impl Health {
     }
 
     /// Ends the ejection. One more failure before any success ejects the server again.
-    pub(crate) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
+    pub(crate) fn end_ejection(&self, settings: &EjectSettings, now: Instant) {
         self.past.lock().back = Some(now);
-        self.failures.store(plan.after - 1, Ordering::Relaxed);
+        self.failures.store(settings.after - 1, Ordering::Relaxed);
         // Replaces the record of the last 64 requests by `after - 1` failures.
-        let known = plan.after.saturating_sub(1).min(u64::BITS - 1);
+        let known = settings.after.saturating_sub(1).min(u64::BITS - 1);
         self.recent.store((1 << known) - 1, Ordering::Relaxed);
         self.ejected.store(false, Ordering::Relaxed);
     }
 
     /// Records the result of a check. Returns whether the server is healthy now, if that changed. The first check of a server takes it out
     /// at once if it fails.
-    pub(crate) fn checked(&self, plan: &HealthPlan, passed: bool, now: Instant) -> Option<bool> {
+    pub(crate) fn checked(
+        &self,
+        settings: &HealthSettings,
+        passed: bool,
+        now: Instant,
+    ) -> Option<bool> {
         let mut past = self.past.lock();
         let first = !std::mem::replace(&mut past.was_checked, true);
         let unhealthy = self.is_unhealthy();
@@ -222,9 +227,9 @@ impl Health {
         }
         past.against += 1;
         let enough = if passed {
-            plan.healthy_after
+            settings.healthy_after
         } else {
-            plan.unhealthy_after
+            settings.unhealthy_after
         };
         if past.against < enough && !first {
             return None;

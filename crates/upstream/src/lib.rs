@@ -39,8 +39,8 @@ pub use retries::Retries;
 pub use send_error::SendError;
 pub use server::connection::{ConnectError, Lease};
 pub use settings::{
-    Balance, EjectPlan, HealthPlan, HealthRequest, RetryPlan, ServerPlan, Share, Speaks,
-    UpstreamPlan,
+    Balance, EjectSettings, HealthRequest, HealthSettings, RetrySettings, ServerSettings, Share,
+    Speaks, UpstreamSettings,
 };
 pub use state::{ServerState, UpstreamState};
 pub use sticky::{Affinity, HashedPart, MarkKey, ServerMark, Sticky};

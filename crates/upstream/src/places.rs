@@ -17,7 +17,7 @@ use super::connection_limit::{ConnectionPermit, PlaceQueue};
 use super::discovery::Discovery;
 use super::selection::{Selector, usable};
 use super::server::Server;
-use super::settings::{Share, UpstreamPlan};
+use super::settings::{Share, UpstreamSettings};
 use super::sticky::Affinity;
 
 /// The shortest time between two log lines about addresses that have their share.
@@ -92,14 +92,14 @@ impl Places {
     pub(crate) fn new(
         selector: Arc<Selector>,
         discovery: Arc<Discovery>,
-        plan: &UpstreamPlan,
+        settings: &UpstreamSettings,
         shown: Gauge,
     ) -> Self {
         Self {
             selector,
             discovery,
-            max_waiting: plan.max_waiting,
-            share: plan.max_connections_per_ip,
+            max_waiting: settings.max_waiting,
+            share: settings.max_connections_per_ip,
             shown,
             state: Mutex::default(),
         }

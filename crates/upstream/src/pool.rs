@@ -27,7 +27,7 @@ use super::report::{Answer, Report};
 use super::retries::{Retries, is_idempotent, is_passing, is_safe};
 use super::selection::usable;
 use super::server::{Server, Wanted};
-use super::settings::UpstreamPlan;
+use super::settings::UpstreamSettings;
 use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
@@ -54,9 +54,9 @@ struct FailedAttempt {
 }
 
 impl Upstream {
-    /// Starts the background tasks for the servers of a plan. The caller runs inside a Tokio runtime.
-    pub fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
-        let background = Arc::new(Background::new(plan, metrics));
+    /// Starts the background tasks for the servers of an upstream. The caller runs inside a Tokio runtime.
+    pub fn start(settings: Arc<UpstreamSettings>, metrics: UpstreamMetrics) -> Self {
+        let background = Arc::new(Background::new(settings, metrics));
         let mut keeping = JoinSet::new();
         keeping.spawn(background.clone().keep());
         Self {
@@ -68,9 +68,9 @@ impl Upstream {
         }
     }
 
-    /// Returns the plan that the upstream was started with.
-    pub fn plan(&self) -> &UpstreamPlan {
-        &self.background.plan
+    /// Returns the settings that the upstream was started with.
+    pub fn settings(&self) -> &UpstreamSettings {
+        &self.background.settings
     }
 
     /// Whether the number of connections to its servers has a bound.
@@ -109,7 +109,7 @@ impl Upstream {
         attempts: &mut Attempts,
     ) -> Result<Answer, SendError> {
         let retries = options.retries.filter(|_| is_safe(request));
-        let mut left = retries.map_or(0, |retries| retries.plan.attempts);
+        let mut left = retries.map_or(0, |retries| retries.settings.attempts);
         if let Some(retries) = options.retries {
             retries.budget.deposit();
         }
@@ -136,7 +136,10 @@ impl Upstream {
             let copy = once_more.map(|_| head(request).map(|()| RequestBody::Empty));
             let begun = Instant::now();
             let timeout = options.timeouts.answer.checked_sub(begun - started);
-            let timeout = match (timeout, once_more.and_then(|retries| retries.plan.timeout)) {
+            let timeout = match (
+                timeout,
+                once_more.and_then(|retries| retries.settings.timeout),
+            ) {
                 (None, _) => return Err(error.unwrap_or(SendError::Silent)),
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
@@ -269,7 +272,7 @@ impl Upstream {
                 None => {
                     // The connection may be dead, so it gets no further requests. The timeout of a single attempt is too short to conclude
                     // that: only an attempt with all of the remaining time retires the connection.
-                    if options.retries.and_then(|it| it.plan.timeout) != Some(timeout) {
+                    if options.retries.and_then(|it| it.settings.timeout) != Some(timeout) {
                         lease.retire();
                     }
                     self.background.failed(server, before);
@@ -338,7 +341,7 @@ impl Upstream {
 
     /// Returns the error for an upstream without a usable server.
     fn none(&self, servers: &[Arc<Server>]) -> SendError {
-        match &self.background.plan.health {
+        match &self.background.settings.health {
             Some(health) if !servers.is_empty() => SendError::Down(health.every),
             _ => {
                 let none = io::Error::from(io::ErrorKind::NotFound);

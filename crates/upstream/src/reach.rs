@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::discovery::lookup;
-use super::settings::{ServerPlan, Speaks};
+use super::settings::{ServerSettings, Speaks};
 use tidegate_net::tls::Offer;
 
 /// Connects to each address of a server, with TLS if the server speaks it. Each connection may take `patience`.
@@ -14,7 +14,7 @@ use tidegate_net::tls::Offer;
 /// # Errors
 ///
 /// The name has no address, or an address does not accept a connection, with the reason as text.
-pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
+pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
     let found = lookup(host, port).await;
     let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;

@@ -40,7 +40,7 @@ impl Report {
         before: Served,
         status: StatusCode,
     ) -> Option<Self> {
-        if background.plan.eject.as_ref()?.counts(status) {
+        if background.settings.eject.as_ref()?.counts(status) {
             background.failed(server, before);
             return None;
         }

@@ -7,7 +7,7 @@ use http_body::Body as _;
 use tower::retry::budget::TpsBudget;
 
 use super::body::RequestBody;
-use super::settings::RetryPlan;
+use super::settings::RetrySettings;
 
 /// The time for which a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
@@ -18,19 +18,19 @@ const ALWAYS: u32 = 1;
 /// The retries of a route.
 #[derive(Debug)]
 pub struct Retries {
-    pub(crate) plan: RetryPlan,
-    /// Bounds the load of retries to the plan's share of requests, and one more a second.
+    pub(crate) settings: RetrySettings,
+    /// Bounds the load of retries to the configured share of requests, and one more a second.
     pub(crate) budget: TpsBudget,
 }
 
 impl Retries {
     /// Returns the retries of one route. Its budget begins empty.
-    pub fn new(plan: RetryPlan) -> Self {
+    pub fn new(settings: RetrySettings) -> Self {
         // The percentage is at most 100, so the conversion is exact.
-        let share = plan.budget as f32 / 100.0;
+        let share = settings.budget as f32 / 100.0;
         Self {
             budget: TpsBudget::new(REMEMBERED, ALWAYS, share),
-            plan,
+            settings,
         }
     }
 }

@@ -53,7 +53,7 @@ impl Selector {
                 server.health.share(slow_start, now)
             });
             // Weights are at most 1000, so the product fits.
-            (f64::from(server.plan.weight) * share * PARTS) as i64
+            (f64::from(server.settings.weight) * share * PARTS) as i64
         };
         match affinity {
             Some(Affinity::Hash(hash)) => return hashed::choose(best, hash, weight).cloned(),

@@ -20,7 +20,7 @@ use self::idle::IdleConnections;
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
 use super::interim::Unanswered;
-use super::settings::{ServerPlan, Speaks, UpstreamPlan};
+use super::settings::{ServerSettings, Speaks, UpstreamSettings};
 use super::sticky::{ServerMark, Sticky, seed};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use super::watched::Watched;
@@ -55,7 +55,7 @@ const MAX_REASON: usize = 1_024;
 /// A server, at one address.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) plan: Arc<ServerPlan>,
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) address: SocketAddr,
     pub(crate) health: Health,
     pub(crate) places: ConnectionLimit,
@@ -113,13 +113,17 @@ impl Wanted {
 }
 
 impl Server {
-    /// Returns the server of `plan` at `address`, with the settings of its upstream.
-    pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
+    /// Returns the server of `settings` at `address`, with the settings of its upstream.
+    pub(crate) fn new(
+        settings: Arc<ServerSettings>,
+        address: SocketAddr,
+        upstream: &UpstreamSettings,
+    ) -> Self {
         let port = upstream.health.as_ref().and_then(|health| health.port);
         let port = port.filter(|port| *port != address.port());
         let probe = port.map(|port| {
             let checked = SocketAddr::new(address.ip(), port);
-            Arc::new(Self::new(plan.clone(), checked, upstream))
+            Arc::new(Self::new(settings.clone(), checked, upstream))
         });
         Self {
             probe,
@@ -131,8 +135,8 @@ impl Server {
                 Some(Sticky::Cookie(_, key)) => Some(key.mark(address)),
                 Some(Sticky::Hash(_)) | None => None,
             },
-            shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
-            plan,
+            shares: AtomicBool::new(!matches!(settings.speaks, Speaks::Http1)),
+            settings,
             address,
             idle: IdleConnections::new(upstream.idle),
             kept: upstream.idle,
@@ -145,7 +149,7 @@ impl Server {
 
     /// Whether TLS protects the connection to the server.
     pub(crate) fn is_tls(&self) -> bool {
-        matches!(self.plan.speaks, Speaks::Tls(_))
+        matches!(self.settings.speaks, Speaks::Tls(_))
     }
 
     /// Records that a kept connection turned out to be closed after it was idle for `idle`.
@@ -232,7 +236,7 @@ impl Server {
     }
 
     async fn connect(self: &Arc<Self>, offer: Offer) -> Result<Lease, ConnectError> {
-        let host = self.plan.authority.host().trim_matches(['[', ']']);
+        let host = self.settings.authority.host().trim_matches(['[', ']']);
         let descriptor = match UpstreamDescriptor::take() {
             Ok(descriptor) => descriptor,
             // Without a free descriptor, the oldest idle connection to any upstream is closed for the new one.
@@ -242,7 +246,7 @@ impl Server {
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
         tcp::set_options(&socket);
-        match &self.plan.speaks {
+        match &self.settings.speaks {
             Speaks::Http1 => self.http1(socket, descriptor).await,
             Speaks::Http2 => self.http2(socket, descriptor).await,
             Speaks::Tls(tls) => {
@@ -329,7 +333,7 @@ impl Server {
             return;
         }
         *tls_error = found.cloned();
-        let server = &self.plan;
+        let server = &self.settings;
         match found {
             Some(reason) => {
                 // The reason is cut: it may list the names of the certificate, and the server chooses their length.

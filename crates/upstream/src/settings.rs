@@ -13,11 +13,11 @@ use tidegate_net::tls::UpstreamTls;
 
 /// A group of servers, each of which can take any request.
 #[derive(Debug, PartialEq)]
-pub struct UpstreamPlan {
+pub struct UpstreamSettings {
     /// Its name in the configuration, or the URL of its only server.
     pub name: Arc<str>,
     /// Its servers, at least one.
-    pub servers: Vec<ServerPlan>,
+    pub servers: Vec<ServerSettings>,
     /// The rule that chooses the server of the next request.
     pub balance: Balance,
     /// The rule for the server that a request prefers. `None` if requests prefer none.
@@ -25,9 +25,9 @@ pub struct UpstreamPlan {
     /// The pause between two DNS lookups of the servers' names.
     pub resolve_every: Duration,
     /// When a failing server is ejected. `None` for never.
-    pub eject: Option<EjectPlan>,
+    pub eject: Option<EjectSettings>,
     /// The health checks of servers. `None` without checks.
-    pub health: Option<HealthPlan>,
+    pub health: Option<HealthSettings>,
     /// The time in which a returning server reaches its full share. `None` if it has its full share at once.
     pub slow_start: Option<Duration>,
     /// The most connections in use to one server. `None` without a bound.
@@ -40,7 +40,7 @@ pub struct UpstreamPlan {
     pub idle: Duration,
 }
 
-impl UpstreamPlan {
+impl UpstreamSettings {
     /// The default of `resolve_every`. A fixed period, because the system's resolver does not return the lifetime of an answer.
     pub const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
@@ -49,14 +49,14 @@ impl UpstreamPlan {
     pub const IDLE: Duration = Duration::from_secs(30);
 
     /// Returns an upstream of one server, for a server without an entry under `upstreams`.
-    pub fn alone(server: ServerPlan) -> Self {
+    pub fn alone(server: ServerSettings) -> Self {
         Self {
             name: server.to_string().into(),
             servers: vec![server],
             balance: Balance::default(),
             sticky: None,
             resolve_every: Self::RESOLVE_EVERY,
-            eject: Some(EjectPlan::default()),
+            eject: Some(EjectSettings::default()),
             health: None,
             slow_start: None,
             max_connections: None,
@@ -104,7 +104,7 @@ impl Default for Share {
 
 /// A server of an upstream: one address, or all addresses of a name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ServerPlan {
+pub struct ServerSettings {
     /// Its host and port.
     pub authority: Authority,
     /// The protocol of its connections.
@@ -113,7 +113,7 @@ pub struct ServerPlan {
     pub weight: u32,
 }
 
-impl ServerPlan {
+impl ServerSettings {
     /// Returns its host, without brackets, and its port.
     pub fn endpoint(&self) -> (&str, u16) {
         let host = self.authority.host().trim_matches(['[', ']']);
@@ -153,7 +153,7 @@ impl PartialEq for Speaks {
     }
 }
 
-impl fmt::Display for ServerPlan {
+impl fmt::Display for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.speaks {
             Speaks::Http1 => "http",
@@ -176,7 +176,7 @@ pub enum Balance {
 
 /// The rule that ejects failing servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EjectPlan {
+pub struct EjectSettings {
     /// The number of failures without a success in between that ejects a server.
     pub after: u32,
     /// The statuses that count as failures, as ranges with both ends included.
@@ -188,7 +188,7 @@ pub struct EjectPlan {
     pub at_most: u32,
 }
 
-impl EjectPlan {
+impl EjectSettings {
     /// Whether an answer with this status counts as a failure.
     pub(crate) fn counts(&self, status: StatusCode) -> bool {
         let status = status.as_u16();
@@ -197,7 +197,7 @@ impl EjectPlan {
     }
 }
 
-impl Default for EjectPlan {
+impl Default for EjectSettings {
     fn default() -> Self {
         Self {
             after: 5,
@@ -211,7 +211,7 @@ impl Default for EjectPlan {
 
 /// The health check of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HealthPlan {
+pub struct HealthSettings {
     /// The request of a check.
     pub request: HealthRequest,
     /// The port of the check. `None` for the port of requests.
@@ -247,7 +247,7 @@ pub enum HealthRequest {
 
 /// The rule for retries of a request that a server may already have processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPlan {
+pub struct RetrySettings {
     /// The most retries of one request.
     pub attempts: u32,
     /// The longest time that each attempt but the last waits for an answer. `None` for all of the remaining time.
@@ -260,8 +260,8 @@ pub struct RetryPlan {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn server(authority: &str) -> ServerPlan {
-        ServerPlan {
+    pub(crate) fn server(authority: &str) -> ServerSettings {
+        ServerSettings {
             authority: authority.parse().unwrap(),
             speaks: Speaks::Http1,
             weight: 1,

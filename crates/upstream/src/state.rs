@@ -33,7 +33,7 @@ pub struct UpstreamState {
 pub(crate) fn of(background: &Background) -> UpstreamState {
     let servers = background.discovery.current();
     let servers = servers.iter().map(|server| ServerState {
-        url: server.plan.to_string(),
+        url: server.settings.to_string(),
         address: server.address,
         state: server.health.state().word(),
         in_flight: server.places.taken(),

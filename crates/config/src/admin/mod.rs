@@ -103,7 +103,7 @@ impl Value for TokenText {
 
 /// The admin port.
 #[derive(Debug, Clone)]
-pub struct AdminPlan {
+pub struct AdminSettings {
     /// Its address.
     pub address: SocketAddr,
     /// The token that commands send to it, if the configuration has one in clear.
@@ -121,7 +121,7 @@ pub(crate) fn admin(
     check: &mut Check<'_>,
     written: Option<&SingleOr<SocketAddr, Admin>>,
     taken: &mut Vec<TakenAddress>,
-) -> Option<AdminPlan> {
+) -> Option<AdminSettings> {
     let (address, block) = match written {
         None => (None, None),
         Some(SingleOr::Single(address)) => (Some(address), None),
@@ -156,7 +156,7 @@ pub(crate) fn admin(
             ADMIN
         }
     };
-    Some(AdminPlan {
+    Some(AdminSettings {
         address,
         token,
         tokens,
@@ -206,7 +206,7 @@ fn tokens(check: &mut Check<'_>, written: &[Spanned<WrittenToken>]) -> Vec<Admin
 pub(crate) fn open_admin(
     check: &mut Check<'_>,
     written: Option<&SingleOr<SocketAddr, Admin>>,
-    admin: Option<&AdminPlan>,
+    admin: Option<&AdminSettings>,
 ) {
     let is_open = admin.is_some_and(|admin| admin.tokens.is_empty() && is_any(admin.address));
     if is_open {

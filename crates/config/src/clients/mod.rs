@@ -24,7 +24,7 @@ use crate::clients::ip::{AddressSource, IPV6_PREFIX, Ip, nobody_tells, shared_ne
 use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
 use crate::clients::proxies::trusted_networks;
 use crate::clients::shared_headers::shared_headers;
-use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
+use crate::clients::tokens::{JwksSettings, Jwt, claims, token_source};
 use crate::value::Scalar;
 use crate::value::net::{Network, PrefixLength};
 
@@ -104,7 +104,7 @@ const RESERVED: [&str; 22] = [
 #[derive(Default)]
 pub(crate) struct WatchedKeys {
     pub(crate) key_files: Vec<KeyFile>,
-    pub(crate) jwks: Vec<JwksPlan>,
+    pub(crate) jwks: Vec<JwksSettings>,
 }
 
 pub(crate) fn clients(

@@ -125,7 +125,7 @@ impl Value for JwksRefresh {
 
 /// A key set to fetch, and the table for its keys.
 #[derive(Clone)]
-pub struct JwksPlan {
+pub struct JwksSettings {
     /// Its URL, with the scheme `http` or `https`.
     pub url: Uri,
     /// The authorities for the certificate of its server. `None` means the authorities of this system.
@@ -141,9 +141,9 @@ pub struct JwksPlan {
 }
 
 // Not derived: the URL's query may hold a secret.
-impl fmt::Debug for JwksPlan {
+impl fmt::Debug for JwksSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JwksPlan")
+        f.debug_struct("JwksSettings")
             .field("host", &self.url.host())
             .field("refresh", &self.refresh)
             .finish_non_exhaustive()
@@ -184,7 +184,7 @@ pub(crate) fn token_source(
     place: Option<Place>,
     plans: &ClientPlans,
     claims: Arc<[Arc<str>]>,
-    jwks: &mut Vec<JwksPlan>,
+    jwks: &mut Vec<JwksSettings>,
 ) -> Option<ClientSource> {
     let header = match &jwt.header {
         Some(scalar) => check.read(scalar),
@@ -289,7 +289,7 @@ fn key_set(
     jwt: &Jwt,
     url: &Scalar<JwksUrl>,
     signatures: &[Signature],
-) -> Option<JwksPlan> {
+) -> Option<JwksSettings> {
     public_keys(check, jwt, signatures);
     let refresh = check.read_some(jwt.jwks_refresh.as_ref());
     let ca = jwt.jwks_ca.as_ref();
@@ -301,7 +301,7 @@ fn key_set(
     }
     let missed = Arc::new(Notify::new());
     let ask = missed.clone();
-    Some(JwksPlan {
+    Some(JwksSettings {
         url,
         authorities,
         refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),

@@ -8,13 +8,13 @@ use crate::file::File;
 use crate::fixed::{Fixed, FixedRedis, FixedStore};
 use crate::secret::Secret;
 use crate::shape::SingleOr;
-use crate::store::StorePlan;
+use crate::store::StoreSettings;
 use crate::store::redis::Redis;
 
 /// Returns the parts of the store that no reload may change.
-pub(crate) fn fixed_store(check: &mut Check<'_>, file: &File, store: &StorePlan) -> FixedStore {
+pub(crate) fn fixed_store(check: &mut Check<'_>, file: &File, store: &StoreSettings) -> FixedStore {
     match (store, &file.store) {
-        (StorePlan::Redis(options), Some(SingleOr::Block(written))) => {
+        (StoreSettings::Redis(options), Some(SingleOr::Block(written))) => {
             let redis = written.value.redis.as_ref();
             let redis = redis.map(|written| fixed_redis(check, written, options));
             redis.map_or(FixedStore::Memory, |redis| FixedStore::Redis(redis.into()))

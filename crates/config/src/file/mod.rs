@@ -30,10 +30,10 @@ use crate::limits::plans::Plans;
 use crate::listeners::Listen;
 use crate::log::Log;
 use crate::nothing::without_value;
-use crate::plan::Plan;
 use crate::routes::edits::{Way, WrittenHeaderEdits, header_edits};
 use crate::routes::health::{HealthPath, health};
 use crate::routes::{RouteDefaults, Routes};
+use crate::settings::Settings;
 use crate::shape::{Named, SingleOr};
 use crate::store::redis::Redis;
 use crate::store::{SecretText, Store, StoreWord};
@@ -152,27 +152,27 @@ impl File {
     }
 }
 
-/// Makes the plan, or returns all errors. With `before`, refuses changes to parts that only a restart can change.
+/// Makes the settings, or returns all errors. With `before`, refuses changes to parts that only a restart can change.
 pub(crate) fn check(
     file: &File,
     source: &Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
     before: Option<&Fixed>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
+) -> Result<(Settings, Vec<Warning>), ConfigError> {
     let mut check = Check::new(source, env);
     without_value(&mut check);
-    let plan = plan(&mut check, file);
-    if let (Some(plan), Some(before)) = (&plan, before) {
-        fixed::unchanged(&mut check, file, &plan.fixed, before);
+    let settings = settings(&mut check, file);
+    if let (Some(settings), Some(before)) = (&settings, before) {
+        fixed::unchanged(&mut check, file, &settings.fixed, before);
     }
-    match plan {
-        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.warnings))),
+    match settings {
+        Some(settings) if check.problems.is_empty() => Ok((settings, source.warn(check.warnings))),
         _ => Err(source.refuse(check.problems).naming(check.files)),
     }
 }
 
-/// Makes the parts of a plan. Each part is made after the parts that it needs.
-fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
+/// Makes the parts of the settings. Each part is made after the parts that it needs.
+fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let clients = file.clients();
     let written = file.limits.as_ref();
     let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
@@ -255,7 +255,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         log: log.clone(),
         overrides_file: overrides_file.clone(),
     };
-    Some(Plan {
+    Some(Settings {
         version: version(check.source.text),
         fixed,
         listen,

@@ -35,7 +35,7 @@ pub(crate) struct Listener {
 /// One address to listen on.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct ListenerPlan {
+pub struct ListenerSettings {
     /// Its address.
     pub address: SocketAddr,
     /// Its certificates and settings of TLS. `None` for plain HTTP.
@@ -53,20 +53,22 @@ pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
 pub(crate) fn addresses(
     check: &mut Check<'_>,
     written: Option<&Listen>,
-) -> (Vec<ListenerPlan>, Vec<TakenAddress>) {
+) -> (Vec<ListenerSettings>, Vec<TakenAddress>) {
     let mut taken = Vec::new();
     let mut listen = Vec::new();
     match written {
         None => {
             taken.push((LISTEN, None));
-            listen.push(ListenerPlan {
+            listen.push(ListenerSettings {
                 address: LISTEN,
                 tls: None,
             });
         }
         Some(SingleOr::Single(scalar)) => listen.extend(plain(check, scalar, &mut taken)),
         Some(SingleOr::Block(block)) => match &block.value {
-            BlockOr::Block(listener) => listen.extend(listener_plan(check, listener, &mut taken)),
+            BlockOr::Block(listener) => {
+                listen.extend(listener_settings(check, listener, &mut taken))
+            }
             BlockOr::List(list) => {
                 if list.is_empty() {
                     let problem = Problem::new(block.place, "this list is empty");
@@ -77,7 +79,9 @@ pub(crate) fn addresses(
                 for element in list {
                     listen.extend(match element {
                         SingleOr::Single(scalar) => plain(check, scalar, &mut taken),
-                        SingleOr::Block(block) => listener_plan(check, &block.value, &mut taken),
+                        SingleOr::Block(block) => {
+                            listener_settings(check, &block.value, &mut taken)
+                        }
                     });
                 }
             }
@@ -90,7 +94,7 @@ fn plain(
     check: &mut Check<'_>,
     scalar: &Scalar<SocketAddr>,
     taken: &mut Vec<TakenAddress>,
-) -> Option<ListenerPlan> {
+) -> Option<ListenerSettings> {
     let address = take(check, taken, scalar)?;
     if address.port() == 443 {
         let problem = Problem::new(scalar.place, "port 443 without `tls`");
@@ -98,20 +102,20 @@ fn plain(
             "clients that speak TLS cannot connect: give the listener `tls: { cert: FILE, key: FILE }`, or another port",
         ));
     }
-    Some(ListenerPlan { address, tls: None })
+    Some(ListenerSettings { address, tls: None })
 }
 
-fn listener_plan(
+fn listener_settings(
     check: &mut Check<'_>,
     listener: &Listener,
     taken: &mut Vec<TakenAddress>,
-) -> Option<ListenerPlan> {
+) -> Option<ListenerSettings> {
     let Some(written) = &listener.tls else {
         return plain(check, &listener.address, taken);
     };
     let address = take(check, taken, &listener.address);
     let tls = Some(Arc::new(listener_tls(check, written)?));
-    Some(ListenerPlan {
+    Some(ListenerSettings {
         address: address?,
         tls,
     })
@@ -154,10 +158,10 @@ pub(crate) fn untrusted_proxy(
     check: &mut Check<'_>,
     written: Option<&Listen>,
     clients: WrittenClients<'_>,
-    listen: &[ListenerPlan],
+    listen: &[ListenerSettings],
     rules: &Rules,
 ) {
-    let is_plain = |listener: &ListenerPlan| listener.tls.is_none() && is_any(listener.address);
+    let is_plain = |listener: &ListenerSettings| listener.tls.is_none() && is_any(listener.address);
     let counts_addresses = rules.values().flatten().any(|rule| {
         let is_address = |per: &Per| matches!(per, Per::Client | Per::Ip | Per::Network(_));
         rule.per.iter().any(is_address)
@@ -178,7 +182,7 @@ pub(crate) fn untrusted_proxy(
 pub(crate) fn unasked_certificates(
     check: &mut Check<'_>,
     clients: WrittenClients<'_>,
-    listen: &[ListenerPlan],
+    listen: &[ListenerSettings],
 ) {
     let mut files = listen
         .iter()

@@ -38,7 +38,7 @@ choice!(
 
 /// The settings of the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogPlan {
+pub struct LogSettings {
     /// The format of a line.
     pub format: LogFormat,
     /// The access log. `None` if requests get no lines.
@@ -47,7 +47,7 @@ pub struct LogPlan {
     pub level: String,
 }
 
-pub(crate) fn log(check: &mut Check<'_>, log: Option<&Log>) -> LogPlan {
+pub(crate) fn log(check: &mut Check<'_>, log: Option<&Log>) -> LogSettings {
     let format = check.read_some(log.and_then(|log| log.format.as_ref()));
     let format = format.unwrap_or_default();
     let usual = AccessLog::default();
@@ -60,7 +60,7 @@ pub(crate) fn log(check: &mut Check<'_>, log: Option<&Log>) -> LogPlan {
         Some(SingleOr::Block(block)) => Some(access_log(check, &block.value, format)),
     };
     let level = check.read_some(log.and_then(|log| log.level.as_ref()));
-    LogPlan {
+    LogSettings {
         format,
         access,
         level: level.map_or("info", |level| level.0).to_owned(),

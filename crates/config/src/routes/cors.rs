@@ -98,7 +98,7 @@ impl Value for MaxAge {
 /// The CORS rules of a route. A header called `*` stands for all headers.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct CorsPlan {
+pub struct CorsSettings {
     /// The origins whose pages may read its answers.
     pub origins: Origins,
     /// The methods of requests that pages may send.
@@ -113,7 +113,7 @@ pub struct CorsPlan {
     pub max_age: Option<Duration>,
 }
 
-impl CorsPlan {
+impl CorsSettings {
     /// Writes a line with the origins, the methods, and whether credentials are allowed.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         let origins = match &self.origins {
@@ -159,7 +159,7 @@ pub(crate) fn cors(
     written: &Cors,
     served: Option<&[Method]>,
     told: Vec<HeaderName>,
-) -> Option<CorsPlan> {
+) -> Option<CorsSettings> {
     let credentials = check.read_some(written.credentials.as_ref());
     let credentials = credentials.unwrap_or(false);
     let origins = origins(check, &written.origins, credentials);
@@ -177,7 +177,7 @@ pub(crate) fn cors(
         }
     }
     let max_age = check.read_some(written.max_age.as_ref());
-    Some(CorsPlan {
+    Some(CorsSettings {
         origins: origins?,
         methods: allowed,
         headers: names(check, written.headers.as_deref(), credentials),

@@ -3,11 +3,11 @@
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
-use tidegate_upstream::{ServerPlan, Speaks, UpstreamPlan};
+use tidegate_upstream::{ServerSettings, Speaks, UpstreamSettings};
 
-use crate::routes::{RoutePlan, UpstreamHost};
+use crate::routes::{RouteSettings, UpstreamHost};
 
-impl RoutePlan {
+impl RouteSettings {
     /// Writes the route's handling of requests in lines.
     ///
     /// # Errors
@@ -48,11 +48,11 @@ impl RoutePlan {
 }
 
 /// Returns whether a server has TLS and a name. Many such servers refuse requests whose `Host` is another name.
-fn is_named(server: &ServerPlan) -> bool {
+fn is_named(server: &ServerSettings) -> bool {
     matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }
 
-fn upstream(text: &mut String, upstream: &UpstreamPlan) -> fmt::Result {
+fn upstream(text: &mut String, upstream: &UpstreamSettings) -> fmt::Result {
     let servers = upstream.servers.iter().map(|server| match server.weight {
         1 => server.to_string(),
         weight => format!("{server} (weight {weight})"),

@@ -7,11 +7,11 @@ use tidegate_net::host::HostPattern;
 use tidegate_tower::{Per, Rule};
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 
 pub(crate) fn guards(
     check: &mut Check<'_>,
-    routes: &[(RoutePlan, Option<Place>)],
+    routes: &[(RouteSettings, Option<Place>)],
     clients: &Clients,
 ) {
     let accepts_any_key = clients.sources.iter().any(|source| {
@@ -37,7 +37,7 @@ pub(crate) fn guards(
 }
 
 /// Warns of a route if all limits that bound its callers are counted per values that are not verified.
-fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
+fn unguarded(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
     let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
     let rules = &route.policy.rules;
@@ -56,7 +56,7 @@ fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
 }
 
 /// Warns of names in `per: [path:NAME]` that the route's path does not have.
-fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
+fn nameless(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) {
     let rules = route.policy.rules.iter();
     for per in rules.flat_map(|rule| rule.per.iter()) {
         if let Per::Path(name) = per
@@ -80,7 +80,7 @@ fn by_address(rule: &Rule) -> bool {
 }
 
 /// Whether a caller of this route can send a new value with every request.
-fn is_made_up(per: &Per, route: &RoutePlan) -> bool {
+fn is_made_up(per: &Per, route: &RouteSettings) -> bool {
     match per {
         Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) => true,
         Per::Host => route

@@ -4,7 +4,7 @@ use crate::yaml::Problem;
 use tidegate_net::pattern::PathPattern;
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 use crate::value::{Fault, Scalar, Value};
 
 /// One exact path.
@@ -28,12 +28,12 @@ impl Value for HealthPath {
 pub(crate) fn health(
     check: &mut Check<'_>,
     written: Option<&Scalar<HealthPath>>,
-    routes: &[RoutePlan],
+    routes: &[RouteSettings],
 ) -> Option<Box<str>> {
     let scalar = written?;
     let HealthPath(path) = check.read(scalar)?;
     let path = path.to_string();
-    let hides = |route: &&RoutePlan| {
+    let hides = |route: &&RouteSettings| {
         let own = &route.shape.path;
         !own.has_rest() && own.matches(&path)
     };

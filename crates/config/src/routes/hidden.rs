@@ -4,11 +4,11 @@ use crate::yaml::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 use crate::routes::taken::taken;
 
 /// Refuses every route whose requests all match a single earlier route.
-pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RouteSettings, Option<Place>)]) {
     // An index of the routes, because comparing each with each takes too long for thousands of routes.
     let mut index = RouteIndex::default();
     for (at, (route, place)) in routes.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)
 }
 
 /// Whether every request that matches `later` also matches `earlier`.
-fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
+fn hides(earlier: &RouteSettings, later: &RouteSettings) -> bool {
     let (earlier, later) = (&earlier.shape, &later.shape);
     let has_methods = || match (&earlier.methods, &later.methods) {
         (None, _) => true,

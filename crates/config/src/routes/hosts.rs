@@ -7,13 +7,13 @@ use crate::yaml::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 use crate::routes::respelled::{ANY, example, missing_limit, taker};
 
 /// Warns of each later route of any host that takes the paths of stricter routes to the same upstream.
 pub(crate) fn other_hosts(
     check: &mut Check<'_>,
-    routes: &[(RoutePlan, Option<Place>)],
+    routes: &[(RouteSettings, Option<Place>)],
     index: &RouteIndex,
 ) {
     let mut laxer: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();

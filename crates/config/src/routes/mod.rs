@@ -19,7 +19,7 @@ pub(crate) mod upgrade;
 mod variables;
 
 pub use conditions::Conditions;
-pub use cors::{CorsPlan, Origins};
+pub use cors::{CorsSettings, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub use matching::RouteShape;
 pub use timeouts::ForwardTimeouts;
@@ -37,7 +37,7 @@ use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_store::MAX_CHARGES;
 use tidegate_tower::{Policy, Rule};
-use tidegate_upstream::{RetryPlan, UpstreamPlan};
+use tidegate_upstream::{RetrySettings, UpstreamSettings};
 
 use crate::access::list::KnownClients;
 use crate::access::{
@@ -57,7 +57,7 @@ use crate::routes::hosts::other_hosts;
 use crate::routes::matching::{NO_METHODS, RouteName, literal, methods, with_head};
 use crate::routes::prefixes::prefixes;
 use crate::routes::respelled::{has_limit, indexed, respelled};
-use crate::routes::retries::{Retries, retry_plan};
+use crate::routes::retries::{Retries, retry_settings};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
 use crate::shape::{Named, SingleOr};
@@ -132,7 +132,7 @@ pub(crate) struct Route {
 /// A route: its requests, its upstream and its limits.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct RoutePlan {
+pub struct RouteSettings {
     /// Its name, which no other route has.
     pub name: String,
     /// The requests that it takes.
@@ -141,11 +141,11 @@ pub struct RoutePlan {
     /// case, too.
     pub case_insensitive: Option<bool>,
     /// Its upstream. Routes that name the same upstream share it.
-    pub upstream: Arc<UpstreamPlan>,
+    pub upstream: Arc<UpstreamSettings>,
     /// The settings of forwarding.
     pub forward: ForwardSettings,
     /// Its CORS rules. `None` if the upstream sends the CORS headers.
-    pub cors: Option<CorsPlan>,
+    pub cors: Option<CorsSettings>,
     /// Its limits, access lists and answers. The limits under `always` come before its own.
     pub policy: Policy,
 }
@@ -157,7 +157,7 @@ pub struct ForwardSettings {
     /// The timeouts of forwarding.
     pub timeouts: ForwardTimeouts,
     /// The settings of retries. `None` if a request is sent again only if no part of it was sent.
-    pub retries: Option<RetryPlan>,
+    pub retries: Option<RetrySettings>,
     /// The edits of requests and answers.
     pub edits: RouteEdits,
     /// The most bytes of a request's body. `None` means no bound.
@@ -197,16 +197,17 @@ pub(crate) fn routes(
     rules: &Rules,
     upstreams: &mut Upstreams<'_>,
     defaults: &RouteDefaults<'_>,
-) -> Vec<RoutePlan> {
+) -> Vec<RouteSettings> {
     let mut names = HashMap::new();
-    let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
+    let mut routes: Vec<(RouteSettings, Option<Place>)> = Vec::new();
     for route in written.iter().flat_map(|routes| &routes.value) {
         let route = &route.value;
-        let Some((plan, label)) = route_plan(check, route, rules, defaults, upstreams) else {
+        let Some((settings, label)) = route_settings(check, route, rules, defaults, upstreams)
+        else {
             continue;
         };
-        one_name(check, &mut names, &plan.name, label);
-        routes.push((plan, label.place));
+        one_name(check, &mut names, &settings.name, label);
+        routes.push((settings, label.place));
     }
     if written.is_none_or(|routes| routes.value.is_empty()) {
         let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
@@ -219,16 +220,16 @@ pub(crate) fn routes(
     other_hosts(check, &routes, &index);
     prefixes(check, &routes);
     guards(check, &routes, defaults.clients);
-    routes.into_iter().map(|(plan, _)| plan).collect()
+    routes.into_iter().map(|(settings, _)| settings).collect()
 }
 
-fn route_plan(
+fn route_settings(
     check: &mut Check<'_>,
     route: &Route,
     rules: &Rules,
     defaults: &RouteDefaults<'_>,
     upstreams: &mut Upstreams<'_>,
-) -> Option<(RoutePlan, Label)> {
+) -> Option<(RouteSettings, Label)> {
     let unmatched = defaults.unmatched;
     let given = route.name.as_ref().map(|scalar| check.read(scalar));
     let host = route.host.as_ref().map(|scalar| check.read(scalar));
@@ -251,7 +252,7 @@ fn route_plan(
     let timeouts = forward_timeouts(check, route, defaults.timeouts);
     let retries = route.retries.as_ref();
     let retries = retries.and_then(|retries| {
-        retry_plan(check, retries, timeouts.upstream.answer, served.as_deref())
+        retry_settings(check, retries, timeouts.upstream.answer, served.as_deref())
     });
     let encoded_slashes = check.read_some(route.encoded_slashes.as_ref());
     if let Some(path) = &path {
@@ -306,7 +307,7 @@ fn route_plan(
         answers,
     };
     exempt_from_nothing(check, written, &policy);
-    let plan = RoutePlan {
+    let settings = RouteSettings {
         policy,
         name,
         shape: RouteShape {
@@ -327,7 +328,7 @@ fn route_plan(
         },
         cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
     };
-    Some((plan, label))
+    Some((settings, label))
 }
 
 /// Returns the rules of a route: the limits under `always`, then its own limits, each once.

@@ -4,9 +4,9 @@ use crate::yaml::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 
-pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RouteSettings, Option<Place>)]) {
     for (route, place) in routes {
         let others = || routes.iter().map(|(other, _)| &other.shape.path);
         if !is_prefix_by_name(&route.shape.path)

@@ -13,7 +13,7 @@ use tidegate_net::route_index::RouteIndex;
 use tidegate_tower::Rule;
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 
 /// An example of a name, for a segment or a host that may be any.
 pub(crate) const ANY: &str = "0";
@@ -21,10 +21,10 @@ pub(crate) const ANY: &str = "0";
 /// Warns of each route that takes other spellings of paths of stricter routes, unless either route sets `case_insensitive`.
 pub(crate) fn respelled(
     check: &mut Check<'_>,
-    routes: &[(RoutePlan, Option<Place>)],
+    routes: &[(RouteSettings, Option<Place>)],
     index: &RouteIndex,
 ) {
-    let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
+    let mut laxer: BTreeMap<usize, Vec<(&RouteSettings, String)>> = BTreeMap::new();
     for (route, _) in routes {
         let Some(path) = other_spelling(&route.shape.path) else {
             continue;
@@ -62,7 +62,7 @@ pub(crate) fn respelled(
 }
 
 /// Returns an index of all routes.
-pub(crate) fn indexed(routes: &[(RoutePlan, Option<Place>)]) -> RouteIndex {
+pub(crate) fn indexed(routes: &[(RouteSettings, Option<Place>)]) -> RouteIndex {
     let mut index = RouteIndex::default();
     for (at, (route, _)) in routes.iter().enumerate() {
         index.add(route.shape.host.as_ref(), &route.shape.path, at);
@@ -90,11 +90,11 @@ pub(crate) fn example(path: &PathPattern, spell: fn(&str) -> String) -> String {
 /// Returns the first route that takes a request of `route` under this host and path.
 pub(crate) fn taker(
     index: &RouteIndex,
-    routes: &[(RoutePlan, Option<Place>)],
-    route: &RoutePlan,
+    routes: &[(RouteSettings, Option<Place>)],
+    route: &RouteSettings,
     (host, path): (&str, &str),
 ) -> Option<usize> {
-    let serves = |other: &RoutePlan| {
+    let serves = |other: &RouteSettings| {
         let is_served = match (&route.shape.methods, &other.shape.methods) {
             (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
             _ => true,
@@ -110,7 +110,10 @@ pub(crate) fn taker(
 }
 
 /// Returns the first limit that a route enforces and `taker` lacks.
-pub(crate) fn missing_limit<'r>(taker: &RoutePlan, route: &'r RoutePlan) -> Option<&'r str> {
+pub(crate) fn missing_limit<'r>(
+    taker: &RouteSettings,
+    route: &'r RouteSettings,
+) -> Option<&'r str> {
     let theirs = &taker.policy.rules;
     let is_missing = |rule: &&Rule| !rule.limit.is_observed() && !has_limit(theirs, rule);
     let missing = route.policy.rules.iter().find(is_missing);

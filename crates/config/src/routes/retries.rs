@@ -6,7 +6,7 @@ use crate::yaml::{Problem, Spanned};
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_upstream::RetryPlan;
+use tidegate_upstream::RetrySettings;
 
 use crate::check::Check;
 use crate::value::Scalar;
@@ -37,12 +37,12 @@ bounded!(
 const RETRY_BUDGET: u32 = 20;
 
 /// Reads the retries of a route. `whole` is the longest wait of all attempts together.
-pub(crate) fn retry_plan(
+pub(crate) fn retry_settings(
     check: &mut Check<'_>,
     written: &Spanned<Retries>,
     whole: Duration,
     methods: Option<&[Method]>,
-) -> Option<RetryPlan> {
+) -> Option<RetrySettings> {
     let is_repeated =
         |method: &Method| [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
     if methods.is_some_and(|methods| !methods.iter().any(is_repeated)) {
@@ -67,7 +67,7 @@ pub(crate) fn retry_plan(
     }
     let budget = check.read_some(budget.as_ref());
     let Attempts(attempts) = check.read(attempts)?;
-    Some(RetryPlan {
+    Some(RetrySettings {
         attempts,
         timeout,
         budget: budget.map_or(RETRY_BUDGET, |Percent(percent)| percent),

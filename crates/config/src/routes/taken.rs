@@ -3,15 +3,15 @@
 use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
-use crate::routes::RoutePlan;
+use crate::routes::RouteSettings;
 use crate::routes::respelled::missing_limit;
 
 /// Warns of the first of the `earlier` routes that takes requests of `route` and lacks a limit of `route`.
 pub(crate) fn taken(
     check: &mut Check<'_>,
-    routes: &[(RoutePlan, Option<Place>)],
+    routes: &[(RouteSettings, Option<Place>)],
     earlier: &[usize],
-    (route, place): (&RoutePlan, Option<Place>),
+    (route, place): (&RouteSettings, Option<Place>),
 ) {
     for &at in earlier {
         let (taker, taker_place) = &routes[at];
@@ -36,7 +36,7 @@ pub(crate) fn taken(
 ///
 /// It is common and intended that a route for safe methods, such as GET, precedes a route for any method. So no methods are returned for
 /// such a pair.
-fn taken_methods<'r>(earlier: &'r RoutePlan, later: &RoutePlan) -> Vec<&'r str> {
+fn taken_methods<'r>(earlier: &'r RouteSettings, later: &RouteSettings) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let is_wider = wide.covers_hosts(narrow)
         && wide.path.covers(&narrow.path)

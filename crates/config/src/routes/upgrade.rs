@@ -2,7 +2,7 @@
 
 use crate::yaml::Problem;
 use http::HeaderName;
-use tidegate_upstream::{ServerPlan, Speaks};
+use tidegate_upstream::{ServerSettings, Speaks};
 
 use crate::check::Check;
 use crate::value::{Fault, Scalar, Value};
@@ -36,10 +36,10 @@ impl Value for Protocol {
 pub(crate) fn upgrades(
     check: &mut Check<'_>,
     written: Option<&[Scalar<Protocol>]>,
-    servers: &[ServerPlan],
+    servers: &[ServerSettings],
 ) -> Box<[Box<str>]> {
     let scalars = written.unwrap_or_default();
-    let speaks_http2 = |server: &ServerPlan| matches!(server.speaks, Speaks::Http2);
+    let speaks_http2 = |server: &ServerSettings| matches!(server.speaks, Speaks::Http2);
     if let (Some(scalar), Some(server)) = (
         scalars.first(),
         servers.iter().find(|server| speaks_http2(server)),

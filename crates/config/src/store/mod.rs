@@ -63,7 +63,7 @@ impl Value for SecretText {
 
 /// The store of limits.
 #[derive(Debug)]
-pub enum StorePlan {
+pub enum StoreSettings {
     /// In this process.
     Memory,
     /// In Redis.
@@ -85,15 +85,15 @@ pub(crate) struct StoreDefaults {
 pub(crate) fn store(
     check: &mut Check<'_>,
     written: Option<&SingleOr<StoreWord, Store>>,
-) -> (Option<StorePlan>, StoreDefaults) {
+) -> (Option<StoreSettings>, StoreDefaults) {
     let in_memory = StoreDefaults {
         in_memory: true,
         ..StoreDefaults::default()
     };
     let store = match written {
-        None => return (Some(StorePlan::Memory), in_memory),
+        None => return (Some(StoreSettings::Memory), in_memory),
         Some(SingleOr::Single(word)) => {
-            let memory = check.read(word).map(|_| StorePlan::Memory);
+            let memory = check.read(word).map(|_| StoreSettings::Memory);
             return (memory, in_memory);
         }
         Some(SingleOr::Block(store)) => store,
@@ -116,19 +116,19 @@ pub(crate) fn store(
         mode: mode.unwrap_or_default(),
         sync_every: sync_every.unwrap_or_default(),
     };
-    (options.map(StorePlan::Redis), shared)
+    (options.map(StoreSettings::Redis), shared)
 }
 
 pub(crate) fn secret(
     check: &mut Check<'_>,
     written: Option<&Scalar<SecretText>>,
-    store: Option<&StorePlan>,
+    store: Option<&StoreSettings>,
 ) -> Option<Secret> {
     let secret = check.read_some(written).and_then(|text| text.0);
     let place = written.and_then(|scalar| scalar.place);
     if let Some(secret) = &secret {
         short(check, "secret", secret, place);
-    } else if matches!(store, Some(StorePlan::Redis(_))) {
+    } else if matches!(store, Some(StoreSettings::Redis(_))) {
         check.warn(Problem::new(place, "there is no `secret`").note(
             "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
              Set the same random text on all gateways",
@@ -141,11 +141,11 @@ pub(crate) fn secret(
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,
-    store: &StorePlan,
+    store: &StoreSettings,
 ) -> Option<PathBuf> {
     let scalar = written?;
     let path = check.path(scalar)?;
-    if matches!(store, StorePlan::Redis(_)) {
+    if matches!(store, StoreSettings::Redis(_)) {
         let problem = Problem::new(scalar.place, "`overrides_file` has no effect with Redis");
         check.warn(problem.note("gateways on Redis keep overrides there, for all of them"));
         return None;

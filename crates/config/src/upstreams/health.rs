@@ -8,7 +8,7 @@ use http::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
-use tidegate_upstream::{EjectPlan, HealthPlan, HealthRequest, ServerPlan, Speaks};
+use tidegate_upstream::{EjectSettings, HealthRequest, HealthSettings, ServerSettings, Speaks};
 
 use crate::check::Check;
 use crate::shape::SingleOr;
@@ -183,8 +183,8 @@ const UNHEALTHY_AFTER: u32 = 3;
 pub(crate) fn eject(
     check: &mut Check<'_>,
     written: Option<&SingleOr<NoEjection, Eject>>,
-) -> Option<EjectPlan> {
-    let usual = EjectPlan::default();
+) -> Option<EjectSettings> {
+    let usual = EjectSettings::default();
     match written {
         None => Some(usual),
         Some(SingleOr::Single(scalar)) => {
@@ -207,7 +207,7 @@ pub(crate) fn eject(
                 let ranges = read.map(|FailureStatus(StatusRange(from, to))| (from, to));
                 ranges.collect()
             });
-            Some(EjectPlan {
+            Some(EjectSettings {
                 statuses: statuses.unwrap_or(usual.statuses),
                 after: after.map_or(usual.after, |Times(times)| times),
                 lasts: lasts.unwrap_or(usual.lasts),
@@ -217,11 +217,11 @@ pub(crate) fn eject(
     }
 }
 
-pub(crate) fn health_plan(
+pub(crate) fn health_settings(
     check: &mut Check<'_>,
     written: &Spanned<Health>,
-    servers: Option<&[ServerPlan]>,
-) -> Option<HealthPlan> {
+    servers: Option<&[ServerSettings]>,
+) -> Option<HealthSettings> {
     let health = &written.value;
     let request = request(check, written, servers);
     let port = check.read_some(health.port.as_ref());
@@ -231,7 +231,7 @@ pub(crate) fn health_plan(
     let times = |scalar: Option<Times>, usual| scalar.map_or(usual, |Times(times)| times);
     let healthy_after = check.read_some(health.healthy_after.as_ref());
     let unhealthy_after = check.read_some(health.unhealthy_after.as_ref());
-    Some(HealthPlan {
+    Some(HealthSettings {
         request: request?,
         port: port.map(|CheckPort(port)| port),
         host: host.map(|CheckHost(host)| host),
@@ -246,7 +246,7 @@ pub(crate) fn health_plan(
 fn request(
     check: &mut Check<'_>,
     written: &Spanned<Health>,
-    servers: Option<&[ServerPlan]>,
+    servers: Option<&[ServerSettings]>,
 ) -> Option<HealthRequest> {
     let health = &written.value;
     let path = check.read_some(health.path.as_ref());
@@ -271,7 +271,7 @@ fn request(
                 .note("gRPC always calls grpc.health.v1.Health/Check: leave this out, or `grpc`"),
         );
     }
-    let is_http1 = |server: &&ServerPlan| matches!(server.speaks, Speaks::Http1);
+    let is_http1 = |server: &&ServerSettings| matches!(server.speaks, Speaks::Http1);
     if let Some(server) = servers.and_then(|servers| servers.iter().find(is_http1)) {
         let message = format!("{server} speaks HTTP/1.1, which has no gRPC");
         let remedy =

@@ -15,14 +15,14 @@ use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::tls::UpstreamTls;
-use tidegate_upstream::{Balance, ServerPlan, Share, Speaks, Sticky, UpstreamPlan};
+use tidegate_upstream::{Balance, ServerSettings, Share, Speaks, Sticky, UpstreamSettings};
 
 use crate::check::Check;
 use crate::pem::{self, usable};
 use crate::secret::Secret;
 use crate::shape::{Named, SingleOr};
 use crate::upstreams::balance::{WrittenSticky, balance};
-use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
+use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_settings};
 use crate::upstreams::own::{OwnAddress, elsewhere};
 use crate::upstreams::server::{
     Server, ServerScheme, Target, address_in_certificate, listed_twice, other_scheme,
@@ -90,7 +90,7 @@ bounded!(
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
     /// Servers whose URLs are written in routes, by URL.
-    alone: HashMap<String, Arc<UpstreamPlan>>,
+    alone: HashMap<String, Arc<UpstreamSettings>>,
     /// The default settings of TLS, made for the first server that needs them.
     usual: Option<Arc<UpstreamTls>>,
     /// The addresses of this gateway. A server with such an address is refused.
@@ -99,7 +99,7 @@ pub(crate) struct Upstreams<'a> {
 
 struct Group<'a> {
     /// `None` if a part of the group was refused.
-    plan: Option<Arc<UpstreamPlan>>,
+    settings: Option<Arc<UpstreamSettings>>,
     name: &'a Scalar<LimitName>,
     is_used: bool,
 }
@@ -126,13 +126,13 @@ pub(crate) fn upstreams<'f>(
             check.refuse(problem.note("at least one is needed, such as http://127.0.0.1:9000"));
         }
         let servers = group(check, upstream, &mut upstreams);
-        let plan = upstream_plan(check, name, upstream, servers, secret);
-        if let Some(plan) = &plan {
-            warn_of_balance(check, name, upstream, plan, &upstreams);
+        let settings = upstream_settings(check, name, upstream, servers, secret);
+        if let Some(settings) = &settings {
+            warn_of_balance(check, name, upstream, settings, &upstreams);
         }
         if let Some(LimitName(text)) = check.read(name) {
             let group = Group {
-                plan: plan.map(Arc::new),
+                settings: settings.map(Arc::new),
                 name,
                 is_used: false,
             };
@@ -146,7 +146,7 @@ fn group(
     check: &mut Check<'_>,
     upstream: &Upstream,
     upstreams: &mut Upstreams<'_>,
-) -> Option<Vec<ServerPlan>> {
+) -> Option<Vec<ServerSettings>> {
     // Reads all servers before it returns, to report all errors.
     let written = upstream.servers.value.iter();
     let servers: Vec<_> = written
@@ -185,7 +185,7 @@ fn group(
     let usual = &mut upstreams.usual;
     let tls = if own.is_some() { &mut own } else { usual };
     let plans = servers.into_iter();
-    let plans = plans.map(|server| server_plan(check, server, tls, &upstreams.own));
+    let plans = plans.map(|server| server_settings(check, server, tls, &upstreams.own));
     plans.collect()
 }
 
@@ -204,13 +204,13 @@ fn written_server(
     }
 }
 
-/// Makes the plan of a server. A server with TLS uses `tls`. If `tls` is `None`, sets it to the default settings.
-fn server_plan(
+/// Makes the settings of a server. A server with TLS uses `tls`. If `tls` is `None`, sets it to the default settings.
+fn server_settings(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
     tls: &mut Option<Arc<UpstreamTls>>,
     own: &[OwnAddress],
-) -> Option<ServerPlan> {
+) -> Option<ServerSettings> {
     let speaks = match (server.scheme, &*tls) {
         (ServerScheme::Http, _) => Speaks::Http1,
         (ServerScheme::H2c, _) => Speaks::Http2,
@@ -223,14 +223,14 @@ fn server_plan(
             Speaks::Tls(made)
         }
     };
-    let plan = ServerPlan {
+    let settings = ServerSettings {
         authority: server.authority,
         speaks,
         weight,
     };
-    elsewhere(check, &plan, place, own);
-    other_scheme(check, &plan, place);
-    Some(plan)
+    elsewhere(check, &settings, place, own);
+    other_scheme(check, &settings, place);
+    Some(settings)
 }
 
 /// Returns the upstream of a route. Refuses a name that is not defined.
@@ -238,21 +238,21 @@ pub(crate) fn target(
     check: &mut Check<'_>,
     scalar: &Scalar<Target>,
     upstreams: &mut Upstreams<'_>,
-) -> Option<Arc<UpstreamPlan>> {
+) -> Option<Arc<UpstreamSettings>> {
     let name = match check.read(scalar)? {
         Target::Server(server) => {
             address_in_certificate(check, &server, scalar.place);
             let server = (server, 1, scalar.place);
-            let server = server_plan(check, server, &mut upstreams.usual, &upstreams.own)?;
-            let plan = upstreams.alone.entry(server.to_string());
-            let plan = plan.or_insert_with(|| Arc::new(UpstreamPlan::alone(server)));
-            return Some(plan.clone());
+            let server = server_settings(check, server, &mut upstreams.usual, &upstreams.own)?;
+            let settings = upstreams.alone.entry(server.to_string());
+            let settings = settings.or_insert_with(|| Arc::new(UpstreamSettings::alone(server)));
+            return Some(settings.clone());
         }
         Target::Named(name) => name,
     };
     if let Some(group) = upstreams.groups.get_mut(&name) {
         group.is_used = true;
-        return group.plan.clone();
+        return group.settings.clone();
     }
     let none = "a server is http://host:port; groups of servers stand under `upstreams`";
     let scheme = (name.contains('.') || name == "localhost")
@@ -279,14 +279,14 @@ fn warn_of_balance(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,
     written: &Upstream,
-    plan: &UpstreamPlan,
+    settings: &UpstreamSettings,
     others: &Upstreams<'_>,
 ) {
-    let (Some(SingleOr::Block(block)), Some(sticky)) = (&written.balance, &plan.sticky) else {
+    let (Some(SingleOr::Block(block)), Some(sticky)) = (&written.balance, &settings.sticky) else {
         return;
     };
-    let is_address = |server: &ServerPlan| server.endpoint().0.parse::<IpAddr>().is_ok();
-    if let [server] = &plan.servers[..]
+    let is_address = |server: &ServerSettings| server.endpoint().0.parse::<IpAddr>().is_ok();
+    if let [server] = &settings.servers[..]
         && is_address(server)
     {
         let message = format!(
@@ -299,7 +299,10 @@ fn warn_of_balance(
         return;
     };
     let is_same = |group: &&Group<'_>| {
-        let sticky = group.plan.as_ref().and_then(|plan| plan.sticky.as_ref());
+        let sticky = group
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.sticky.as_ref());
         matches!(sticky, Some(Sticky::Cookie(other, _)) if other == cookie)
     };
     if let Some(other) = others.groups.values().find(is_same) {
@@ -313,19 +316,19 @@ fn warn_of_balance(
 /// The default number of requests that may wait for a connection, if connections are bounded.
 const MAX_WAITING: usize = 100;
 
-/// Makes the plan of a group. Reads all keys even if the servers were refused, to report all errors.
-pub(crate) fn upstream_plan(
+/// Makes the settings of a group. Reads all keys even if the servers were refused, to report all errors.
+pub(crate) fn upstream_settings(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,
     written: &Upstream,
-    servers: Option<Vec<ServerPlan>>,
+    servers: Option<Vec<ServerSettings>>,
     secret: Option<&Secret>,
-) -> Option<UpstreamPlan> {
+) -> Option<UpstreamSettings> {
     let (balance, sticky) = balance(check, written.balance.as_ref(), secret);
     let resolve_every = check.read_some(written.resolve_every.as_ref());
     let eject = eject(check, written.eject.as_ref());
     let health = written.health.as_ref();
-    let health = health.map(|health| health_plan(check, health, servers.as_deref()));
+    let health = health.map(|health| health_settings(check, health, servers.as_deref()));
     let slow_start = check.read_some(written.slow_start.as_ref());
     let max_connections = check.read_some(written.max_connections.as_ref());
     let max_waiting = check.read_some(written.max_waiting.as_ref());
@@ -350,12 +353,12 @@ pub(crate) fn upstream_plan(
         let problem = Problem::new(scalar.place, "no request waits without `max_connections`");
         check.refuse(problem.note("say how many connections one server takes, or leave this out"));
     }
-    Some(UpstreamPlan {
+    Some(UpstreamSettings {
         name: name.raw.as_str().into(),
         servers: servers?,
         balance,
         sticky,
-        resolve_every: resolve_every.unwrap_or(UpstreamPlan::RESOLVE_EVERY),
+        resolve_every: resolve_every.unwrap_or(UpstreamSettings::RESOLVE_EVERY),
         eject,
         health: match health {
             Some(health) => Some(health?),
@@ -365,6 +368,6 @@ pub(crate) fn upstream_plan(
         max_connections,
         max_connections_per_ip: share,
         max_waiting: max_waiting.map_or(MAX_WAITING, |Waiting(number)| number),
-        idle: idle.unwrap_or(UpstreamPlan::IDLE),
+        idle: idle.unwrap_or(UpstreamSettings::IDLE),
     })
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::yaml::{Place, Problem};
-use tidegate_upstream::ServerPlan;
+use tidegate_upstream::ServerSettings;
 
 use crate::check::Check;
 
@@ -34,7 +34,7 @@ pub(crate) fn own_addresses(
 /// Refuses a server that is this gateway.
 pub(crate) fn elsewhere(
     check: &mut Check<'_>,
-    server: &ServerPlan,
+    server: &ServerSettings,
     place: Option<Place>,
     own: &[OwnAddress],
 ) {

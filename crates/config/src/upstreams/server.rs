@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::yaml::{Place, Problem};
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use tidegate_upstream::{ServerPlan, Speaks};
+use tidegate_upstream::{ServerSettings, Speaks};
 
 use crate::check::Check;
 use crate::value::net::{can_be_dialled, no_host};
@@ -87,7 +87,7 @@ pub(crate) fn listed_twice<'s>(
 }
 
 /// Warns of a server whose port is the usual port of another scheme.
-pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerPlan, place: Option<Place>) {
+pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerSettings, place: Option<Place>) {
     let (_, port) = server.endpoint();
     let (scheme, meant) = match (&server.speaks, port) {
         (Speaks::Http1, 443) => ("http", "https"),

@@ -43,7 +43,7 @@ fn aliases_may_save_typing_but_not_multiply_a_file() {
         }
         text
     };
-    assert_eq!(plan(&text(2, 500)).routes.len(), 500);
+    assert_eq!(settings(&text(2, 500)).routes.len(), 500);
     let error = parse(&text(2_000, 1_000)).unwrap_err().to_string();
     assert!(error.contains("too many aliases"), "{error}");
 }
@@ -61,7 +61,7 @@ fn ten_thousand_routes_are_read_in_a_moment() {
         );
     }
     let started = Instant::now();
-    assert_eq!(plan(&text).routes.len(), 10_000);
+    assert_eq!(settings(&text).routes.len(), 10_000);
     let took = started.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
@@ -84,7 +84,7 @@ fn ten_thousand_mistakes_are_refused_in_a_moment() {
 
 #[test]
 fn a_mark_of_byte_order_and_windows_line_ends_are_read() {
-    plan(&format!(
+    settings(&format!(
         "\u{feff}{}",
         with("max_connections: 1\n").replace('\n', "\r\n")
     ));

@@ -136,13 +136,13 @@ fn networks_that_are_not_what_they_seem() {
 #[test]
 fn mapped_addresses_are_those_of_ipv4() {
     for text in ["::ffff:10.1.2.3", "::ffff:10.0.0.0/104"] {
-        let plan = plan(&with(&format!("trusted_proxies: [\"{text}\"]")));
+        let settings = settings(&with(&format!("trusted_proxies: [\"{text}\"]")));
         assert!(
-            plan.clients.trusted.contains([10, 1, 2, 3].into()),
+            settings.clients.trusted.contains([10, 1, 2, 3].into()),
             "{text}"
         );
         assert!(
-            !plan.clients.trusted.contains([11, 1, 2, 3].into()),
+            !settings.clients.trusted.contains([11, 1, 2, 3].into()),
             "{text}"
         );
     }

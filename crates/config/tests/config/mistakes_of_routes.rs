@@ -269,7 +269,7 @@ fn the_host_that_servers_of_other_names_get_is_explained() {
     let hosts = |upstream: &str, more: &str| {
         let text = format!("routes: [{{ path: /**, upstream: \"{upstream}\"{more} }}]");
         let mut lines = String::new();
-        plan(&text).routes[0].explain(&mut lines).unwrap();
+        settings(&text).routes[0].explain(&mut lines).unwrap();
         let lines = lines.lines().filter(|line| line.starts_with("host:"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };

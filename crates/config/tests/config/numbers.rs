@@ -16,7 +16,7 @@ limits:
 
 #[test]
 fn numbers_of_each_algorithm_are_read() {
-    let plan = plan(&with(LIMITS));
+    let settings = settings(&with(LIMITS));
     for (limit, text, quota) in [
         ("it", "limit: 9, window: 31d", "limit 9, window 31d"),
         ("it", "window: \"31d\", 'limit': 9", "limit 9, window 31d"),
@@ -50,7 +50,7 @@ fn numbers_of_each_algorithm_are_read() {
             "capacity 25, refill 1/d",
         ),
     ] {
-        let read = plan.numbers.read(limit, text);
+        let read = settings.numbers.read(limit, text);
         let read = read.unwrap_or_else(|error| panic!("{limit} {text}: {error}"));
         let read = read.unwrap();
         assert_eq!(
@@ -59,13 +59,13 @@ fn numbers_of_each_algorithm_are_read() {
         );
     }
     for text in ["unlimited", " unlimited "] {
-        assert!(plan.numbers.read("it", text).unwrap().is_none());
+        assert!(settings.numbers.read("it", text).unwrap().is_none());
     }
 }
 
 #[test]
 fn numbers_that_do_not_fit_a_limit_are_refused_in_one_line() {
-    let plan = plan(&with(LIMITS));
+    let settings = settings(&with(LIMITS));
     let window = "an override can change numbers, but not the window";
     for (limit, text, message) in [
         (
@@ -145,7 +145,7 @@ fn numbers_that_do_not_fit_a_limit_are_refused_in_one_line() {
             "a cost of 25 never fits",
         ),
     ] {
-        let Err(why) = plan.numbers.read(limit, text) else {
+        let Err(why) = settings.numbers.read(limit, text) else {
             panic!("{limit} {text}");
         };
         assert!(why.contains(message), "{limit} {text}: {why}");

@@ -10,7 +10,7 @@ fn read(tracing: &str, variables: &[(&str, &str)]) -> Result<Option<TraceSetting
         found.map(|(_, value)| (*value).to_owned())
     };
     let read = config::parse("gateway.yaml", &text, variable);
-    read.map(|(plan, _)| plan.tracing)
+    read.map(|(settings, _)| settings.tracing)
         .map_err(|error| error.to_string())
 }
 
@@ -18,7 +18,7 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 #[test]
 fn the_file_is_enough() {
-    assert_eq!(plan(&with("")).tracing, None);
+    assert_eq!(settings(&with("")).tracing, None);
     let tracing = read(
         "{ otlp: \"http://c:4318\", sample: 0.5%, max_per_second: 7, headers: { x-key: \"k\" } }",
         &[],

@@ -18,7 +18,7 @@ use tidegate_tower::problem;
 
 use super::session::{Session, Sessions};
 use super::{Refusal, credentials};
-use tidegate_config::{AdminPlan, AdminToken, Role};
+use tidegate_config::{AdminSettings, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;
 
@@ -65,14 +65,14 @@ pub(super) struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// Returns the access rules of `plan`. `sessions` signs the cookies of the status page.
-    pub(super) fn new(plan: &'a AdminPlan, sessions: &'a Sessions) -> Self {
+    /// Returns the access rules of `settings`. `sessions` signs the cookies of the status page.
+    pub(super) fn new(settings: &'a AdminSettings, sessions: &'a Sessions) -> Self {
         Self {
-            tokens: &plan.tokens,
-            is_loopback: plan.address.ip().to_canonical().is_loopback(),
-            hosts: &plan.hosts,
+            tokens: &settings.tokens,
+            is_loopback: settings.address.ip().to_canonical().is_loopback(),
+            hosts: &settings.hosts,
             sessions,
-            port: plan.address.port(),
+            port: settings.address.port(),
         }
     }
 

@@ -10,7 +10,7 @@ use super::json;
 use crate::runtime::fixed;
 use crate::runtime::limit_keys::LimitKeys;
 use crate::runtime::snapshot::Snapshot;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_telemetry::program;
 
 /// The configuration in force, with the parts of its limits' keys.
@@ -42,13 +42,13 @@ pub(crate) struct RunningConfig {
 }
 
 impl RunningConfig {
-    /// Returns the keys whose settings in `plan` differ from the settings at this gateway's start. A reload with such a plan is refused.
+    /// Returns the keys whose values in `settings` differ from the values at this gateway's start. A reload with such values is refused.
     /// The list is empty for a gateway of another version, because its fingerprints may differ for other reasons.
-    pub(crate) fn refuses(&self, plan: &Plan) -> Vec<&str> {
+    pub(crate) fn refuses(&self, settings: &Settings) -> Vec<&str> {
         if self.program != program::VERSION {
             return Vec::new();
         }
-        let planned = fixed::fingerprints(plan);
+        let planned = fixed::fingerprints(settings);
         let differs = |(key, was): &(&String, &String)| planned.get(*key) != Some(*was);
         let differing = self.fixed.iter().filter(differs);
         differing.map(|(key, _)| key.as_str()).collect()
@@ -73,7 +73,7 @@ impl RunningConfig {
 
 pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
     let upstreams = snapshot.upstreams.iter();
-    let upstreams = upstreams.map(|(name, it)| (name.to_string(), it.plan().balance_text()));
+    let upstreams = upstreams.map(|(name, it)| (name.to_string(), it.settings().balance_text()));
     json(&RunningConfig {
         version: snapshot.version.clone(),
         since: format!("{:.0}", snapshot.since),

@@ -13,7 +13,7 @@ use crate::admin::RunningConfig;
 use crate::remote::overrides;
 use crate::remote::port::{self, AdminPort, Call};
 use crate::runtime::limit_keys::{self, LimitKeys};
-use tidegate_config::{Plan, StorePlan};
+use tidegate_config::{Settings, StoreSettings};
 use tidegate_net::descriptors;
 use tidegate_overrides::api::Shown;
 use tidegate_status::document::Status;
@@ -31,16 +31,16 @@ pub(super) struct Options {
 
 /// Prints the findings. Fails with status 2 if the configuration cannot start a gateway.
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
-    let (mut plan, warnings) = super::load(config)?;
+    let (mut settings, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    warnings.extend(too_many_connections(&plan));
+    warnings.extend(too_many_connections(&settings));
     let (mut running, mut changes) = (None, Vec::new());
     if options.running {
-        let port = AdminPort::of(&plan.admin)?;
+        let port = AdminPort::of(&settings.admin)?;
         let config: RunningConfig = port::ask(&port, Call::get("/config"))?;
-        changes = changes_of_reload(&plan, &config, &port)?;
+        changes = changes_of_reload(&settings, &config, &port)?;
         warnings.extend(changes.iter().cloned());
-        warnings.extend(untrusted_proxies(&plan, &port)?);
+        warnings.extend(untrusted_proxies(&settings, &port)?);
         running = Some(config);
     }
     let mut report = String::new();
@@ -52,8 +52,8 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         report,
         "{}: would start, with {} and {}; {}",
         config.display(),
-        counted(plan.routes.len(), "route"),
-        counted(plan.limits.len(), "limit"),
+        counted(settings.routes.len(), "route"),
+        counted(settings.limits.len(), "limit"),
         counted(warnings.len(), "warning"),
     );
     if let Some(running) = &running {
@@ -62,7 +62,7 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
             let _ = writeln!(
                 report,
                 "the gateway at {} would take it by a reload, and keep every limit and override",
-                plan.admin.address
+                settings.admin.address
             );
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         let _ = writeln!(report, "{hint}");
     }
     if options.connect {
-        let tried = connect::try_all(&mut plan)?;
+        let tried = connect::try_all(&mut settings)?;
         for one in &tried {
             let _ = writeln!(report, "{one}");
         }
@@ -84,7 +84,7 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
             ))),
         };
     }
-    if matches!(plan.store, StorePlan::Redis(_)) {
+    if matches!(settings.store, StoreSettings::Redis(_)) {
         let _ = writeln!(
             report,
             "Redis was not tried: `tidegate check --connect` does"
@@ -105,35 +105,35 @@ fn is_root() -> bool {
 }
 
 /// Returns a warning if the process has too few file descriptors for `max_connections`.
-fn too_many_connections(plan: &Plan) -> Option<String> {
-    let misfit = descriptors::shares_at_start().misfit(plan.max_connections)?;
+fn too_many_connections(settings: &Settings) -> Option<String> {
+    let misfit = descriptors::shares_at_start().misfit(settings.max_connections)?;
     Some(format!("warning: {misfit}"))
 }
 
 /// Returns the effects of a reload on the running gateway: limits that start empty, overrides that lose their effect, and reasons to refuse
 /// the reload.
 fn changes_of_reload(
-    plan: &Plan,
+    settings: &Settings,
     running: &RunningConfig,
     port: &AdminPort,
 ) -> Result<Vec<String>, Failure> {
     let mut warnings: Vec<_> = running
-        .refuses(plan)
+        .refuses(settings)
         .iter()
         .map(|key| format!("warning: a reload cannot change {key}, and it differs from what runs: the reload is refused; restart tidegate to change it"))
         .collect();
-    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
+    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(settings));
     let changes = changes.iter();
     warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
     let overrides = overrides::if_any(port)?;
-    warnings.extend(lost_plans(plan, &overrides));
-    warnings.extend(lost_numbers(plan, &overrides));
+    warnings.extend(lost_plans(settings, &overrides));
+    warnings.extend(lost_numbers(settings, &overrides));
     Ok(warnings)
 }
 
 /// Returns two kinds of warnings about peers of the running gateway. A peer sends the headers of proxies, and this configuration does not
 /// trust it. Or this configuration trusts a peer that sends no header with the client's address.
-fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failure> {
+fn untrusted_proxies(settings: &Settings, port: &AdminPort) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(port, call) {
         // A gateway of an older version does not have this document.
@@ -142,7 +142,7 @@ fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failu
     };
     let trusts = |address: &str| {
         let address = address.parse();
-        address.is_ok_and(|address| plan.clients.trusted.contains(address))
+        address.is_ok_and(|address| settings.clients.trusted.contains(address))
     };
     let proxies = status.untrusted_proxies.iter();
     let proxies = proxies.filter(|it| trusts(&it.address) == (it.header == "missing"));
@@ -151,10 +151,10 @@ fn untrusted_proxies(plan: &Plan, port: &AdminPort) -> Result<Vec<String>, Failu
 }
 
 /// Returns a warning for each plan that overrides name and this configuration lacks.
-fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
+fn lost_plans(settings: &Settings, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, usize>::new();
     let named = overrides.iter().filter_map(|it| it.plan.as_deref());
-    for name in named.filter(|name| plan.plans.called(name).is_none()) {
+    for name in named.filter(|name| settings.plans.called(name).is_none()) {
         *lost.entry(name).or_default() += 1;
     }
     let warning = |(name, count)| {
@@ -167,14 +167,14 @@ fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
 }
 
 /// Returns a warning for each limit for which overrides have numbers that this configuration cannot use.
-fn lost_numbers(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
+fn lost_numbers(settings: &Settings, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, (usize, String)>::new();
     for (limit, text) in overrides
         .iter()
         .filter_map(|it| it.limits.as_ref())
         .flatten()
     {
-        if let Err(why) = plan.numbers.read(limit, text) {
+        if let Err(why) = settings.numbers.read(limit, text) {
             lost.entry(limit).or_insert((0, why)).0 += 1;
         }
     }

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::{Failure, run};
 use crate::keys::jwks::Jwks;
-use tidegate_config::{Plan, StorePlan};
-use tidegate_upstream::{ServerPlan, reach};
+use tidegate_config::{Settings, StoreSettings};
+use tidegate_upstream::{ServerSettings, reach};
 
 /// The longest time for one decision, after the time for connecting.
 const REDIS: Duration = Duration::from_secs(2);
@@ -44,17 +44,17 @@ impl fmt::Display for Tried {
     }
 }
 
-/// Tries Redis, each server of each upstream, and each key set. Takes the key sets out of the plan.
-pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
+/// Tries Redis, each server of each upstream, and each key set. Takes the key sets out of the settings.
+pub(super) fn try_all(settings: &mut Settings) -> Result<Vec<Tried>, Failure> {
     let mut tried = Vec::new();
     run::run_all(async {
-        if let StorePlan::Redis(options) = &plan.store {
+        if let StoreSettings::Redis(options) = &settings.store {
             let what = "Redis".to_owned();
-            let outcome = redis(options.clone(), &plan.limits).await;
+            let outcome = redis(options.clone(), &settings.limits).await;
             tried.push(Tried { what, outcome });
         }
-        tried.extend(servers(plan).await);
-        for set in std::mem::take(&mut plan.jwks) {
+        tried.extend(servers(settings).await);
+        for set in std::mem::take(&mut settings.jwks) {
             let set = Jwks::new(set, &[]).map_err(Failure::failed)?;
             let what = format!("key set {}", set.name());
             let outcome = set.check().await;
@@ -85,9 +85,9 @@ async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), Strin
 }
 
 /// Tries each server of each upstream once.
-async fn servers(plan: &Plan) -> Vec<Tried> {
-    let mut servers: BTreeMap<String, (ServerPlan, Duration)> = BTreeMap::new();
-    for route in &plan.routes {
+async fn servers(settings: &Settings) -> Vec<Tried> {
+    let mut servers: BTreeMap<String, (ServerSettings, Duration)> = BTreeMap::new();
+    for route in &settings.routes {
         for server in &route.upstream.servers {
             let url = server.to_string();
             let what = match *route.upstream.name == *url {

@@ -29,13 +29,13 @@ async fn demo() -> Result<(), Failure> {
         _ => super::environment(name),
     };
     let parsed = tidegate_config::parse("gateway.yaml", CONFIGURATION, environment);
-    let (mut plan, _) = parsed.map_err(Failure::usage)?;
+    let (mut settings, _) = parsed.map_err(Failure::usage)?;
     // Every client on this machine is trusted here, so that requests to the demo can name their own addresses.
-    plan.clients.trusted = TrustedProxies::new(loopback());
+    settings.clients.trusted = TrustedProxies::new(loopback());
     // The log would fill the terminal with requests of the demo's own clients.
-    plan.log.access = None;
-    let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
-    let gateway = Gateway::start(plan).await.map_err(|error| match error {
+    settings.log.access = None;
+    let _log = Log::start(&settings.log.level, settings.log.format).map_err(Failure::usage)?;
+    let gateway = Gateway::start(settings).await.map_err(|error| match error {
         StartError::Bind(..) => Failure::failed(format!(
             "{error}; TIDEGATE_LISTEN and TIDEGATE_ADMIN name other addresses, such as 127.0.0.1:0"
         )),

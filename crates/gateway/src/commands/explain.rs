@@ -29,7 +29,7 @@ use crate::request::target::Target;
 use caller::{claims, named_by, not_by};
 pub(super) use overriding::Overriding;
 use passed::passed_over;
-use tidegate_config::{Plan, StorePlan};
+use tidegate_config::{Settings, StoreSettings};
 
 /// The request to explain.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(super) struct Question {
 
 /// Prints the route, client, limits and keys of the request.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
-    let (plan, _) = super::load(config)?;
+    let (settings, _) = super::load(config)?;
     let certificate = question.client_cert.as_ref();
     let certificate = certificate.map(|file| ClientCertificate::read(file));
     let certificate = certificate.transpose().map_err(Failure::usage)?;
@@ -66,20 +66,20 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
         None => Overriding::default(),
         Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
     };
-    super::print(&explain(&plan, question, certificate, &overriding));
+    super::print(&explain(&settings, question, certificate, &overriding));
     Ok(())
 }
 
 /// Returns the text to print.
 pub(super) fn explain(
-    plan: &Plan,
+    settings: &Settings,
     question: &Question,
     certificate: Option<ClientCertificate>,
     overriding: &Overriding,
 ) -> String {
     let mut request = question.request();
     if is_check(
-        plan.health.as_deref(),
+        settings.health.as_deref(),
         &question.method,
         request.uri().path(),
     ) {
@@ -89,7 +89,7 @@ pub(super) fn explain(
     let peer = Peer::named((question.peer, 0).into());
     let mut context = RequestContext::new(peer);
     context.certificate = certificate.map(Arc::new);
-    let routes = Routes::new(&plan.routes, |route| route);
+    let routes = Routes::new(&settings.routes, |route| route);
     let target = Target::of(&request);
     let found = target
         .as_ref()
@@ -119,21 +119,21 @@ pub(super) fn explain(
     }
     let policy = found
         .as_ref()
-        .map_or(&plan.unmatched, |found| &found.route.policy);
+        .map_or(&settings.unmatched, |found| &found.route.policy);
     context.is_preflight = is_preflight;
     if let Ok(found) = found {
         context.path_values = found.values;
     }
     request.extensions_mut().insert(context);
-    let secret = plan.secret.as_ref();
+    let secret = settings.secret.as_ref();
     let hasher = Hasher::new(secret.map_or("", |secret| secret.expose()));
     let overrides = Overrides {
         table: overriding.table(),
-        plans: plan.plans.clone(),
-        numbers: plan.numbers.clone(),
+        plans: settings.plans.clone(),
+        numbers: settings.numbers.clone(),
     };
-    let (caller, assessment) = assess(policy, &plan.clients, &hasher, &overrides, &request);
-    let undecided = plan.clients.sources.iter().any(|source| {
+    let (caller, assessment) = assess(policy, &settings.clients, &hasher, &overrides, &request);
+    let undecided = settings.clients.sources.iter().any(|source| {
         matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
     });
     if undecided {
@@ -146,9 +146,9 @@ pub(super) fn explain(
         text,
         "client:   {}, {}",
         caller.client,
-        named_by(plan, &caller)
+        named_by(settings, &caller)
     );
-    not_by(&mut text, plan, &request);
+    not_by(&mut text, settings, &request);
     // An entry of the configuration's `deny` applies before any override.
     let denied_by = assessment.denied_by();
     if denied_by.is_none_or(ListEntry::is_override) {
@@ -179,13 +179,13 @@ pub(super) fn explain(
             "answer:   {why}; only what is under `always` is charged"
         );
     }
-    let is_made = secret.is_none() && matches!(plan.store, StorePlan::Redis(_));
+    let is_made = secret.is_none() && matches!(settings.store, StoreSettings::Redis(_));
     if policy.rules.is_empty() {
         let _ = writeln!(text, "limits:   none");
     }
-    let prefix = match &plan.store {
-        StorePlan::Memory => "tidegate",
-        StorePlan::Redis(options) => &options.key_prefix,
+    let prefix = match &settings.store {
+        StoreSettings::Memory => "tidegate",
+        StoreSettings::Redis(options) => &options.key_prefix,
     };
     let is_refused = caller.refused.is_some();
     for assessed in assessment.rules(policy, is_refused, caller.plan.as_ref()) {

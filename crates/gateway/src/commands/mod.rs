@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 
 use crate::remote::{Failure, client, environment, health, load, overrides, print, top, why};
 #[cfg(test)]
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_telemetry::{log, program};
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
@@ -40,11 +40,11 @@ pub(crate) struct Cli {
 #[cfg(test)]
 impl Cli {
     /// Returns the output of this command with this configuration, if the command is `explain`.
-    pub(crate) fn explained(&self, plan: &Plan) -> Option<String> {
+    pub(crate) fn explained(&self, settings: &Settings) -> Option<String> {
         match &self.command {
             Some(Command::Explain(question)) => {
                 let overrides = explain::Overriding::default();
-                Some(explain::explain(plan, question, None, &overrides))
+                Some(explain::explain(settings, question, None, &overrides))
             }
             _ => None,
         }

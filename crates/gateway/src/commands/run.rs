@@ -13,7 +13,7 @@ use super::reload::Reloads;
 use super::systemd;
 use crate::gateway::Gateway;
 use crate::runtime::Inherited;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_net::descriptors;
 use tidegate_net::file_stamp::Stamp;
 use tidegate_telemetry::log::Log;
@@ -26,9 +26,9 @@ const LAST_TASKS: Duration = Duration::from_millis(500);
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
     // The stamp is read before the file, so that no change is missed.
     let stamp = Stamp::of(config);
-    let (plan, warnings) = super::load(config)?;
+    let (settings, warnings) = super::load(config)?;
     // The first value, which is dropped last, so that the log has the last lines of all other parts.
-    let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
+    let _log = Log::start(&settings.log.level, settings.log.format).map_err(Failure::usage)?;
     let file = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
     tracing::info!(
         file = %file.display(),
@@ -41,7 +41,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
         tracing::warn!("{}", warning.in_one_line());
     }
     descriptors::raise_limit();
-    run_all(serve(plan, config, stamp))
+    run_all(serve(settings, config, stamp))
 }
 
 /// Runs a future on all processors. Half a second after its end, remaining tasks are abandoned.
@@ -64,13 +64,13 @@ impl Drop for Workers {
     }
 }
 
-async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
+async fn serve(settings: Settings, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
     // The signals are registered before anything starts, so that no signal is lost.
     let stop = StopSignals::new().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
     let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
     let inherited = Inherited::take().map_err(Failure::usage)?;
-    let gateway = Gateway::start_with(plan, inherited).await;
+    let gateway = Gateway::start_with(settings, inherited).await;
     let gateway = gateway.map_err(|error| match error.is_about_configuration() {
         true => Failure::usage(error),
         // A failure, so that a service manager starts the gateway again.

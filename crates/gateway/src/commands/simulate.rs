@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use http::Request;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_simulate::{Options, Router, Trial};
 use tidegate_tower::RequestContext;
 
@@ -14,14 +14,16 @@ use crate::request::target::Target;
 /// Replays access logs against each of these configurations.
 pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure> {
     let loaded = configs.iter().map(|config| {
-        let (plan, _) = super::load(config)?;
-        let routes = Routes::new(&plan.routes, |_| ());
-        Ok((config.display().to_string(), plan, Finder(routes)))
+        let (settings, _) = super::load(config)?;
+        let routes = Routes::new(&settings.routes, |_| ());
+        Ok((config.display().to_string(), settings, Finder(routes)))
     });
-    let loaded: Vec<(String, Plan, Finder)> = loaded.collect::<Result<_, Failure>>()?;
-    let trials = loaded
-        .iter()
-        .map(|(name, plan, router)| Trial { name, plan, router });
+    let loaded: Vec<(String, Settings, Finder)> = loaded.collect::<Result<_, Failure>>()?;
+    let trials = loaded.iter().map(|(name, settings, router)| Trial {
+        name,
+        settings,
+        router,
+    });
     let trials: Vec<Trial<'_>> = trials.collect();
     tidegate_simulate::run(&trials, options).map_err(Failure::failed)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_testkit::Authority;
 
 use super::pages::book;
@@ -38,7 +38,7 @@ impl Folder {
     }
 
     /// Parses a block as a configuration. The error is the reason why the configuration is refused.
-    pub(super) fn parse(&self, block: &str) -> Result<Plan, String> {
+    pub(super) fn parse(&self, block: &str) -> Result<Settings, String> {
         let text = completed(block);
         // Variables that have a default are left unset.
         let env = |name: &str| {
@@ -48,7 +48,7 @@ impl Folder {
         let file = self.0.path().join("gateway.yaml");
         let parsed = tidegate_config::parse(&file.display().to_string(), &text, env);
         parsed
-            .map(|(plan, _)| plan)
+            .map(|(settings, _)| settings)
             .map_err(|error| error.to_string())
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn forward(
 impl Forwarding {
     /// Returns whether forwarding needs the client's name, which the limits then put into the request.
     pub(crate) fn needs_client(&self) -> bool {
-        let sticky = self.upstream.plan().sticky.as_ref();
+        let sticky = self.upstream.settings().sticky.as_ref();
         matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
     }
 
@@ -155,7 +155,7 @@ impl Forwarding {
             answer.report.into_iter().for_each(Report::failed);
             return Err(problem);
         }
-        preference.tell(self.upstream.plan().sticky.as_ref(), &mut answer);
+        preference.tell(self.upstream.settings().sticky.as_ref(), &mut answer);
         if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(answer, upgrade);
         }
@@ -309,7 +309,7 @@ impl Forwarding {
 
     /// Returns the server that a request prefers, if the upstream has sticky sessions.
     fn preference(&self, request: &Request<ClientBody>, info: &RequestInfo) -> Preference {
-        let sticky = self.upstream.plan().sticky.as_ref();
+        let sticky = self.upstream.settings().sticky.as_ref();
         sticky.map_or_else(Preference::default, |sticky| Preference {
             affinity: sticky::affinity(sticky, request),
             is_https: is_https(request, info),

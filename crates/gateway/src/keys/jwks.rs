@@ -24,7 +24,7 @@ use tidegate_net::text::causes;
 use tidegate_net::tls;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use tidegate_config::JwksPlan;
+use tidegate_config::JwksSettings;
 use tidegate_telemetry::metrics::JwksMetrics;
 
 /// The longest time for a fetch, from connecting to the last byte.
@@ -41,7 +41,7 @@ const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// A key set, with its HTTP client.
 #[derive(Debug)]
 pub(crate) struct Jwks {
-    plan: JwksPlan,
+    settings: JwksSettings,
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     // The last published text of the set that was used.
@@ -67,18 +67,18 @@ impl Jwks {
     /// # Errors
     ///
     /// The set names no certificate authority, and this machine trusts none.
-    pub(crate) fn new(plan: JwksPlan, before: &[Arc<Self>]) -> io::Result<Self> {
-        let connector = connector(&plan)?;
+    pub(crate) fn new(settings: JwksSettings, before: &[Arc<Self>]) -> io::Result<Self> {
+        let connector = connector(&settings)?;
         // No connection is kept idle, because the next fetch is much later.
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);
-        let before = before.iter().find(|set| set.plan.url == plan.url);
+        let before = before.iter().find(|set| set.settings.url == settings.url);
         let known = before.map(|set| set.known.lock().clone());
-        let known = known.filter(|set| plan.keys.replace(&plan.signatures, set).is_ok());
+        let known = known.filter(|set| settings.keys.replace(&settings.signatures, set).is_ok());
         Ok(Self {
-            name: without_query(&plan.url).into(),
-            plan,
+            name: without_query(&settings.url).into(),
+            settings,
             client,
             known: Mutex::new(known.unwrap_or_default()),
         })
@@ -107,7 +107,10 @@ impl Jwks {
         if !set.is_empty() && set == *self.known.lock() {
             return Ok(None);
         }
-        let keys = self.plan.keys.replace(&self.plan.signatures, &set)?;
+        let keys = self
+            .settings
+            .keys
+            .replace(&self.settings.signatures, &set)?;
         *self.known.lock() = set;
         Ok(Some(keys))
     }
@@ -115,7 +118,7 @@ impl Jwks {
     /// Fetches the current text of the set.
     async fn fetch(&self) -> Result<Bytes, FetchError> {
         let mut request = Request::new(Empty::new());
-        *request.uri_mut() = self.plan.url.clone();
+        *request.uri_mut() = self.settings.url.clone();
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, http::HeaderValue::from_static(NAME));
         let answer = self.client.request(request).await;
@@ -136,7 +139,7 @@ impl Jwks {
             if let Some(heard_from) = heard_from {
                 sleep_until(heard_from).await;
             }
-            self.plan.missed.notified().await;
+            self.settings.missed.notified().await;
         };
         if timeout(wait, asked).await.is_ok() {
             *last_early = Some(Instant::now());
@@ -147,7 +150,7 @@ impl Jwks {
     /// retry together.
     fn retry_after(&self, failures: u32) -> Duration {
         let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
-        let half = doubled.min(self.plan.refresh) / 2;
+        let half = doubled.min(self.settings.refresh) / 2;
         half + half.mul_f64(random_share())
     }
 }
@@ -161,7 +164,7 @@ pub(crate) async fn watch(jwks: Arc<Jwks>, metrics: JwksMetrics) {
         failures = if renewed.is_ok() { 0 } else { failures + 1 };
         report(&jwks, &renewed, &metrics);
         let wait = match failures {
-            0 => jwks.plan.refresh,
+            0 => jwks.settings.refresh,
             _ => jwks.retry_after(failures),
         };
         jwks.pause(wait, &mut last_early).await;
@@ -186,9 +189,9 @@ fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &Jw
 }
 
 /// Returns the connector for a set's URL.
-fn connector(plan: &JwksPlan) -> io::Result<HttpsConnector<HttpConnector>> {
-    let https = plan.url.scheme() == Some(&Scheme::HTTPS);
-    let tls = tls::https_client(plan.authorities.clone(), https)?;
+fn connector(settings: &JwksSettings) -> io::Result<HttpsConnector<HttpConnector>> {
+    let https = settings.url.scheme() == Some(&Scheme::HTTPS);
+    let tls = tls::https_client(settings.authorities.clone(), https)?;
     Ok(HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http()

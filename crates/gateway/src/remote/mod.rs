@@ -16,14 +16,14 @@ pub(crate) mod why;
 use std::path::Path;
 
 pub(crate) use failure::Failure;
-use tidegate_config::{Plan, Warning};
+use tidegate_config::{Settings, Warning};
 
 /// Loads the configuration. Its variables come from this process's environment.
 ///
 /// # Errors
 ///
 /// The configuration is not valid.
-pub(crate) fn load(path: &Path) -> Result<(Plan, Vec<Warning>), Failure> {
+pub(crate) fn load(path: &Path) -> Result<(Settings, Vec<Warning>), Failure> {
     tidegate_config::load(path, environment).map_err(Failure::usage)
 }
 

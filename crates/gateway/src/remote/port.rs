@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 
 use crate::remote::address::Address;
 use crate::remote::{Failure, environment, load};
-use tidegate_config::{AdminPlan, Secret};
+use tidegate_config::{AdminSettings, Secret};
 
 /// The longest time that a call waits for a gateway's answer.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -57,9 +57,9 @@ impl TokenSource {
     pub(crate) fn ports(&self, urls: &[String], config: &Path) -> Result<Vec<AdminPort>, Failure> {
         let token = token(self.token_file.as_deref())?;
         if urls.is_empty() {
-            let (plan, _) = load(config).map_err(with_remedy)?;
-            let token = token.or(plan.admin.token);
-            let address = Address::of(plan.admin.address);
+            let (settings, _) = load(config).map_err(with_remedy)?;
+            let token = token.or(settings.admin.token);
+            let address = Address::of(settings.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
         // The configuration is optional here. If it cannot be read, no token of it is sent.
@@ -76,15 +76,15 @@ impl TokenSource {
 }
 
 impl AdminPort {
-    /// Returns the admin port of the gateway that runs with this plan.
+    /// Returns the admin port of the gateway that runs with these settings.
     ///
     /// # Errors
     ///
     /// The token in the environment is not valid.
-    pub(crate) fn of(plan: &AdminPlan) -> Result<Self, Failure> {
+    pub(crate) fn of(settings: &AdminSettings) -> Result<Self, Failure> {
         Ok(Self {
-            address: Address::of(plan.address),
-            token: token(None)?.or(plan.token.clone()),
+            address: Address::of(settings.address),
+            token: token(None)?.or(settings.token.clone()),
         })
     }
 

@@ -11,7 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::body::Body;
-use tidegate_config::routes::{CorsPlan, Origins};
+use tidegate_config::routes::{CorsSettings, Origins};
 
 /// The header by which a page on the internet may send requests into a private network. Chromium requires it.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
@@ -43,20 +43,20 @@ pub(crate) struct Cors {
 }
 
 impl Cors {
-    pub(crate) fn new(plan: &CorsPlan) -> Self {
-        let methods = list(plan.methods.iter().map(Method::as_str));
-        let headers = list(plan.headers.iter().map(HeaderName::as_str));
-        let max_age = plan.max_age.map(|age| age.as_secs().into());
+    pub(crate) fn new(settings: &CorsSettings) -> Self {
+        let methods = list(settings.methods.iter().map(Method::as_str));
+        let headers = list(settings.headers.iter().map(HeaderName::as_str));
+        let max_age = settings.max_age.map(|age| age.as_secs().into());
         let preflight = [
             (ACCESS_CONTROL_ALLOW_METHODS, methods),
             (ACCESS_CONTROL_ALLOW_HEADERS, headers),
             (ACCESS_CONTROL_MAX_AGE, max_age),
         ];
         let preflight = preflight.into_iter();
-        let expose = list(plan.expose.iter().map(HeaderName::as_str));
+        let expose = list(settings.expose.iter().map(HeaderName::as_str));
         Self {
-            origins: plan.origins.clone(),
-            credentials: plan.credentials,
+            origins: settings.origins.clone(),
+            credentials: settings.credentials,
             expose: expose.unwrap_or(HeaderValue::from_static("")),
             preflight: preflight
                 .filter_map(|(name, value)| Some((name, value?)))

@@ -121,15 +121,15 @@ mod tests {
     /// Connections that are open at the beginning of a stop may still send checks.
     #[tokio::test]
     async fn a_gateway_that_drains_is_not_ready() {
-        let (plan, _) = tidegate_config::parse("gateway.yaml", ROUTE, |_| None).unwrap();
+        let (settings, _) = tidegate_config::parse("gateway.yaml", ROUTE, |_| None).unwrap();
         let health = Health::new(
             "/healthz".into(),
             Store::Memory(Default::default()),
-            plan.limits,
+            settings.limits,
         );
         let overload = Overload::default();
         for (drains, status) in [(false, 200), (true, 503), (false, 200)] {
-            let answer = health.answer(drains, &overload, &plan.clients).await;
+            let answer = health.answer(drains, &overload, &settings.clients).await;
             assert_eq!(answer.status(), status);
         }
     }

@@ -9,7 +9,7 @@ use super::conditions::{Met, meets};
 use super::cors;
 use super::problem::Problem;
 use super::target::{BAD_PATH, Target};
-use tidegate_config::routes::{RoutePlan, RouteShape};
+use tidegate_config::routes::{RouteSettings, RouteShape};
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::route_index::RouteIndex;
 
@@ -46,15 +46,18 @@ pub(crate) struct RouteMatch<'r, T> {
 }
 
 impl<T> Routes<T> {
-    /// Makes the routes of a plan, each with the value that `make` returns for it.
-    pub(crate) fn new<'a>(plans: &'a [RoutePlan], make: impl Fn(&'a RoutePlan) -> T) -> Self {
-        Self::of_places(plans.iter().map(|plan| {
+    /// Makes the routes of these settings, each with the value that `make` returns for it.
+    pub(crate) fn new<'a>(
+        routes: &'a [RouteSettings],
+        make: impl Fn(&'a RouteSettings) -> T,
+    ) -> Self {
+        Self::of_places(routes.iter().map(|settings| {
             let place = Place {
-                shape: plan.shape.clone(),
-                has_cors: plan.cors.is_some(),
-                counted: counted(plan),
+                shape: settings.shape.clone(),
+                has_cors: settings.cors.is_some(),
+                counted: counted(settings),
             };
-            (place, make(plan))
+            (place, make(settings))
         }))
     }
 
@@ -215,8 +218,12 @@ impl Place {
 }
 
 /// Returns the names in a route's path pattern that its limits are counted per.
-fn counted(plan: &RoutePlan) -> Vec<Arc<str>> {
-    let per = plan.policy.rules.iter().flat_map(|rule| rule.per.iter());
+fn counted(settings: &RouteSettings) -> Vec<Arc<str>> {
+    let per = settings
+        .policy
+        .rules
+        .iter()
+        .flat_map(|rule| rule.per.iter());
     let names = per.filter_map(|per| match per {
         Per::Path(name) => Some(name.clone()),
         _ => None,

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use tidegate_config::{Plan, StorePlan};
+use tidegate_config::{Settings, StoreSettings};
 
 /// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess its
 /// text. So for a secret it only shows whether one is set, and for a URL it leaves out user, password and parameters.
-pub(crate) fn fingerprints(plan: &Plan) -> BTreeMap<String, String> {
+pub(crate) fn fingerprints(settings: &Settings) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for (key, mut text) in plan.fixed.texts() {
+    for (key, mut text) in settings.fixed.texts() {
         if key == "`store`"
-            && let StorePlan::Redis(options) = &plan.store
+            && let StoreSettings::Redis(options) = &settings.store
         {
             // Writing to a String cannot fail.
             let _ = write!(text, " {} {}", scheme(&options.url), servers(&options.url));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_identity::ClientPlan;
 use tidegate_tower::{Per, Policy, Rule};
 
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 
 /// The settings that determine one limit's keys, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,26 +55,26 @@ impl fmt::Display for Change {
 }
 
 impl LimitKeys {
-    /// Returns the keys of all limits that a route of `plan` uses.
-    pub(crate) fn of(plan: &Plan) -> Vec<Self> {
+    /// Returns the keys of all limits that a route of `settings` uses.
+    pub(crate) fn of(settings: &Settings) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
-        let routes = plan.routes.iter().map(|route| &route.policy);
-        for policy in routes.chain([&plan.unmatched]) {
+        let routes = settings.routes.iter().map(|route| &route.policy);
+        for policy in routes.chain([&settings.unmatched]) {
             for rule in policy.rules.iter() {
                 let known = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
                 match known {
                     Some(keys) => keys.add_route(rule, policy),
-                    None => all.push(Self::new(rule, policy, plan)),
+                    None => all.push(Self::new(rule, policy, settings)),
                 }
             }
         }
         all
     }
 
-    fn new(rule: &Rule, policy: &Policy, plan: &Plan) -> Self {
+    fn new(rule: &Rule, policy: &Policy, settings: &Settings) -> Self {
         let has_address = |per: &Per| matches!(per, Per::Client | Per::Ip);
         let has_budget = |plan: &&ClientPlan| rule.has_budget_for(plan);
-        let of_plans = plan.plans.iter().filter(has_budget);
+        let of_plans = settings.plans.iter().filter(has_budget);
         let mut keys = Self {
             limit: rule.limit.name().to_owned(),
             kind: rule.limit.quota().kind(),
@@ -83,7 +83,7 @@ impl LimitKeys {
                 .per
                 .iter()
                 .any(has_address)
-                .then_some(plan.clients.ipv6_prefix),
+                .then_some(settings.clients.ipv6_prefix),
             routes: Vec::new(),
             plans: of_plans.map(|plan| plan.name().to_owned()).collect(),
         };

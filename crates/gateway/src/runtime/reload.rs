@@ -1,4 +1,4 @@
-//! A reload replaces the plan in force by a new plan, or refuses the new plan and changes no part.
+//! A reload replaces the settings in force by new settings, or refuses the new settings and changes no part.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::limit_keys;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::sockets::Inherited;
 use super::start_error::StartError;
-use tidegate_config::{ConfigError, Fixed, Plan, Warning};
+use tidegate_config::{ConfigError, Fixed, Settings, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
 
-/// A handle that applies new plans. Clones belong to the same gateway.
+/// A handle that applies new settings. Clones belong to the same gateway.
 #[derive(Clone, Debug)]
 pub struct Reloader(Arc<Parts>);
 
@@ -26,11 +26,11 @@ pub(crate) struct Parts {
     pub(crate) fixed: Fixed,
     pub(crate) current: Arc<SharedSnapshot>,
     pub(crate) server: Arc<Server<Snapshot>>,
-    /// The watches of the plan in force. Only the holder of this lock may replace the plan.
+    /// The watches of the settings in force. Only the holder of this lock may replace the settings.
     pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// The reason why a plan was not applied.
+/// The reason why settings were not applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
@@ -76,23 +76,23 @@ impl Reloader {
 
     /// Loads a configuration with the same fixed settings, and applies it as soon as the gateway runs.
     ///
-    /// Connections stay open. Requests that have begun end under the old plan, and later requests use the new plan. `load` may block while
+    /// Connections stay open. Requests that have begun end under the old settings, and later requests use the new settings. `load` may block while
     /// it reads files.
     ///
     /// # Errors
     ///
-    /// `load` fails, or the new plan cannot be applied. The previous plan stays in force.
+    /// `load` fails, or the new settings cannot be applied. The previous settings stay in force.
     pub async fn reload<F>(&self, load: F) -> Result<Vec<Warning>, ReloadError>
     where
-        F: FnOnce(&Fixed) -> Result<(Plan, Vec<Warning>), ConfigError> + Send + 'static,
+        F: FnOnce(&Fixed) -> Result<(Settings, Vec<Warning>), ConfigError> + Send + 'static,
     {
         let mut watches = self.0.watches.lock().await;
         let parts = self.0.clone();
         let loaded = tokio::task::spawn_blocking(move || load(&parts.fixed)).await;
         let outcome = match loaded {
-            Ok(Ok((plan, warnings))) => match self.0.apply(plan).await {
+            Ok(Ok((settings, warnings))) => match self.0.apply(settings).await {
                 Ok(new) => {
-                    // Dropping the previous set ends the watches of the old plan.
+                    // Dropping the previous set ends the watches of the old settings.
                     *watches = new;
                     Ok(warnings)
                 }
@@ -107,15 +107,15 @@ impl Reloader {
 }
 
 impl Parts {
-    async fn apply(&self, plan: Plan) -> Result<JoinSet<()>, StartError> {
+    async fn apply(&self, settings: Settings) -> Result<JoinSet<()>, StartError> {
         let before = self.current.load_full();
-        let max_connections = plan.max_connections;
-        let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
+        let max_connections = settings.max_connections;
+        let names = ListenerName::all(settings.listen.iter().map(|listener| listener.address));
         let added = names
             .iter()
             .filter(|name| before.server.protection(**name).is_none());
         let added = open(added.copied(), &self.inherited).await?;
-        let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
+        let next = Arc::new(self.runtime.snapshot(settings, Some(&before))?);
         // Before a limit leaves `mode: leased`, Redis must count all units that its slices have spent.
         let limits = next.budgets.limits();
         let limits = limits.iter().map(|limit| &**limit);

@@ -18,11 +18,11 @@ use crate::keys::jwks::{self, Jwks};
 use crate::keys::{certificate_watch, files};
 use crate::request::record::Ended;
 use crate::stack::Stack;
-use tidegate_config::{AdminPlan, DenyFile, KeyFile};
+use tidegate_config::{AdminSettings, DenyFile, KeyFile};
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
-    ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
-    Settings, UnparsedHead,
+    ClientBody, ConnectionInfo, ConnectionSettings, Dropped, ListenerName, RefusedHead,
+    RequestGuard, Service, UnparsedHead,
 };
 use tidegate_telemetry::metrics::GatewayMetrics;
 use tidegate_upstream::Upstream;
@@ -35,8 +35,8 @@ pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
 pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
     pub(crate) budgets: Budgets,
-    pub(crate) admin: AdminPlan,
-    pub(crate) server: Settings,
+    pub(crate) admin: AdminSettings,
+    pub(crate) server: ConnectionSettings,
     pub(crate) max_memory: Option<u64>,
     pub(crate) key_files: Vec<KeyFile>,
     pub(crate) deny_file: Option<DenyFile>,
@@ -84,7 +84,7 @@ impl Snapshot {
 impl Service for Snapshot {
     type Body = Ended;
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &ConnectionSettings {
         &self.server
     }
 

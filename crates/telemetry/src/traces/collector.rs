@@ -44,7 +44,11 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(plan: &TraceSettings, url: &Uri, refused_spans: Counter) -> io::Result<Self> {
+    pub(super) fn new(
+        settings: &TraceSettings,
+        url: &Uri,
+        refused_spans: Counter,
+    ) -> io::Result<Self> {
         let tls = tls::https_client(None, url.scheme() == Some(&Scheme::HTTPS))?;
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
@@ -54,7 +58,7 @@ impl Collector {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
         // The configured headers replace the headers above.
-        for (name, value) in &plan.headers {
+        for (name, value) in &settings.headers {
             headers.insert(name, value.clone());
         }
         let protobuf = HeaderValue::from_static("application/x-protobuf");
@@ -62,7 +66,7 @@ impl Collector {
         Ok(Self {
             client: Client::builder(TokioExecutor::new()).build(connector),
             headers,
-            timeout: plan.timeout,
+            timeout: settings.timeout,
             refused_spans,
             is_well: AtomicBool::new(true),
         })

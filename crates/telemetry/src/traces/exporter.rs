@@ -53,14 +53,14 @@ struct Queue {
 impl Exporter {
     /// Starts the task that sends to `url`. Call it in a runtime.
     pub(super) fn start(
-        plan: &TraceSettings,
+        settings: &TraceSettings,
         url: &Uri,
         metrics: TraceMetrics,
     ) -> io::Result<Arc<Self>> {
         let sender = sender(
-            plan,
+            settings,
             url,
-            Collector::new(plan, url, metrics.refused_spans.clone())?,
+            Collector::new(settings, url, metrics.refused_spans.clone())?,
         )?;
         let exporter = Arc::new(Self {
             queue: Mutex::default(),
@@ -153,16 +153,16 @@ impl Exporter {
 }
 
 /// Returns the OTLP exporter. All options are set, so that it reads none from the environment.
-fn sender(plan: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<SpanExporter> {
+fn sender(settings: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<SpanExporter> {
     let sender = SpanExporter::builder()
         .with_http()
         .with_http_client(collector)
         .with_endpoint(url.to_string())
         .with_protocol(Protocol::HttpBinary)
-        .with_timeout(plan.timeout)
+        .with_timeout(settings.timeout)
         .with_retry_policy(RetryPolicy::recommended().with_initial_delay(PAUSE));
     let mut sender = sender.build().map_err(io::Error::other)?;
-    let resource = plan.resource.iter().cloned();
+    let resource = settings.resource.iter().cloned();
     let resource = resource.map(|(key, value)| KeyValue::new(key, value));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     // If an attribute is repeated, its last value counts.

@@ -3,13 +3,13 @@
 use super::*;
 use crate::settings::tests::server;
 
-fn plan(authorities: &[&str]) -> UpstreamPlan {
-    let mut plan = UpstreamPlan::alone(server(authorities[0]));
-    plan.servers = authorities
+fn settings(authorities: &[&str]) -> UpstreamSettings {
+    let mut settings = UpstreamSettings::alone(server(authorities[0]));
+    settings.servers = authorities
         .iter()
         .map(|authority| server(authority))
         .collect();
-    plan
+    settings
 }
 
 fn at(addresses: &[&str]) -> Option<Vec<SocketAddr>> {
@@ -19,21 +19,21 @@ fn at(addresses: &[&str]) -> Option<Vec<SocketAddr>> {
 
 #[test]
 fn who_stays_keeps_all_that_is_known_of_it() {
-    let plan = plan(&["one:1", "two:2"]);
-    let discovery = Discovery::new(&plan);
+    let settings = settings(&["one:1", "two:2"]);
+    let discovery = Discovery::new(&settings);
     assert!(discovery.have_names() && discovery.current().is_empty());
-    let found = |one, two| discovery.plans.iter().zip([one, two]).collect();
+    let found = |one, two| discovery.servers.iter().zip([one, two]).collect();
     let first = regroup(
         &[],
         found(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
-        &plan,
+        &settings,
     );
     // One address of two names is two servers, for they may speak differently.
     assert_eq!(first.len(), 3);
     let second = regroup(
         &first,
         found(at(&["10.0.0.2:1", "10.0.0.3:1"]), None),
-        &plan,
+        &settings,
     );
     assert_eq!(second.len(), 3);
     assert!(Arc::ptr_eq(&second[0], &first[1]));
@@ -50,13 +50,13 @@ fn who_stays_keeps_all_that_is_known_of_it() {
     };
     assert_eq!([share(&second[0]), share(&second[1])], [1.0, 0.1]);
     // A name that has no address any more has no server.
-    assert_eq!(regroup(&second, found(at(&[]), None), &plan).len(), 1);
+    assert_eq!(regroup(&second, found(at(&[]), None), &settings).len(), 1);
 }
 
 #[test]
 fn ports_are_those_of_the_scheme_unless_they_are_written() {
-    let plan = plan(&["127.0.0.1", "[::1]:81"]);
-    let discovery = Discovery::new(&plan);
+    let settings = settings(&["127.0.0.1", "[::1]:81"]);
+    let discovery = Discovery::new(&settings);
     assert!(!discovery.have_names());
     let addresses: Vec<_> = discovery
         .current()
@@ -68,12 +68,12 @@ fn ports_are_those_of_the_scheme_unless_they_are_written() {
 
 #[tokio::test]
 async fn a_name_is_not_resolved_twice_a_second() {
-    let plan = plan(&["localhost:1"]);
-    let discovery = Discovery::new(&plan);
-    assert!(discovery.resolve(&plan).await);
+    let settings = settings(&["localhost:1"]);
+    let discovery = Discovery::new(&settings);
+    assert!(discovery.resolve(&settings).await);
     let found = discovery.current();
     assert!(found.iter().all(|server| server.address.ip().is_loopback()) && !found.is_empty());
     discovery.current.store(Arc::default());
-    assert!(!discovery.resolve(&plan).await);
+    assert!(!discovery.resolve(&settings).await);
     assert!(discovery.current().is_empty());
 }

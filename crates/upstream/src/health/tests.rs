@@ -5,7 +5,7 @@ use crate::settings::HealthRequest;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-const EJECT: EjectPlan = EjectPlan {
+const EJECT: EjectSettings = EjectSettings {
     after: 3,
     statuses: Vec::new(),
     lasts: SECOND,
@@ -18,8 +18,8 @@ fn fail(health: &Health) {
     health.failed(Served { here, by_all });
 }
 
-fn checks() -> HealthPlan {
-    HealthPlan {
+fn checks() -> HealthSettings {
+    HealthSettings {
         request: HealthRequest::Grpc { service: "".into() },
         port: None,
         host: None,
@@ -100,7 +100,7 @@ fn a_row_of_failures_counts_when_others_have_served_meanwhile() {
         assert!(!health.fails(&EJECT, 101));
     }
     assert!(health.fails(&EJECT, 102));
-    let impatient = EjectPlan { after: 1, ..EJECT };
+    let impatient = EjectSettings { after: 1, ..EJECT };
     assert!(health.fails(&impatient, 100));
 }
 
@@ -131,7 +131,7 @@ fn half_of_the_last_requests_are_too_many_failures() {
     assert!(!health.fails(&EJECT, 0));
     failures(1);
     assert!(health.fails(&EJECT, 0));
-    let patient = EjectPlan { after: 40, ..EJECT };
+    let patient = EjectSettings { after: 40, ..EJECT };
     assert!(!health.fails(&patient, 0));
 }
 
@@ -150,12 +150,12 @@ fn a_server_is_compared_with_another() {
 
 #[test]
 fn checks_in_a_row_change_what_is_believed() {
-    let (health, plan, now) = (Health::default(), checks(), Instant::now());
+    let (health, settings, now) = (Health::default(), checks(), Instant::now());
     let mut believed = Vec::new();
     for passed in [
         true, false, false, true, false, false, false, false, true, false, true, true,
     ] {
-        believed.push(health.checked(&plan, passed, now));
+        believed.push(health.checked(&settings, passed, now));
     }
     let mut expected = vec![None; 12];
     expected[6] = Some(false);

@@ -9,16 +9,16 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 fn places(servers: usize, most: usize, share: u32) -> Arc<Places> {
     let server = |nth: usize| server_at(&format!("127.0.0.1:{}", nth + 1));
-    let plan = UpstreamPlan {
+    let settings = UpstreamSettings {
         servers: (0..servers).map(server).collect(),
         max_connections: Some(most),
         max_connections_per_ip: Share(share),
         max_waiting: 100,
-        ..UpstreamPlan::alone(server(0))
+        ..UpstreamSettings::alone(server(0))
     };
     let selector = Arc::new(Selector::new(Balance::RoundRobin, None));
-    let discovery = Arc::new(Discovery::new(&plan));
-    let places = Places::new(selector, discovery, &plan, Gauge::default());
+    let discovery = Arc::new(Discovery::new(&settings));
+    let places = Places::new(selector, discovery, &settings, Gauge::default());
     Arc::new(places)
 }
 

@@ -41,16 +41,16 @@ pub(super) fn choose<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::UpstreamPlan;
+    use crate::settings::UpstreamSettings;
     use crate::settings::tests::server as server_at;
     use crate::sticky::hash;
 
     fn servers(count: u16) -> Vec<Arc<Server>> {
         let server = |nth: u16| {
-            let plan = server_at(&format!("127.0.0.1:{}", nth + 1));
-            let upstream = UpstreamPlan::alone(plan.clone());
+            let settings = server_at(&format!("127.0.0.1:{}", nth + 1));
+            let upstream = UpstreamSettings::alone(settings.clone());
             let address = ([127, 0, 0, 1], nth + 1).into();
-            Arc::new(Server::new(Arc::new(plan), address, &upstream))
+            Arc::new(Server::new(Arc::new(settings), address, &upstream))
         };
         (0..count).map(server).collect()
     }

@@ -14,12 +14,15 @@ use tokio::time::timeout;
 use super::connection::ConnectError;
 use super::{Server, Wanted};
 use crate::body::RequestBody;
-use crate::settings::{HealthPlan, HealthRequest};
+use crate::settings::{HealthRequest, HealthSettings};
 
 impl Server {
     /// Runs one health check. Uses a connection that requests share, or else opens a connection for the check. Returns the cause of a
     /// failure. Returns `None` if this machine has no room for a connection, because that is no failure of the server.
-    pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<Result<(), Box<str>>> {
+    pub(crate) async fn check(
+        self: &Arc<Self>,
+        settings: &HealthSettings,
+    ) -> Option<Result<(), Box<str>>> {
         let server = self.probe.as_ref().unwrap_or(self);
         let mut is_short = false;
         let mut kept = server.kept_shared(&Wanted::any(Offer::Any));
@@ -37,21 +40,21 @@ impl Server {
                         }
                     },
                 };
-                let is_grpc = matches!(plan.request, HealthRequest::Grpc { .. });
+                let is_grpc = matches!(settings.request, HealthRequest::Grpc { .. });
                 if is_grpc && !lease.is_shared() {
                     return Err("the server speaks HTTP/1.1, which has no gRPC".into());
                 }
-                match lease.send(server.question(plan), server).await {
-                    Ok(answer) => return judge(plan, answer).await,
+                match lease.send(server.question(settings), server).await {
+                    Ok(answer) => return judge(settings, answer).await,
                     // The server may have closed the kept connection meanwhile, so a fresh one is tried.
                     Err(_) if is_kept => {}
                     Err(error) => return Err(format!("no answer: {}", error.error()).into()),
                 }
             }
         };
-        let checked = timeout(plan.timeout, exchange).await;
+        let checked = timeout(settings.timeout, exchange).await;
         if let Some(lease) = used {
-            match (&checked, &plan.request) {
+            match (&checked, &settings.request) {
                 // The connection may be dead. The next check takes a fresh one.
                 (Err(_), _) => lease.retire(),
                 // The answer was read to its end, so the stream ends without a reset.
@@ -59,14 +62,14 @@ impl Server {
                 _ => {}
             }
         }
-        let late = |_| Err(format!("no answer within {:?}", plan.timeout).into());
+        let late = |_| Err(format!("no answer within {:?}", settings.timeout).into());
         (!is_short).then(|| checked.unwrap_or_else(late))
     }
 
     /// Returns the request of a check.
-    fn question(&self, plan: &HealthPlan) -> Request<RequestBody> {
+    fn question(&self, settings: &HealthSettings) -> Request<RequestBody> {
         let mut request = Request::new(RequestBody::Empty);
-        match &plan.request {
+        match &settings.request {
             HealthRequest::Http { method, path } => {
                 *request.method_mut() = method.clone();
                 *request.uri_mut() = path.clone().into();
@@ -81,11 +84,11 @@ impl Server {
                 headers.insert(TE, HeaderValue::from_static("trailers"));
             }
         }
-        let host = plan.host.clone().or_else(|| {
-            let authority = self.plan.authority.as_str();
-            let own = match plan.port {
+        let host = settings.host.clone().or_else(|| {
+            let authority = self.settings.authority.as_str();
+            let own = match settings.port {
                 Some(port) => {
-                    HeaderValue::try_from(format!("{}:{port}", self.plan.authority.host()))
+                    HeaderValue::try_from(format!("{}:{port}", self.settings.authority.host()))
                 }
                 None => HeaderValue::from_str(authority),
             };
@@ -97,9 +100,9 @@ impl Server {
 }
 
 /// Returns an error with the reason if the answer is bad.
-async fn judge(plan: &HealthPlan, answer: Response<Incoming>) -> Result<(), Box<str>> {
+async fn judge(settings: &HealthSettings, answer: Response<Incoming>) -> Result<(), Box<str>> {
     let status = answer.status();
-    match &plan.request {
+    match &settings.request {
         HealthRequest::Grpc { .. } if status.is_success() => grpc::judge(answer).await,
         HealthRequest::Http { .. } if status.is_success() || status.is_redirection() => Ok(()),
         _ => Err(format!("the status is {}", status.as_u16()).into()),

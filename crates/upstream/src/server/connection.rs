@@ -290,7 +290,7 @@ impl Lease {
 /// Sets the server's own host as the requested host.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
-    if let Ok(host) = HeaderValue::from_str(server.plan.authority.as_str()) {
+    if let Ok(host) = HeaderValue::from_str(server.settings.authority.as_str()) {
         request.headers_mut().insert(HOST, host);
     }
 }
@@ -307,7 +307,7 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     };
     let mut parts = Parts::default();
     let authority = host.as_bytes().try_into().ok();
-    parts.authority = authority.or_else(|| Some(server.plan.authority.clone()));
+    parts.authority = authority.or_else(|| Some(server.settings.authority.clone()));
     parts.scheme = Some(if server.is_tls() {
         Scheme::HTTPS
     } else {

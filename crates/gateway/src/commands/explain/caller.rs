@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use http::Request;
-use tidegate_config::Plan;
+use tidegate_config::Settings;
 use tidegate_identity::{Caller, ClientSource, Credentials};
 use tidegate_tower::{Per, RequestContext, Rule};
 
 /// Describes the source that named the client, or the reason why no source did.
-pub(super) fn named_by(plan: &Plan, caller: &Caller) -> String {
+pub(super) fn named_by(plan: &Settings, caller: &Caller) -> String {
     let source = caller
         .named_by
         .and_then(|index| plan.clients.sources.get(index));
@@ -38,7 +38,7 @@ fn description(source: &ClientSource) -> String {
 }
 
 /// Writes the reasons why sources found a value but named no client.
-pub(super) fn not_by(text: &mut String, plan: &Plan, request: &Request<()>) {
+pub(super) fn not_by(text: &mut String, plan: &Settings, request: &Request<()>) {
     let context = RequestContext::of(request);
     let certificate = context.certificate.as_deref();
     let findings = plan

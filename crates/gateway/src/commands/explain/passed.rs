@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use http::Method;
-use tidegate_config::routes::RoutePlan;
+use tidegate_config::routes::RouteSettings;
 
 use crate::request::conditions::{Met, has_header, has_parameter};
 use crate::request::target::Target;
@@ -11,7 +11,7 @@ use crate::request::target::Target;
 /// Writes why a route with a matching host and path did not match the request.
 pub(super) fn passed_over(
     text: &mut String,
-    route: &RoutePlan,
+    route: &RouteSettings,
     target: &Target<'_>,
     method: &Method,
 ) -> fmt::Result {

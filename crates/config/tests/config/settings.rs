@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use super::*;
 
-fn listens(plan: &Plan) -> Vec<SocketAddr> {
-    plan.listen
+fn listens(settings: &Settings) -> Vec<SocketAddr> {
+    settings
+        .listen
         .iter()
         .map(|listener| listener.address)
         .collect()
@@ -14,10 +15,11 @@ fn listens(plan: &Plan) -> Vec<SocketAddr> {
 #[test]
 fn the_reference_is_right_and_raises_no_doubt() {
     let path = Path::new("../../gateway.yaml");
-    let (plan, warnings) = config::load(path, |_| None).unwrap_or_else(|error| panic!("{error}"));
+    let (settings, warnings) =
+        config::load(path, |_| None).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(warnings, []);
-    assert_eq!(listens(&plan), ["127.0.0.1:8080".parse().unwrap()]);
-    let names: Vec<_> = plan.limits.iter().map(|limit| limit.name()).collect();
+    assert_eq!(listens(&settings), ["127.0.0.1:8080".parse().unwrap()]);
+    let names: Vec<_> = settings.limits.iter().map(|limit| limit.name()).collect();
     let expected = [
         "ride-burst",
         "driver-location",
@@ -27,7 +29,7 @@ fn the_reference_is_right_and_raises_no_doubt() {
         "ip-guard",
     ];
     assert_eq!(names, expected);
-    let ride = &plan.routes[0];
+    let ride = &settings.routes[0];
     let charged: Vec<_> = ride
         .policy
         .rules
@@ -36,7 +38,7 @@ fn the_reference_is_right_and_raises_no_doubt() {
         .collect();
     assert_eq!(charged, ["ip-guard", "ride-burst"]);
     assert_eq!(ride.forward.max_body, Some(64 << 10));
-    let server = &plan.routes.last().unwrap().upstream.servers[0];
+    let server = &settings.routes.last().unwrap().upstream.servers[0];
     assert_eq!(server.to_string(), "http://127.0.0.1:9000");
 }
 
@@ -49,10 +51,10 @@ fn the_commented_redis_store_of_the_reference_is_right_too() {
         .take_while(|line| line.starts_with('#'))
         .map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or_default()))
         .collect();
-    let plan = config::parse("gateway.yaml", &with(&block), |_| None)
+    let settings = config::parse("gateway.yaml", &with(&block), |_| None)
         .unwrap()
         .0;
-    let StorePlan::Redis(redis) = plan.store else {
+    let StoreSettings::Redis(redis) = settings.store else {
         panic!("not Redis: {block}");
     };
     assert_eq!(redis.url, "redis://127.0.0.1:6379");
@@ -89,7 +91,7 @@ fn the_commented_tls_of_the_reference_is_right_too() {
 
 #[test]
 fn a_listener_may_have_settings_and_routes_may_allow_switches() {
-    let plan = plan(
+    let settings = settings(
         "listen: [127.0.0.1:1, { address: 127.0.0.1:2 }]\ntimeouts: { tunnel_idle: 1h }\n\
          routes: [{ path: /, upstream: http://h, upgrade: [WebSocket, spdy/3.1] }]\n",
     );
@@ -97,37 +99,40 @@ fn a_listener_may_have_settings_and_routes_may_allow_switches() {
         "127.0.0.1:1".parse().unwrap(),
         "127.0.0.1:2".parse().unwrap(),
     ];
-    assert_eq!(listens(&plan), expected);
-    let upgrades: Vec<_> = plan.routes[0]
+    assert_eq!(listens(&settings), expected);
+    let upgrades: Vec<_> = settings.routes[0]
         .forward
         .upgrades
         .iter()
         .map(|name| &**name)
         .collect();
     assert_eq!(upgrades, ["websocket", "spdy/3.1"]);
-    assert_eq!(plan.timeouts.tunnel_idle, Duration::from_secs(3_600));
+    assert_eq!(settings.timeouts.tunnel_idle, Duration::from_secs(3_600));
 }
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    let plan = plan(&with(""));
-    assert_eq!(plan.admin.address, "127.0.0.1:9901".parse().unwrap());
-    assert!(plan.admin.token.is_none());
-    assert!(matches!(plan.store, StorePlan::Memory));
-    assert_eq!(plan.max_connections, None);
-    assert_eq!((plan.max_connections_per_ip, plan.max_memory), (None, None));
-    assert_eq!(plan.timeouts, config::Timeouts::default());
+    let settings = settings(&with(""));
+    assert_eq!(settings.admin.address, "127.0.0.1:9901".parse().unwrap());
+    assert!(settings.admin.token.is_none());
+    assert!(matches!(settings.store, StoreSettings::Memory));
+    assert_eq!(settings.max_connections, None);
     assert_eq!(
-        (plan.log.format, plan.log.level.as_str()),
+        (settings.max_connections_per_ip, settings.max_memory),
+        (None, None)
+    );
+    assert_eq!(settings.timeouts, config::Timeouts::default());
+    assert_eq!(
+        (settings.log.format, settings.log.level.as_str()),
         (LogFormat::Text, "info")
     );
-    let access = plan.log.access.unwrap();
+    let access = settings.log.access.unwrap();
     let fields = AccessField::default_fields();
     assert_eq!(access.format, AccessFormat::Text(fields));
     assert_eq!((access.file, access.filter), (None, None));
     assert_eq!(access.sample, AccessLogSettings::ALL);
-    assert!(plan.secret.is_none() && plan.unmatched.rules.is_empty());
-    let route = &plan.routes[0];
+    assert!(settings.secret.is_none() && settings.unmatched.rules.is_empty());
+    let route = &settings.routes[0];
     assert_eq!(
         (
             route.name.as_str(),
@@ -136,12 +141,12 @@ fn what_is_left_out_has_its_default() {
         ),
         ("/**", None, &None)
     );
-    assert_eq!(plan.clients.ipv6_prefix, 64);
+    assert_eq!(settings.clients.ipv6_prefix, 64);
 }
 
 #[test]
 fn the_admin_port_is_an_address_or_has_settings() {
-    let admin = |written: &str| plan(&with(&format!("admin: {written}\n"))).admin;
+    let admin = |written: &str| settings(&with(&format!("admin: {written}\n"))).admin;
     for (written, address) in [
         ("127.0.0.1:7", "127.0.0.1:7"),
         ("{ address: \"[::1]:7\" }", "[::1]:7"),
@@ -161,45 +166,45 @@ fn the_admin_port_is_an_address_or_has_settings() {
 fn variables_are_filled_in_wherever_values_stand_and_quoted_or_not() {
     let text = "listen: [\"127.0.0.1:${NUMBER}\"]\nsecret: '${PASSWORD}'\n\
         max_connections: ${NUMBER}\n";
-    let plan = plan(&with(text));
+    let settings = settings(&with(text));
     assert_eq!(
-        (plan.listen[0].address.port(), plan.max_connections),
+        (settings.listen[0].address.port(), settings.max_connections),
         (5, Some(5))
     );
-    assert_eq!(plan.secret.as_ref().unwrap().expose(), SECRET);
-    assert!(!format!("{plan:?}").contains(SECRET));
+    assert_eq!(settings.secret.as_ref().unwrap().expose(), SECRET);
+    assert!(!format!("{settings:?}").contains(SECRET));
 }
 
 #[test]
 fn a_limit_of_always_that_a_route_lists_as_well_is_charged_once() {
-    let plan = plan(
+    let settings = settings(
         "limits:\n  a: { fixed_window: { limit: 1, window: 1s } }\n  \
          b: { fixed_window: { limit: 1, window: 1s } }\n\
          always: [b]\nroutes: [{ path: /**, upstream: http://h, limits: [a, b] }]\n",
     );
-    let rules = &plan.routes[0].policy.rules;
+    let rules = &settings.routes[0].policy.rules;
     let names: Vec<_> = rules.iter().map(|rule| rule.limit.name()).collect();
     assert_eq!(names, ["b", "a"]);
 }
 
 #[test]
 fn routes_are_called_after_what_they_match_and_get_is_head_too() {
-    let plan = plan(
+    let settings = settings(
         "routes:\n  - { path: /a, methods: [GET, POST], upstream: http://h }\n  \
          - { host: x.com, path: /a, methods: [PUT], upstream: http://h }\n",
     );
-    let names: Vec<_> = plan
+    let names: Vec<_> = settings
         .routes
         .iter()
         .map(|route| route.name.as_str())
         .collect();
     assert_eq!(names, ["GET,POST /a", "PUT x.com/a"]);
     assert_eq!(
-        format!("{:?}", plan.routes[0].shape.methods),
+        format!("{:?}", settings.routes[0].shape.methods),
         "Some([GET, POST, HEAD])"
     );
     let methods = "routes: [{ path: /, methods: [HEAD, GET], upstream: http://h }]";
-    let methods = &self::plan(methods).routes[0].shape.methods;
+    let methods = &self::settings(methods).routes[0].shape.methods;
     assert_eq!(format!("{methods:?}"), "Some([HEAD, GET])");
 }
 
@@ -261,7 +266,7 @@ fn the_largest_that_is_named_fits_and_one_more_does_not() {
             .next()
             .unwrap();
         let largest: u64 = largest.parse().unwrap();
-        plan(&with_number(largest));
+        settings(&with_number(largest));
         assert!(
             parse(&with_number(largest + 1)).is_err(),
             "{numbers}: {largest}"
@@ -276,7 +281,7 @@ fn a_key_set_is_fetched_every_five_minutes_if_nothing_is_said() {
     let jwks = |more: &str| {
         let jwt =
             "algorithms: [RS256, ES256, EdDSA], jwks_url: \"https://issuer.example/k?key=hunter2\"";
-        plan(&with(&format!("clients: [{{ jwt: {{ {jwt}{more} }} }}]"))).jwks
+        settings(&with(&format!("clients: [{{ jwt: {{ {jwt}{more} }} }}]"))).jwks
     };
     assert_eq!(jwks("")[0].refresh, Duration::from_secs(300));
     assert_eq!(jwks(", jwks_refresh: 1d")[0].refresh.as_secs(), 86_400);
@@ -286,7 +291,7 @@ fn a_key_set_is_fetched_every_five_minutes_if_nothing_is_said() {
 
 #[test]
 fn the_access_log_is_on_or_off_or_has_settings() {
-    let access = |written: &str| plan(&with(&format!("log: {written}\n"))).log.access;
+    let access = |written: &str| settings(&with(&format!("log: {written}\n"))).log.access;
     assert_eq!(access("{ access: false }"), None);
     let json = AccessFormat::Json(AccessField::default_fields());
     for written in [

@@ -11,29 +11,29 @@ use tidegate_telemetry::traces::TraceSettings;
 use tidegate_tower::{NumberReader, Policy, Reject};
 
 use crate::access::networks::DenyFile;
-use crate::admin::AdminPlan;
+use crate::admin::AdminSettings;
 use crate::bounds::timeouts::Timeouts;
 use crate::clients::keys::KeyFile;
-use crate::clients::tokens::JwksPlan;
+use crate::clients::tokens::JwksSettings;
 use crate::fixed::Fixed;
-use crate::listeners::ListenerPlan;
-use crate::log::LogPlan;
-use crate::routes::{HeaderEdits, RoutePlan};
+use crate::listeners::ListenerSettings;
+use crate::log::LogSettings;
+use crate::routes::{HeaderEdits, RouteSettings};
 use crate::secret::Secret;
-use crate::store::StorePlan;
+use crate::store::StoreSettings;
 
 /// The settings of a gateway.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Plan {
+pub struct Settings {
     /// A hash of the configuration's text.
     pub version: String,
     /// The parts that no reload may change.
     pub fixed: Fixed,
     /// The listeners; at least one.
-    pub listen: Vec<ListenerPlan>,
+    pub listen: Vec<ListenerSettings>,
     /// The admin port, which serves health, metrics and requests about clients.
-    pub admin: AdminPlan,
+    pub admin: AdminSettings,
     /// The sources that name clients.
     pub clients: Clients,
     /// The plans that a client may have.
@@ -49,9 +49,9 @@ pub struct Plan {
     /// The file of overrides that are set at run time. `None` if overrides end with the process, or are in Redis.
     pub overrides_file: Option<PathBuf>,
     /// The key sets for tokens, which the gateway fetches.
-    pub jwks: Vec<JwksPlan>,
+    pub jwks: Vec<JwksSettings>,
     /// The store of limits.
-    pub store: StorePlan,
+    pub store: StoreSettings,
     /// The key of the hashes that replace the names of clients in the store.
     pub secret: Option<Secret>,
     /// The policy of requests without a route. Its limits are also charged for all other requests.
@@ -67,7 +67,7 @@ pub struct Plan {
     /// All limits, in the order of the file.
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file: the first match wins.
-    pub routes: Vec<RoutePlan>,
+    pub routes: Vec<RouteSettings>,
     /// The timeouts, and the least rate of clients.
     pub timeouts: Timeouts,
     /// The most connections that are open at once. `None` means 10,000.
@@ -77,7 +77,7 @@ pub struct Plan {
     /// The memory in bytes near which the process sheds load. `None` means no bound.
     pub max_memory: Option<u64>,
     /// The settings of the logs.
-    pub log: LogPlan,
+    pub log: LogSettings,
     /// The settings of tracing. `None` if the gateway forwards trace contexts unchanged.
     pub tracing: Option<TraceSettings>,
 }
