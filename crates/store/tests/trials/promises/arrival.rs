@@ -33,3 +33,9 @@ pub(super) fn crash(history: &History, gateway: usize) -> Option<Micros> {
     let end = history.ends.iter().find(|end| end.gateway == gateway)?;
     (!end.in_order).then_some(end.at)
 }
+
+/// Whether Redis may have lost a message that this gateway sent at this time: a replica that took over may have missed it.
+pub(super) fn may_be_missed(history: &History, gateway: usize, sent: Micros) -> bool {
+    let end = surely_done(history, gateway, sent).unwrap_or(sent);
+    history.may_be_lost(Span { begin: sent, end })
+}

@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome};
 
-use super::arrival::{GRACE, crash, latest, surely_done};
+use super::arrival::{GRACE, crash, latest, may_be_missed, surely_done};
 use super::at_most::SLICE;
 use super::budget::{Budget, budget};
 use crate::history::{Charge, History, Request, Said, Span};
@@ -202,6 +202,8 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         let settled = request
             .settled
             .map(|at| latest(history, request.gateway, at));
+        let mut settled_at = request.settled.iter();
+        let is_missed = settled_at.any(|at| may_be_missed(history, request.gateway, *at));
         let last = settled.unwrap_or(0).max(span.end);
         let most = if span.begin <= at.end && !is_forgotten(last) {
             most
@@ -213,8 +215,8 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             least,
             most,
             late: match known.reserves {
-                // A lapsed hold is charged by the next access to the key.
-                true => Some(settled.unwrap_or(NEVER)),
+                // A lapsed hold is charged by the next access to the key. Without its end, a hold lapses.
+                true => Some(settled.filter(|_| !is_missed).unwrap_or(NEVER)),
                 false if history.is_split(request) => Some(span.end + LAPSE),
                 // The units are held until all limits of the request have decided.
                 false if charge.here && request.charges.len() > 1 => Some(request.asked.end),
@@ -298,16 +300,11 @@ fn weights(
     let is_done = surely_done(history, request.gateway, at)
         .is_some_and(|done| done + question.age <= question.at.begin);
     let is_quiet = known.window > 60_000_000;
-    // A replica that took over may have missed the settlement.
-    let until = surely_done(history, request.gateway, at).unwrap_or(at);
-    let is_lost = history.may_be_lost(Span {
-        begin: at,
-        end: until,
-    });
     // A hold that lapses by a step of the clock is charged with its reserved units.
     let mut steps = history.steps.iter().map(|step| step.span);
+    let until = surely_done(history, request.gateway, at).unwrap_or(at);
     let has_lapsed = known.reserves && steps.any(|it| it.meets(request.asked.begin, until));
-    if is_lost || has_lapsed {
+    if may_be_missed(history, request.gateway, at) || has_lapsed {
         return (cost.min(used), cost.max(used));
     }
     if (question.is_over || is_done) && is_quiet && crash(history, request.gateway).is_none() {
@@ -389,6 +386,7 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
             None if holds => Micros::MAX,
             None => late(request).end + lease,
             Some(end) => match surely_done(history, request.gateway, end) {
+                Some(_) if may_be_missed(history, request.gateway, end) => end + lease + GRACE,
                 Some(done) => done.min(end + lease + GRACE),
                 None => crash(history, request.gateway).unwrap_or(end).max(end) + lease,
             },

@@ -274,6 +274,34 @@ fn what_a_replica_that_takes_over_may_have_missed() {
     assert_eq!(kept(&history, 8), ["kept"]);
 }
 
+/// The replica still has the hold, after a time in which the units of a charge would be free again.
+#[test]
+fn a_hold_whose_end_a_replica_may_have_missed() {
+    let mut history = exact(Kind::TokenBucket);
+    history.limits[0].reserves = true;
+    let mut request = admitted(0);
+    request.charges[0].used = Some(0);
+    request.settled = Some(START + 2 * MS);
+    history.requests.push(request);
+    history.looks.push(Look {
+        limit: 0,
+        key: Some(0),
+        numbers: TEN,
+        at: START + 1_000 * MS,
+        remaining: 9,
+        lent: None,
+    });
+    assert_eq!(names(&history), ["kept"]);
+    history.losses.push(Loss {
+        span: Span {
+            begin: START + 50 * MS,
+            end: START + 60 * MS,
+        },
+        is_whole: false,
+    });
+    assert_eq!(names(&history), [""; 0]);
+}
+
 #[test]
 fn a_settlement_that_is_sent_again() {
     let mut history = exact(Kind::FixedWindow);
