@@ -7,8 +7,8 @@
 -- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has seen, how
 -- many more overrides may be in force by what the caller has seen, the most entries, the us for which an entry is kept when it is over,
 -- the ms for which the keys are kept. Four arguments follow for each entry: its name, the version that must be in force (0: none; *: any),
--- its end (+us: from now; 0: never), its content. A content that is empty or begins with - clears the override. Four arguments take an
--- entry back: its name, =, the entry, an empty text.
+-- its end (+us: from now; 0: never), its content. A content that is empty or begins with - clears the override. To restore an entry, the
+-- caller passes four arguments: its name, the literal `=`, the stored entry and an empty text.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

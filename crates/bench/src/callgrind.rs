@@ -11,7 +11,8 @@ pub(crate) type Operation = Box<dyn FnMut()>;
 const WARM: u64 = 2_000;
 const COUNTED: u64 = 2_000;
 
-/// Returns the average number of instructions of an operation. `part` is `work` or `less`, a field of [`Figure`](crate::table::Figure).
+/// Returns the average number of instructions of an operation. `part` names the field of
+/// [`Figure`](crate::table::Figure) whose operation is counted: `work` or `less`.
 pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -> u64 {
     let output = Command::new("valgrind")
         .args([

@@ -3,8 +3,8 @@
 
 use crate::{MAX_EXACT, Micros, Quota, State, Verdict};
 
-/// The counts of a window and of the window before it. After a reset, the counts of other gateways are negative: they cancel the gateway's
-/// own counts, which the reset dropped as well.
+/// The counts of a window and of the window before it. After a reset, the counts kept for other gateways are minus this gateway's own
+/// counts, so that the sum is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyCounts {
     /// The count of the current window.

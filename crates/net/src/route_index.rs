@@ -8,7 +8,7 @@ use crate::path;
 use crate::pattern::{self, PathPattern};
 use crate::tree::Tree;
 
-/// The numbers of routes, by host and path.
+/// The indices of routes, by host and path.
 #[derive(Debug, Default)]
 pub struct RouteIndex(Tree<Paths>);
 

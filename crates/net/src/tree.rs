@@ -18,7 +18,7 @@ struct Node<T> {
     // Only the configuration adds names, so clients cannot cause collisions, and the hash needs no random key.
     literal: HashMap<Box<str>, usize, FixedState>,
     any: Option<usize>,
-    /// `ends` is the value of the pattern that ends here, `rest` of the pattern that continues with any rest.
+    /// `ends`: the value of the pattern that stops at this node. `rest`: the value of the pattern with the trailing wildcard here.
     ends: Option<T>,
     rest: Option<T>,
 }

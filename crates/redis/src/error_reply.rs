@@ -70,7 +70,7 @@ impl ErrorReply {
         code(&self.text).unwrap_or_default()
     }
 
-    /// Whether the server works, and the error concerns only these keys.
+    /// Whether the error concerns only the keys of the failed call, so that the server itself works.
     pub(crate) const fn is_about_keys(&self) -> bool {
         self.is_about_keys
     }

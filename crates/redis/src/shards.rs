@@ -275,7 +275,8 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns all servers, each with its address in a Redis Cluster and with tags in its slots. The tags belong to no client.
+    /// Returns all servers, each with hash tags whose slots it serves, and with its address if it is a cluster node. The tags belong to no
+    /// client.
     pub fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         match &self.0 {
             Kind::One(shard) => Ok(vec![(

@@ -61,8 +61,9 @@ pub(crate) struct FrameReader {
     has_shutdown_ack: bool,
     // Whether a HEADERS frame has come without its last CONTINUATION frame.
     in_block: bool,
-    // The bytes of control frames that no allowance has covered yet, and the time until which the allowance for time was given.
+    // The bytes of control frames that no allowance has covered yet.
     control: u64,
+    // The time up to which the allowance for time was deducted.
     paid: Instant,
 }
 
@@ -133,7 +134,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether the client has sent more control frames than [`MOST_CONTROL`] and the allowances for requests, answers and time.
+    /// Whether the client's control frames have more bytes than [`MOST_CONTROL`] plus the allowances for requests, answers and time.
     pub(crate) fn is_flooded(&mut self, answers: &Allowance) -> bool {
         if self.control <= MOST_CONTROL {
             return false;

@@ -164,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Ends the hold with this ID, which was taken by this quota, and charges the real cost.
+    /// Ends the hold with this ID, which was taken under this quota, and charges the real cost.
     pub(crate) fn end(
         &self,
         charge: &Charge<'_>,

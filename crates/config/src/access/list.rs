@@ -22,7 +22,7 @@ pub(crate) enum Purpose {
     Members,
 }
 
-/// The clients that the sources of the configuration can name.
+/// The clients that the configured sources (the entries of `clients`) can name.
 #[derive(Debug)]
 pub(crate) struct KnownClients {
     /// The names of listed API keys. `None` if no source reads keys.

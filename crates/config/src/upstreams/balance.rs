@@ -13,7 +13,7 @@ use crate::shape::SingleOr;
 use crate::value::number::pattern;
 use crate::value::{Fault, Scalar, Value};
 
-/// The rule of sticky sessions, which sends a client to the same server each time, as it is written.
+/// The rule of sticky sessions as written in the configuration. It sends a client to the same server each time.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Sticky", extend("minProperties" = 1, "maxProperties" = 1))]

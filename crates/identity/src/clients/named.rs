@@ -105,8 +105,8 @@ impl Caller {
             && clients.has_tokens()
         {
             caller.has_token = !clients.has_user_ids();
-            // A plan of a token counts before a membership. If tokens name no plans, the log's plan may come from a former membership. Then
-            // a present membership counts first.
+            // A plan named by a token takes precedence over a plan that lists the client under `members`. If tokens name no plans, the
+            // log's plan may come from a former membership. Then a present membership counts first.
             if clients.tokens().any(Tokens::tell_plans) {
                 caller.plan = plan.clone();
             }

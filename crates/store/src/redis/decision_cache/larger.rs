@@ -106,7 +106,7 @@ impl Seen {
     /// Returns the refusal of a larger cost that is kept beside `answer`, a refusal that replaces this one.
     pub(super) fn larger_than(&self, answer: &Self) -> Option<Larger> {
         let larger = self.larger.unwrap_or_else(|| Larger::of(self));
-        // Units that were charged since then make the larger cost wait longer.
+        // If units were charged after the larger cost was refused, its wait is longer now, and the kept refusal is outdated.
         let is_outdated = answer.verdict.remaining < larger.remaining;
         (self.holds && larger.cost > answer.cost && !is_outdated).then_some(larger)
     }

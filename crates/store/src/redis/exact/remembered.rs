@@ -1,7 +1,8 @@
 //! Decisions by new answers of Redis, and the calls that are needed in spite of such answers.
 //!
-//! A cached refusal needs no call. It names each limit that refused in a new answer. There is a call nevertheless if the last answer about
-//! another limit took its last units, or if another limit may have a block to start. A limit with a block has one such call a second.
+//! A cached refusal needs no call. It names each limit whose cached answer is a refusal at most one second old. There is a call
+//! nevertheless if the last answer about another limit took its last units, or if another limit may have a block to start. A limit with a
+//! block has one such call a second.
 
 use std::time::Instant;
 

@@ -24,7 +24,7 @@ impl SettlementWatch {
         Self { store, key, notify }
     }
 
-    /// Waits for the first settlement or return in this process after this call.
+    /// Waits until this process next settles or returns units under this key, counted from this call.
     pub fn next(&self) -> impl Future<Output = ()> + use<> {
         self.notify.clone().notified_owned()
     }
