@@ -71,9 +71,9 @@ impl<'p> Arrivals<'p> {
     }
 
     /// Keeps the request of this line.
-    pub(crate) fn push(&mut self, asked: Asked<'p>, entry: &Entry<'_>) {
+    pub(crate) fn push(&mut self, request: Asked<'p>, entry: &Entry<'_>) {
         let arrival = entry.arrival();
-        let known = match entry.stamp() {
+        let precision = match entry.stamp() {
             _ if entry.resolution() <= EXACT => Known::Exact,
             Stamp::Shifted => {
                 let end = entry.ended().unwrap_or(arrival) / SECOND;
@@ -85,8 +85,8 @@ impl<'p> Arrivals<'p> {
             }
             Stamp::Arrival | Stamp::End => Known::Second,
         };
-        self.bytes += id_bytes(&asked);
-        self.pending.push((asked, arrival, known));
+        self.bytes += id_bytes(&request);
+        self.pending.push((request, arrival, precision));
     }
 
     /// Passes all requests on. The run that spreads them gets only requests before this time.
@@ -103,8 +103,8 @@ impl<'p> Arrivals<'p> {
             [exact] => self.hand_on(exact),
             [even, at_once] => {
                 self.spread(until, width, even);
-                for (_, at, known) in &mut self.pending {
-                    if *known == Known::Second {
+                for (_, at, precision) in &mut self.pending {
+                    if *precision == Known::Second {
                         *at -= *at % SECOND;
                     }
                 }
@@ -116,7 +116,7 @@ impl<'p> Arrivals<'p> {
     }
 
     fn hand_on(&mut self, lane: &mut Lane<'p>) {
-        lane.arrive_all(self.pending.iter().map(|(asked, at, _)| (asked, *at)));
+        lane.arrive_all(self.pending.iter().map(|(request, at, _)| (request, *at)));
         self.pending.clear();
         self.bytes = self.later.values().map(id_bytes).sum();
     }
@@ -128,10 +128,10 @@ impl<'p> Arrivals<'p> {
         let after = self.later.split_off(&(until, 0));
         let before = std::mem::replace(&mut self.later, after);
         let mut order: Vec<(&Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());
-        order.extend(before.iter().map(|((at, _), asked)| (asked, *at)));
+        order.extend(before.iter().map(|((at, _), request)| (request, *at)));
         let mut nth = 0;
-        for (asked, at, known) in &self.pending {
-            let spread = match known {
+        for (request, at, precision) in &self.pending {
+            let spread = match precision {
                 Known::Exact => *at,
                 Known::End(spread) => *spread,
                 Known::Second => {
@@ -140,10 +140,10 @@ impl<'p> Arrivals<'p> {
                 }
             };
             if spread < until {
-                order.push((asked, spread));
+                order.push((request, spread));
             } else {
                 self.count += 1;
-                self.later.insert((spread, self.count), asked.clone());
+                self.later.insert((spread, self.count), request.clone());
             }
         }
         order.sort_by_key(|(_, at)| *at);
@@ -152,6 +152,6 @@ impl<'p> Arrivals<'p> {
 }
 
 /// Returns the length of a request's ID in bytes.
-fn id_bytes(asked: &Asked<'_>) -> usize {
-    asked.id.as_ref().map_or(0, |id| id.len())
+fn id_bytes(request: &Asked<'_>) -> usize {
+    request.id.as_ref().map_or(0, |id| id.len())
 }

@@ -20,7 +20,7 @@ pub(crate) struct Known {
 }
 
 /// Names the caller as far as the line allows.
-pub(crate) fn known(
+pub(crate) fn identify(
     settings: &Settings,
     facts: &Facts,
     entry: &Entry<'_>,
@@ -75,8 +75,8 @@ pub(crate) fn known(
         Some(_) => None,
     };
     let before = caller.named_by.unwrap_or(clients.sources.len());
-    let asked = clients.sources.iter().zip(&facts.sources).take(before);
-    let mut lacks = asked.filter_map(|(source, lack)| {
+    let sources = clients.sources.iter().zip(&facts.sources).take(before);
+    let mut lacks = sources.filter_map(|(source, lack)| {
         // A user ID counts only from a trusted peer.
         let is_asked = trusted || peer.is_none() || !matches!(source, ClientSource::UserId { .. });
         lack.clone().filter(|_| is_asked)

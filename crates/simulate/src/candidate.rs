@@ -14,7 +14,7 @@ use tidegate_tower::{Hasher, Policy, RequestContext};
 
 use crate::asked::Asked;
 use crate::cache::{self, Cache};
-use crate::caller::{is_refused, known};
+use crate::caller::{identify, is_refused};
 use crate::charged::{Assessed, Charged, Place, Unasked, is_plain};
 use crate::counts::{Clients, Counts};
 use crate::lacks::{Facts, Lack, policies};
@@ -84,11 +84,11 @@ impl<'p> Candidate<'p> {
         keeps_ids: bool,
     ) -> Self {
         let number = |name: &str| {
-            let found = settings
+            let position = settings
                 .limits
                 .iter()
                 .position(|limit| limit.name() == name);
-            found.unwrap_or_default() as u16
+            position.unwrap_or_default() as u16
         };
         let numbers = |policy: &Policy| {
             let rules = policy.rules.iter();
@@ -120,7 +120,7 @@ impl<'p> Candidate<'p> {
     }
 
     /// Returns the charges of a line's request, or the reason why the limits do not decide it.
-    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Result<Asked<'p>, Unasked> {
+    pub(crate) fn request(&mut self, entry: &Entry<'_>, number: u64) -> Result<Asked<'p>, Unasked> {
         self.counts.requests += 1;
         let outcome = entry.text(Field::Outcome);
         let outcome = outcome.as_ref().map(|text| text.raw());
@@ -145,8 +145,8 @@ impl<'p> Candidate<'p> {
         };
         self.is_known = false;
         let path = self.path(line);
-        let known = path.as_ref().and_then(|key| self.paths.get(key)).copied();
-        let assessed = match known {
+        let policy_at = path.as_ref().and_then(|key| self.paths.get(key)).copied();
+        let assessed = match policy_at {
             Some(policy_at) if self.is_plain[policy_at] => {
                 self.counts.unrouted += u64::from(policy_at == 0);
                 self.plain(line, policy_at, None)
@@ -299,7 +299,7 @@ impl<'p> Candidate<'p> {
         request: &Request<()>,
     ) -> Assessed<'p> {
         let (settings, facts) = (self.settings, &line.log.facts);
-        let known = known(settings, facts, line.entry, self.given, request);
+        let identity = identify(settings, facts, line.entry, self.given, request);
         let place = Place {
             settings,
             policy: policy(settings, at),
@@ -308,7 +308,7 @@ impl<'p> Candidate<'p> {
             facts,
             hasher: &self.hasher,
         };
-        let mut charged = place.assess(known, route_lack, request, line.entry)?;
+        let mut charged = place.assess(identity, route_lack, request, line.entry)?;
         for (charge, limit) in charged.charges.iter().zip(&charged.limits) {
             let keys = &mut self.keys[usize::from(*limit)];
             let next = keys.len() as u32;

@@ -63,13 +63,13 @@ impl<'p> Place<'p, '_> {
     /// Computes the charges of a request of this caller.
     pub(crate) fn assess(
         self,
-        known: Known,
+        identity: Known,
         route_lack: Option<&Lack>,
         request: &Request<()>,
         entry: &Entry<'_>,
     ) -> Assessed<'p> {
         let (settings, policy, facts) = (self.settings, self.policy, self.facts);
-        let by = (known.caller, known.trusted);
+        let by = (identity.caller, identity.trusted);
         let (caller, assessment) = assess_known(policy, self.hasher, by, request);
         if assessment.denied_by().is_some() {
             return Err(Unasked::Denied);
@@ -77,7 +77,7 @@ impl<'p> Place<'p, '_> {
         let is_refused = caller.refused.is_some();
         // The gateway may have seen credentials that the log lacks.
         let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
-            && (known.client.is_some() || facts.names_client);
+            && (identity.client.is_some() || facts.names_client);
         // The charges outlive the caller, so they refer to the settings.
         let of_client = caller.plan.as_ref();
         let of_client = of_client.and_then(|it| settings.plans.iter().nth(it.index()));
@@ -95,7 +95,7 @@ impl<'p> Place<'p, '_> {
             asks_cost: false,
         };
         if may_have_shown {
-            let lack = known.client.clone();
+            let lack = identity.client.clone();
             let lack = lack.unwrap_or_else(|| "credentials that the route requires".into());
             let limits = self.limits.iter().skip(policy.always);
             let lacks = limits.map(|limit| (*limit, lack.clone()));
@@ -116,7 +116,7 @@ impl<'p> Place<'p, '_> {
             let rule = charge.rule;
             let by_rule = facts.rules[self.at][charge.index].as_ref();
             let by_route = route_lack.filter(|_| rule.per.contains(&Per::Route));
-            let client = known.client.as_ref();
+            let client = identity.client.as_ref();
             let by_client = client.filter(|_| needs_client(policy, rule));
             let by_name = || match facts.names_client {
                 // tidegate's own log has only one name of the client.
@@ -131,11 +131,11 @@ impl<'p> Place<'p, '_> {
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
                 || !rule.plans.is_empty() && settings.clients.members.has_networks();
-            let by_address = known.address.as_ref().filter(|_| asks_address);
+            let by_address = identity.address.as_ref().filter(|_| asks_address);
             let lack = by_rule.or(by_route).or(by_client).cloned();
             let lack = lack.or_else(by_name).or_else(|| by_address.cloned());
-            let lack =
-                lack.or_else(|| told_cost(&mut charge, entry, facts, (fixed, known.trusted)).err());
+            let lack = lack
+                .or_else(|| set_cost(&mut charge, entry, facts, (fixed, identity.trusted)).err());
             if let Some(lack) = lack {
                 charged.lacks.push((limit, lack));
                 continue;
@@ -181,11 +181,11 @@ fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
 }
 
 /// Sets a cost that a header gave, if the log has the cost without the header. Fails with the missing fact if the log lacks a cost.
-fn told_cost(
+fn set_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
     facts: &Facts,
-    ((fixed, told), trusted): ((u64, usize), bool),
+    ((fixed, others), trusted): ((u64, usize), bool),
 ) -> Result<(), Lack> {
     match &charge.rule.cost {
         Cost::Fixed(_) => return Ok(()),
@@ -194,7 +194,7 @@ fn told_cost(
         _ => {}
     }
     // The log has one cost for each request: the highest of all its limits.
-    let is_told = facts.has_cost && told == 1;
+    let is_told = facts.has_cost && others == 1;
     let cost = entry.cost().unwrap_or(0);
     if !facts.has_cost {
         return Err("cost".into());

@@ -33,7 +33,7 @@ const MANY: u64 = 100;
 const TOP: usize = 10;
 
 /// Makes the report from the results, without notes.
-pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
+pub(crate) fn report(results: &Found<'_>, reader: &Reader) -> Report {
     let read = reader.report();
     let files = reader.sources().iter().map(|source| FileReport {
         path: source.path().display().to_string(),
@@ -43,18 +43,18 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
     let log = LogReport {
         files: files.collect(),
         lines: read.lines,
-        requests: found.times.requests,
+        requests: results.times.requests,
         others: read.others,
         unreadable: read.refused,
         first_unreadable: read.first_refused.iter().map(Refused::to_string).collect(),
-        without_path: found.times.without_path,
+        without_path: results.times.without_path,
         lost: read.lost,
-        from: found.times.first.map(time),
-        to: found.times.first.map(|_| time(found.times.last)),
-        whole_seconds: found.times.coarse > 0,
-        stopped: found.stopped,
+        from: results.times.first.map(time),
+        to: results.times.first.map(|_| time(results.times.last)),
+        whole_seconds: results.times.coarse > 0,
+        stopped: results.stopped,
     };
-    let configurations: Vec<_> = found.candidates.iter().map(configuration).collect();
+    let configurations: Vec<_> = results.candidates.iter().map(configuration).collect();
     Report {
         log,
         configurations,
@@ -78,11 +78,11 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         });
         let range =
             |of: fn(&LimitStats) -> u64| of_lanes(lanes, |lane| of(&lane.stats.limits[number]));
-        let asked = range(|it| it.asked).high;
+        let requests = range(|it| it.requests).high;
         let refused = range(|it| it.refused);
-        let percent = |part: u64| match asked {
+        let percent = |part: u64| match requests {
             0 => 0.0,
-            asked => part as f64 * 100.0 / asked as f64,
+            requests => part as f64 * 100.0 / requests as f64,
         };
         // Values that are not ranges come from the run that refuses more.
         let stats = lanes.iter().map(|lane| &lane.stats.limits[number]);
@@ -105,7 +105,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             per,
             observes: limit.is_observed(),
             delays: delays(settings, limit),
-            asked,
+            asked: requests,
             admitted: range(|it| it.admitted),
             refused,
             refused_percent: [percent(refused.low), percent(refused.high)],
@@ -225,7 +225,7 @@ impl Allowed {
 
 /// Returns the smallest quota that stays within the share in every run.
 pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
-    let mut found = NeededQuota::default();
+    let mut result = NeededQuota::default();
     for lane in lanes {
         let ladder = &lane.ladders[number];
         let (of, keys) = (ladder.tried(), ladder.keys());
@@ -243,8 +243,8 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
             };
         };
         let capacity = Some(needed.quota.capacity());
-        if found.capacity < capacity {
-            found = NeededQuota {
+        if result.capacity < capacity {
+            result = NeededQuota {
                 quota: Some(needed.quota.written()),
                 capacity,
                 refused: Some(needed.refused),
@@ -254,7 +254,7 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
             };
         }
     }
-    found
+    result
 }
 
 fn series(stats: Option<&LimitStats>) -> SeriesReport {
@@ -321,10 +321,10 @@ mod tests {
         let client = |nth: u8| Client::Ip([192, 0, 2, nth].into());
         let counts = (0..100).map(|nth| (client(nth), if nth % 30 == 7 { 9 } else { 2 }));
         let clients = counts.collect();
-        let found = most(&clients);
-        let found: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        let top = most(&clients);
+        let names: Vec<&str> = top.iter().map(|(name, _)| &**name).collect();
         let last = ["37", "67", "7", "97", "0", "1", "10", "11", "12", "13"];
-        assert_eq!(found, last.map(|nth| format!("ip:192.0.2.{nth}")));
+        assert_eq!(names, last.map(|nth| format!("ip:192.0.2.{nth}")));
         assert_eq!(most(&HashMap::default()), []);
     }
 }

@@ -116,7 +116,7 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         host: options.host.clone(),
         peer: options.peer,
     };
-    let as_asked = Replay {
+    let base = Replay {
         given: &given,
         retries: options.retry,
         capacities: None,
@@ -128,7 +128,7 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         progress.show(reader);
         !stop.load(Ordering::Relaxed)
     };
-    let report = report_on(trials, options, &as_asked, (&mut reader, &stop), &mut go_on);
+    let report = report_on(trials, options, &base, (&mut reader, &stop), &mut go_on);
     progress.end();
     let report = report?;
     if let Some(file) = &options.html {
@@ -153,20 +153,20 @@ const NO_SUGGESTIONS: &str =
 fn report_on(
     trials: &[Trial<'_>],
     options: &Options,
-    as_asked: &Replay<'_>,
+    base: &Replay<'_>,
     (reader, stop): (&mut Reader, &Arc<AtomicBool>),
     go_on: &mut dyn FnMut(&Reader) -> bool,
 ) -> Result<Report, String> {
-    let found = replay(trials, reader, as_asked, go_on)?;
-    let retries = as_asked.retries == RetryModel::After;
-    let mut report = report(&found, reader);
-    report.notes = notes(&found, reader.report(), &report.configurations, retries);
+    let results = replay(trials, reader, base, go_on)?;
+    let retries = base.retries == RetryModel::After;
+    let mut report = report(&results, reader);
+    report.notes = notes(&results, reader.report(), &report.configurations, retries);
     if let Some(untouched) = options.suggest {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
         let open = || options.reader(trials, stop);
-        let suggested = match found.stopped {
+        let suggested = match results.stopped {
             true => None,
-            false => suggest(trials, (&found, allowed), as_asked, open, go_on)?,
+            false => suggest(trials, (&results, allowed), base, open, go_on)?,
         };
         match suggested {
             Some(suggested) => report.suggested = suggested,
@@ -193,7 +193,7 @@ impl Options {
 
 /// Whether a log is neither a pipe nor standard input. True for a missing file, because opening the file reports that error.
 fn can_be_read_twice(log: &Path) -> bool {
-    let found = std::fs::metadata(log);
-    let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());
+    let metadata = std::fs::metadata(log);
+    let is_pipe = metadata.is_ok_and(|it| !it.is_file() && !it.is_dir());
     log.as_os_str() != "-" && !is_pipe
 }

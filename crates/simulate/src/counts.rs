@@ -35,7 +35,7 @@ impl Clients {
         match self {
             Self::Several => {}
             Self::None => *self = Self::One(client.clone()),
-            Self::One(known) if known == client => {}
+            Self::One(previous) if previous == client => {}
             Self::One(_) => *self = Self::Several,
         }
     }

@@ -109,7 +109,7 @@ pub(crate) fn replay<'p>(
     replay: &Replay<'p>,
     go_on: &mut dyn FnMut(&Reader) -> bool,
 ) -> Result<Found<'p>, String> {
-    let mut found = Found {
+    let mut results = Found {
         candidates: Vec::new(),
         times: Times::default(),
         stopped: false,
@@ -121,15 +121,15 @@ pub(crate) fn replay<'p>(
         false => 1,
     };
     for (index, trial) in trials.iter().enumerate() {
-        found.candidates.push(tried(*trial, index, runs, replay)?);
+        results.candidates.push(tried(*trial, index, runs, replay)?);
     }
     loop {
-        if found.times.requests.is_multiple_of(CHECK_EVERY) {
-            if !found.stopped && !go_on(reader) {
-                found.stopped = true;
+        if results.times.requests.is_multiple_of(CHECK_EVERY) {
+            if !results.stopped && !go_on(reader) {
+                results.stopped = true;
                 reader.close();
             }
-            let mut lanes = found.candidates.iter().flat_map(|tried| &tried.lanes);
+            let mut lanes = results.candidates.iter().flat_map(|tried| &tried.lanes);
             if lanes.any(|lane| lane.stats.has_failed()) {
                 break;
             }
@@ -139,12 +139,12 @@ pub(crate) fn replay<'p>(
             Ok(None) => break,
             Err(error) => return Err(error.to_string()),
         };
-        found.times.note(&entry);
-        let (arrival, number) = (entry.arrival(), found.times.requests);
-        for tried in &mut found.candidates {
+        results.times.note(&entry);
+        let (arrival, number) = (entry.arrival(), results.times.requests);
+        for tried in &mut results.candidates {
             tried.arrivals.turn(arrival, &mut tried.lanes);
-            let asked = match tried.candidate.asked(&entry, number) {
-                Ok(asked) => asked,
+            let request = match tried.candidate.request(&entry, number) {
+                Ok(request) => request,
                 Err(why) => {
                     if tried.lanes.len() == 1 {
                         // Decisions are written in the order of the log, so the runs first decide all earlier requests.
@@ -154,20 +154,20 @@ pub(crate) fn replay<'p>(
                     continue;
                 }
             };
-            tried.arrivals.push(asked, &entry);
+            tried.arrivals.push(request, &entry);
         }
     }
     // A stop also ends standard input. So the end of the input may be a stop.
-    found.stopped |= !go_on(reader);
-    for tried in &mut found.candidates {
+    results.stopped |= !go_on(reader);
+    for tried in &mut results.candidates {
         tried.arrivals.flush(Micros::MAX, &mut tried.lanes);
         for lane in &mut tried.lanes {
-            found.stopped |= !lane.finish(&mut || go_on(reader));
+            results.stopped |= !lane.finish(&mut || go_on(reader));
             let written = lane.stats.finish();
             written.map_err(|error| replay.failed(&error))?;
         }
     }
-    Ok(found)
+    Ok(results)
 }
 
 /// Whether requests wait for a limit by `action: delay`, on some route.

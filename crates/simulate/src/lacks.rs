@@ -157,7 +157,7 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // A header's cost is checked for each request (`told_cost`), because it counts only from a trusted peer.
+    // A header's cost is checked for each request (`set_cost`), because it counts only from a trusted peer.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)

@@ -36,7 +36,7 @@ pub(crate) struct Ladder {
     touched: HashMap<u32, u64, RandomState>,
     /// Number of keys that each step refused at least once.
     touches: Vec<u64>,
-    asked: u64,
+    requests: u64,
     /// Requests of clients whose plans have other quotas. They are left out.
     others: u64,
     /// The holds: the end of the request, the numbers of the hold and of its key, and one bit for each step that has the hold.
@@ -87,7 +87,7 @@ impl Ladder {
             touches: vec![0; steps.len()],
             steps: Steps::new(steps, limit.block()),
             keys: Vec::new(),
-            asked: 0,
+            requests: 0,
             others: 0,
             held: BinaryHeap::new(),
             next: 0,
@@ -105,24 +105,24 @@ impl Ladder {
     pub(crate) fn ask(
         &mut self,
         (charge, key): (&RuleCharge<'_>, u32),
-        asked: &Asked<'_>,
+        request: &Asked<'_>,
         now: Micros,
     ) {
         if self.refused.is_empty() {
             return;
         }
-        self.asked += 1;
+        self.requests += 1;
         if *charge.limit.quota() != self.quota {
             self.others += 1;
             return;
         }
-        if !asked.is_known {
+        if !request.is_known {
             self.touched.entry(key).or_default();
         }
         self.release(now);
         // The replay has the real cost already, so it charges this cost instead of the reserved units.
         let cost = match charge.limit.reserves() {
-            Some(_) => asked.used(charge).unwrap_or(charge.cost),
+            Some(_) => request.used(charge).unwrap_or(charge.cost),
             None => charge.cost,
         };
         if cost == 0 {
@@ -138,7 +138,7 @@ impl Ladder {
         let admitted = steps.ask(&mut self.keys[place], cost, id, now);
         self.touch(key, admitted);
         if self.quota.lease().is_some() && admitted != 0 {
-            let end = now + asked.service.unwrap_or(0);
+            let end = now + request.service.unwrap_or(0);
             self.held.push(Reverse((end, self.next, key, admitted)));
         }
         self.sweep(now);
@@ -153,10 +153,10 @@ impl Ladder {
         for (index, count) in self.refused.iter_mut().enumerate() {
             *count += refused >> index & 1;
         }
-        let known = self.touched.entry(key).or_default();
-        let new = refused & !*known;
+        let bits = self.touched.entry(key).or_default();
+        let new = refused & !*bits;
         if new != 0 {
-            *known |= new;
+            *bits |= new;
             for (index, touches) in self.touches.iter_mut().enumerate() {
                 *touches += new >> index & 1;
             }
@@ -177,10 +177,10 @@ impl Ladder {
 
     /// Frees the memory of expired keys.
     fn sweep(&mut self, now: Micros) {
-        if self.asked < self.swept + SWEEP.max(2 * self.keys.len() as u64) {
+        if self.requests < self.swept + SWEEP.max(2 * self.keys.len() as u64) {
             return;
         }
-        self.swept = self.asked;
+        self.swept = self.requests;
         let steps = &self.steps;
         self.keys.iter_mut().for_each(|key| steps.sweep(key, now));
     }
@@ -205,7 +205,7 @@ impl Ladder {
 
     /// Returns the number of requests tried.
     pub(crate) const fn tried(&self) -> u64 {
-        self.asked - self.others
+        self.requests - self.others
     }
 
     /// Returns the largest quota tried.

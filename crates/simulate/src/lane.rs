@@ -86,19 +86,19 @@ impl<'p> Lane<'p> {
         'p: 'a,
     {
         let mut ahead = requests.clone();
-        for (nth, (asked, at)) in requests.enumerate() {
+        for (nth, (request, at)) in requests.enumerate() {
             if nth.is_multiple_of(AHEAD) {
                 let some = ahead.by_ref().take(AHEAD);
-                some.for_each(|(asked, _)| self.look_ahead(asked));
+                some.for_each(|(request, _)| self.look_ahead(request));
             }
-            self.arrive(asked, at);
+            self.arrive(request, at);
         }
     }
 
     /// Reads the keys of a request before it arrives, so that they are in the processor's cache. Memory serves several such reads at a
     /// time.
-    fn look_ahead(&self, asked: &Asked<'p>) {
-        let charged = &asked.charged;
+    fn look_ahead(&self, request: &Asked<'p>) {
+        let charged = &request.charged;
         for (limit, key) in charged.limits.iter().zip(&charged.keys) {
             let (limit, key) = (usize::from(*limit), *key as usize);
             self.ladders[limit].look_ahead(key);
@@ -108,15 +108,15 @@ impl<'p> Lane<'p> {
         }
     }
 
-    fn arrive(&mut self, asked: &Asked<'p>, at: Micros) {
+    fn arrive(&mut self, request: &Asked<'p>, at: Micros) {
         let now = at.max(self.now);
         self.advance(now);
-        let charged = &asked.charged;
+        let charged = &request.charged;
         let numbers = charged.limits.iter().zip(&charged.keys);
         for (charge, (limit, key)) in charged.charges.iter().zip(numbers) {
-            self.ladders[usize::from(*limit)].ask((charge, *key), asked, now);
+            self.ladders[usize::from(*limit)].ask((charge, *key), request, now);
         }
-        self.come(asked, now);
+        self.come(request, now);
     }
 
     /// Runs events until no remaining event decides a request. Returns false if `go_on` returned false, which ends the run early.
@@ -141,7 +141,7 @@ impl<'p> Lane<'p> {
             Event::Renew(number) => self.renew(number),
             Event::Wake(key) => self.wake(&key),
             Event::Deadline(key, number) => self.give_up(&key, number),
-            Event::Retry(asked) => self.come(&asked, at),
+            Event::Retry(request) => self.come(&request, at),
         }
     }
 
@@ -161,76 +161,76 @@ impl<'p> Lane<'p> {
     }
 
     /// Takes a new request, or a retry of a refused request.
-    fn come(&mut self, asked: &Asked<'p>, now: Micros) {
-        self.stats.came(asked);
-        let charges = &asked.charged.charges;
+    fn come(&mut self, request: &Asked<'p>, now: Micros) {
+        self.stats.came(request);
+        let charges = &request.charged.charges;
         if charges.is_empty() {
-            self.stats.ended(asked, now, Ending::Admitted, (&[], 0));
+            self.stats.ended(request, now, Ending::Admitted, (&[], 0));
             return;
         }
         let waits = charges.iter().any(|charge| charge.rule.may_wait());
-        if waits && !self.queues.is_empty() && self.is_behind(asked, now) {
+        if waits && !self.queues.is_empty() && self.is_behind(request, now) {
             return;
         }
-        let decision = self.decide(asked, now);
+        let decision = self.decide(request, now);
         match decision.outcome {
-            Outcome::Admitted => self.admit(asked, &decision, now, now),
+            Outcome::Admitted => self.admit(request, &decision, now, now),
             Outcome::Refused | Outcome::Unavailable => {
-                let waiting = Waiting::new(asked.clone(), now);
+                let waiting = Waiting::new(request.clone(), now);
                 self.refused(waiting, &decision, now);
             }
         }
     }
 
-    fn decide(&mut self, asked: &Asked<'p>, now: Micros) -> Decision {
+    fn decide(&mut self, request: &Asked<'p>, now: Micros) -> Decision {
         if let Some(used) = &mut self.used {
-            return used.decide(asked, now);
+            return used.decide(request, now);
         }
-        let charges = asked.charged.charges.iter().map(RuleCharge::charge);
+        let charges = request.charged.charges.iter().map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         self.store.decide_at(&charges, now)
     }
 
     /// Admits a request that arrived at `came`.
-    fn admit(&mut self, asked: &Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
-        let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
+    fn admit(&mut self, request: &Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
+        let verdicts = request.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
         let turns = turns.filter_map(|(_, verdict)| Some((*verdict)?.delay));
         let turn = turns.max().unwrap_or(0);
-        let said = (&decision.verdicts[..], now - came + turn);
-        self.stats.ended(asked, now, Ending::Admitted, said);
-        let held = held(asked, decision).map(|(_, _, lease)| lease);
+        let result = (&decision.verdicts[..], now - came + turn);
+        self.stats.ended(request, now, Ending::Admitted, result);
+        let held = held(request, decision).map(|(_, _, lease)| lease);
         if let Some(lease) = held.min() {
             // A request that the log has as refused has no duration, so it ends at once.
-            let end = now + turn + asked.service.unwrap_or(0);
-            let (asked, decision) = (asked.clone(), decision.clone());
-            let running = Running { asked, decision };
+            let end = now + turn + request.service.unwrap_or(0);
+            let (request, decision) = (request.clone(), decision.clone());
+            let running = Running { request, decision };
             self.events.hold(running, [now, end], lease);
         }
     }
 
     /// Refuses a request. Its client may retry, depending on the retry model.
-    fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
-        let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
+    fn refuse(&mut self, mut request: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
+        let refusing = request.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
         let after = refusing.filter_map(|(_, verdict)| {
             let verdict = (*verdict)?;
             (!verdict.allowed).then_some(verdict.retry_after)
         });
         let after = after.max().unwrap_or(0);
-        let again = self.retries == RetryModel::After && asked.attempt < MAX_ATTEMPTS;
+        let again = self.retries == RetryModel::After && request.attempt < MAX_ATTEMPTS;
         let ending = match again {
             true => Ending::Later,
             false => Ending::Refused,
         };
-        let said = (&decision.verdicts[..], now - came);
-        self.stats.ended(&asked, now, ending, said);
+        let result = (&decision.verdicts[..], now - came);
+        self.stats.ended(&request, now, ending, result);
         if again {
-            asked.attempt += 1;
+            request.attempt += 1;
             // Retry-After has whole seconds, and is never 0.
             let seconds = after.div_ceil(1_000_000).max(1);
             let at = now + seconds * 1_000_000;
-            self.events.push(at, Event::Retry(Box::new(asked)));
+            self.events.push(at, Event::Retry(Box::new(request)));
         }
     }
 
@@ -239,12 +239,12 @@ impl<'p> Lane<'p> {
         let Some(running) = self.events.running.remove(&number) else {
             return;
         };
-        let (asked, decision) = (&running.asked, &running.decision);
-        for (index, charge, _) in held(&running.asked, &running.decision) {
-            let used = asked.used(charge);
+        let (request, decision) = (&running.request, &running.decision);
+        for (index, charge, _) in held(&running.request, &running.decision) {
+            let used = request.used(charge);
             let ended = (&charge.charge(), index);
             self.store.end_at(ended, decision, used, self.now);
-            let key = asked.charged.key(index);
+            let key = request.charged.key(index);
             let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
             if waits {
                 self.events.push(self.now, Event::Wake(key));
@@ -258,7 +258,7 @@ impl<'p> Lane<'p> {
             return;
         };
         let mut next = Micros::MAX;
-        for (index, charge, lease) in held(&running.asked, &running.decision) {
+        for (index, charge, lease) in held(&running.request, &running.decision) {
             let renewed = (&charge.charge(), index);
             self.store.renew_at(renewed, &running.decision, now);
             next = next.min(now + lease / 2);
@@ -270,10 +270,10 @@ impl<'p> Lane<'p> {
 /// Returns the charges of a request that hold units while it runs: the index of each charge, the charge, and the time until its hold
 /// lapses.
 fn held<'a, 'p>(
-    asked: &'a Asked<'p>,
+    request: &'a Asked<'p>,
     decision: &'a Decision,
 ) -> impl Iterator<Item = (usize, &'a RuleCharge<'p>, Micros)> {
-    let charges = asked.charged.charges.iter().zip(&decision.verdicts);
+    let charges = request.charged.charges.iter().zip(&decision.verdicts);
     charges
         .enumerate()
         .filter(|(_, (_, verdict))| verdict.is_some_and(|it| it.allowed))

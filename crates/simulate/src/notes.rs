@@ -8,14 +8,14 @@ use crate::report::ConfigurationReport;
 use crate::time::{number, percent};
 
 pub(crate) fn notes(
-    found: &Found<'_>,
+    results: &Found<'_>,
     read: &Read,
     configurations: &[ConfigurationReport],
     retries: bool,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let times = &found.times;
-    if found.stopped {
+    let times = &results.times;
+    if results.stopped {
         notes.push("The replay was stopped before the end of the log.".to_owned());
     }
     if times.coarse > 0 {
@@ -43,9 +43,12 @@ pub(crate) fn notes(
         ));
     }
     for of in configurations {
-        notes.extend(doubts(of, found));
+        notes.extend(doubts(of, results));
     }
-    let crowded = found.candidates.iter().map(|tried| tried.arrivals.crowded);
+    let crowded = results
+        .candidates
+        .iter()
+        .map(|tried| tried.arrivals.crowded);
     if let Some(crowded @ 1..) = crowded.max() {
         notes.push(format!(
             "{} requests are in seconds with more than {} requests, or 64 MiB of IDs. Such a second is spread in parts, not evenly.",
@@ -88,10 +91,10 @@ pub(crate) fn notes(
 }
 
 /// Returns signs that the log is misread, or is no evidence for this configuration.
-fn doubts(of: &ConfigurationReport, found: &Found<'_>) -> Vec<String> {
+fn doubts(of: &ConfigurationReport, results: &Found<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if of.lacks_routes {
-        let cause = match found.times.without_path == found.times.requests {
+        let cause = match results.times.without_path == results.times.requests {
             true => "No line has a path, so that no",
             false => "No",
         };

@@ -56,7 +56,7 @@ pub(crate) struct Requests {
 /// The results of one limit.
 #[derive(Debug, Default)]
 pub(crate) struct LimitStats {
-    pub(crate) asked: u64,
+    pub(crate) requests: u64,
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
     pub(crate) delayed: u64,
@@ -106,12 +106,12 @@ impl LaneStats {
     }
 
     /// Counts a new request, or a retry of a refused request.
-    pub(crate) fn came(&mut self, asked: &Asked<'_>) {
-        self.requests.retries += u64::from(asked.attempt > 0);
-        if asked.attempt > 0 || asked.is_known {
+    pub(crate) fn came(&mut self, request: &Asked<'_>) {
+        self.requests.retries += u64::from(request.attempt > 0);
+        if request.attempt > 0 || request.is_known {
             return;
         }
-        for (charge, limit) in asked.charged.charges.iter().zip(&asked.charged.limits) {
+        for (charge, limit) in request.charged.charges.iter().zip(&request.charged.limits) {
             let stats = &mut self.limits[usize::from(*limit)];
             let [tag, rest] = [charge.key.tag, charge.key.rest].map(u128::from_ne_bytes);
             let hash = tag ^ rest.rotate_left(1);
@@ -122,7 +122,7 @@ impl LaneStats {
     /// Counts the result of a request, with the verdicts of its limits and its wait in us.
     pub(crate) fn ended(
         &mut self,
-        asked: &Asked<'_>,
+        request: &Asked<'_>,
         now: Micros,
         ending: Ending,
         (verdicts, delayed): (&[Option<Verdict>], Micros),
@@ -134,23 +134,23 @@ impl LaneStats {
                 requests.admitted += 1;
                 requests.delayed += u64::from(delayed > 0);
                 requests.longest = requests.longest.max(delayed);
-                requests.after_retry += u64::from(asked.attempt > 0);
+                requests.after_retry += u64::from(request.attempt > 0);
             }
             Ending::Refused => requests.refused += 1,
             Ending::Later => {}
         }
         let mut refusing: Vec<u16> = Vec::new();
-        let verdicts = asked.charged.charges.iter().zip(verdicts);
-        for ((charge, verdict), limit) in verdicts.zip(&asked.charged.limits) {
+        let verdicts = request.charged.charges.iter().zip(verdicts);
+        for ((charge, verdict), limit) in verdicts.zip(&request.charged.limits) {
             let stats = &mut self.limits[usize::from(*limit)];
-            stats.asked += 1;
+            stats.requests += 1;
             let Some(verdict) = verdict else {
                 continue;
             };
             // Refusals of observed limits count if the request is admitted. Refusals of the other limits count if it is refused.
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
-                stats.refuse(&asked.charged.client, now);
+                stats.refuse(&request.charged.client, now);
                 refusing.push(*limit);
             }
             let is_admitted = admitted && verdict.allowed;
@@ -186,10 +186,10 @@ impl LaneStats {
             Ending::Later => "refused, comes again",
         };
         self.write(&serde_json::json!({
-            "request": asked.number,
-            "id": asked.id,
+            "request": request.number,
+            "id": request.id,
             "at_us": now,
-            "client": shown(&asked.charged.client),
+            "client": shown(&request.charged.client),
             "decision": decision,
             "refused_by": refused_by,
             "would_refuse": would_refuse,

@@ -36,11 +36,11 @@ pub(crate) fn suggest(
         decisions: None,
         ..*again
     };
-    let found = replay(trials, &mut open()?, &second, go_on)?;
-    if found.stopped {
+    let results = replay(trials, &mut open()?, &second, go_on)?;
+    if results.stopped {
         return Ok(None);
     }
-    let all = found.candidates.iter().map(|tried| {
+    let all = results.candidates.iter().map(|tried| {
         let mut suggestions = Suggestions {
             file: tried.trial.name.to_owned(),
             untouched_percent: 100.0 - allowed.percent(),
@@ -88,16 +88,16 @@ fn suggestion(
 fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     let limit = &tried.trial.settings.limits[number];
     let lanes = tried.lanes.iter();
-    let asked = lanes.map(|lane| lane.stats.limits[number].asked).max();
-    let asked = asked.unwrap_or(0);
+    let requests = lanes.map(|lane| lane.stats.limits[number].requests).max();
+    let requests = requests.unwrap_or(0);
     let mut lacking = tried.candidate.lacking.keys();
     let is_lacking = lacking.any(|(limit, _)| usize::from(*limit) == number);
     match needed.more_at {
-        _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
-        _ if asked == 0 && tried.candidate.counts.credentials_refused > 0 => {
+        _ if requests == 0 && is_lacking => "it could be computed for no request".to_owned(),
+        _ if requests == 0 && tried.candidate.counts.credentials_refused > 0 => {
             "no request met it whose credentials are not refused".to_owned()
         }
-        _ if asked == 0 => "no request met it".to_owned(),
+        _ if requests == 0 => "no request met it".to_owned(),
         _ if delays(tried.trial.settings, limit) => {
             "requests wait for it by action: delay".to_owned()
         }
@@ -219,19 +219,17 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
         std::fs::write(&log, line.repeat(9)).expect("a log");
         let open = || Reader::open(&[&log], Default::default()).map_err(|it| it.to_string());
         let given = crate::request::Given::default();
-        let as_asked = Replay {
+        let base = Replay {
             given: &given,
             retries: crate::lane::RetryModel::None,
             capacities: None,
             decisions: None,
         };
-        let first = replay(&trials, &mut open().expect("a log"), &as_asked, &mut |_| {
-            true
-        });
+        let first = replay(&trials, &mut open().expect("a log"), &base, &mut |_| true);
         let first = first.expect("a replay");
         let of = |goes_on: bool| {
             let by = (&first, Allowed::Clients(0));
-            suggest(&trials, by, &as_asked, open, &mut |_| goes_on).expect("a replay")
+            suggest(&trials, by, &base, open, &mut |_| goes_on).expect("a replay")
         };
         assert!(of(true).is_some_and(|all| all[0].limits[0].capacity == 9));
         assert!(of(false).is_none());

@@ -18,7 +18,7 @@ impl Table {
             for (at, cell) in row.iter().enumerate() {
                 let width = cell.chars().count();
                 match widths.get_mut(at) {
-                    Some(known) => *known = (*known).max(width),
+                    Some(column) => *column = (*column).max(width),
                     None => widths.push(width),
                 }
             }

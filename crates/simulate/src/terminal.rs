@@ -13,8 +13,8 @@ pub(crate) fn text(report: &Report) -> String {
     let mut text = String::new();
     let log = &report.log;
     let formats: Vec<&str> = log.files.iter().map(|file| file.format).collect();
-    let mut known = formats.clone();
-    known.dedup();
+    let mut names = formats.clone();
+    names.dedup();
     let files = match &log.files[..] {
         [file] => plain(&file.path).into_owned(),
         files => format!("{} files", files.len()),
@@ -27,7 +27,7 @@ pub(crate) fn text(report: &Report) -> String {
     let _ = writeln!(
         text,
         "{files} ({}): {} requests{span}",
-        known.join(", "),
+        names.join(", "),
         number(log.requests)
     );
     if log.unreadable > 0 {

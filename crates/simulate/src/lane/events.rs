@@ -12,7 +12,7 @@ pub(super) type QueueKey = (u16, u32);
 
 /// A request that holds units while it runs.
 pub(super) struct Running<'p> {
-    pub(super) asked: Asked<'p>,
+    pub(super) request: Asked<'p>,
     pub(super) decision: Decision,
 }
 

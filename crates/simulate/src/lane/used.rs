@@ -51,8 +51,8 @@ impl UsedKeys {
     }
 
     /// Decides a request, and charges it if it is admitted. `now` must not decrease.
-    pub(super) fn decide(&mut self, asked: &Asked<'_>, now: Micros) -> Decision {
-        let charged = &asked.charged;
+    pub(super) fn decide(&mut self, request: &Asked<'_>, now: Micros) -> Decision {
+        let charged = &request.charged;
         let places = || {
             let places = charged.limits.iter().zip(&charged.keys);
             places.map(|(limit, key)| (usize::from(*limit), *key as usize))

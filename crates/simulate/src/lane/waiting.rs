@@ -16,17 +16,17 @@ const SHORTEST: Micros = 1_000;
 
 /// A request that waits.
 pub(super) struct Waiting<'p> {
-    asked: Asked<'p>,
+    request: Asked<'p>,
     came: Micros,
     /// Identifies the request in its queue.
     number: u64,
 }
 
 impl<'p> Waiting<'p> {
-    pub(super) const fn new(asked: Asked<'p>, came: Micros) -> Self {
-        let number = asked.number << 8 | asked.attempt as u64;
+    pub(super) const fn new(request: Asked<'p>, came: Micros) -> Self {
+        let number = request.number << 8 | request.attempt as u64;
         Self {
-            asked,
+            request,
             came,
             number,
         }
@@ -49,10 +49,10 @@ impl WaitQueue<'_> {
 
 impl<'p> Lane<'p> {
     /// Returns whether other requests wait in front of this request. If so, the request has joined their queue, or is refused.
-    pub(super) fn is_behind(&mut self, asked: &Asked<'p>, now: Micros) -> bool {
-        let mut charges = asked.charged.charges.iter().enumerate();
-        let found = charges.find_map(|(index, charge)| {
-            let key = asked.charged.key(index);
+    pub(super) fn is_behind(&mut self, request: &Asked<'p>, now: Micros) -> bool {
+        let mut charges = request.charged.charges.iter().enumerate();
+        let place = charges.find_map(|(index, charge)| {
+            let key = request.charged.key(index);
             let queue = self.queues.get(&key).filter(|_| charge.rule.may_wait())?;
             let (verdict, at) = queue.last;
             let left = verdict.retry_after.saturating_sub(now - at);
@@ -67,13 +67,13 @@ impl<'p> Lane<'p> {
             };
             Some((key, index, longest, refused))
         });
-        let Some((key, index, longest, refused)) = found else {
+        let Some((key, index, longest, refused)) = place else {
             return false;
         };
-        let waiting = Waiting::new(asked.clone(), now);
+        let waiting = Waiting::new(request.clone(), now);
         if let Some(ahead) = refused {
             let decision = self.last_refusal(&waiting, key, (index, ahead), now);
-            self.refuse(waiting.asked, &decision, now, now);
+            self.refuse(waiting.request, &decision, now, now);
             return true;
         }
         self.events
@@ -85,10 +85,10 @@ impl<'p> Lane<'p> {
     /// Lets a refused request wait, if a limit may still admit it in time. Otherwise refuses it for good.
     pub(super) fn refused(&mut self, waiting: Waiting<'p>, decision: &Decision, now: Micros) {
         let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
-            return self.refuse(waiting.asked, decision, waiting.came, now);
+            return self.refuse(waiting.request, decision, waiting.came, now);
         };
-        let charge = waiting.asked.charged.charges[index];
-        let key = waiting.asked.charged.key(index);
+        let charge = waiting.request.charged.charges[index];
+        let key = waiting.request.charged.key(index);
         let queue = self.queues.get(&key);
         let units = queue.map_or(0, |queue| queue.units);
         let longest = micros(charge.max_wait());
@@ -99,7 +99,7 @@ impl<'p> Lane<'p> {
         };
         let is_full = queue.is_some_and(|queue| queue.entries.len() >= most(&verdict));
         if !is_worth || is_full {
-            return self.refuse(waiting.asked, decision, waiting.came, now);
+            return self.refuse(waiting.request, decision, waiting.came, now);
         }
         let is_head = units == 0;
         self.events
@@ -119,7 +119,7 @@ impl<'p> Lane<'p> {
         waiting: Waiting<'p>,
         last: Option<(Verdict, Micros)>,
     ) {
-        let cost = waiting.asked.charged.charges[index].cost;
+        let cost = waiting.request.charged.charges[index].cost;
         let queue = self.queues.entry(key).or_insert_with(|| WaitQueue {
             entries: VecDeque::new(),
             units: 0,
@@ -143,14 +143,14 @@ impl<'p> Lane<'p> {
             return;
         };
         queue.units -= cost;
-        let decision = self.decide(&head.asked, now);
+        let decision = self.decide(&head.request, now);
         if decision.outcome == Outcome::Admitted {
             let came = head.came;
-            self.admit(&head.asked, &decision, came, now);
+            self.admit(&head.request, &decision, came, now);
             return self.next_head(key, now);
         }
         let longest = longest(&head, &decision, now);
-        let longest = longest.filter(|(index, ..)| head.asked.charged.key(*index) == *key);
+        let longest = longest.filter(|(index, ..)| head.request.charged.key(*index) == *key);
         if let Some((_, verdict, until)) = longest
             && let Some(queue) = self.queues.get_mut(key)
         {
@@ -191,10 +191,10 @@ impl<'p> Lane<'p> {
         if let Some((waiting, cost)) = queue.entries.remove(at) {
             queue.units -= cost;
             let came = waiting.came;
-            let mut limits = waiting.asked.charged.limits.iter();
+            let mut limits = waiting.request.charged.limits.iter();
             let index = limits.position(|limit| *limit == key.0);
             let decision = self.last_refusal(&waiting, *key, (index.unwrap_or(0), 0), now);
-            self.refuse(waiting.asked, &decision, came, now);
+            self.refuse(waiting.request, &decision, came, now);
         }
     }
 
@@ -210,7 +210,7 @@ impl<'p> Lane<'p> {
         let last = self.queues.get(&key).map(|queue| queue.last);
         let (verdict, at) = last.unwrap_or_default();
         let left = verdict.retry_after.saturating_sub(now - at);
-        let said = |nth| {
+        let refusal = |nth| {
             (nth == index).then_some(Verdict {
                 allowed: false,
                 retry_after: left + ahead,
@@ -221,7 +221,9 @@ impl<'p> Lane<'p> {
             outcome: Outcome::Refused,
             via: tidegate_store::Via::Here,
             now,
-            verdicts: (0..waiting.asked.charged.charges.len()).map(said).collect(),
+            verdicts: (0..waiting.request.charged.charges.len())
+                .map(refusal)
+                .collect(),
             sources: Default::default(),
             call: None,
         }
@@ -236,14 +238,19 @@ fn longest(
 ) -> Option<(usize, Verdict, Until)> {
     let waited = Duration::from_micros(now - waiting.came);
     let mut longest: Option<(usize, Verdict, Until)> = None;
-    let verdicts = waiting.asked.charged.charges.iter().zip(&decision.verdicts);
+    let verdicts = waiting
+        .request
+        .charged
+        .charges
+        .iter()
+        .zip(&decision.verdicts);
     for (index, (charge, verdict)) in verdicts.enumerate() {
         let refused = verdict.filter(|verdict| !verdict.allowed);
         let Some(verdict) = refused.filter(|_| !charge.limit.is_observed()) else {
             continue;
         };
         let until = charge.wait(&verdict, waited)?;
-        if longest.is_none_or(|(_, _, known)| known < until) {
+        if longest.is_none_or(|(_, _, previous)| previous < until) {
             longest = Some((index, verdict, until));
         }
     }

@@ -84,7 +84,7 @@ fn it_decides_as_the_memory_store_does() {
                 cost: 1 + random.below(4),
                 origin: None,
             });
-            let asked = Asked {
+            let request = Asked {
                 charged: Rc::new(Charged {
                     client: Client::UserId(client.to_string().into()),
                     charges: charges.collect(),
@@ -102,7 +102,7 @@ fn it_decides_as_the_memory_store_does() {
                 id: None,
                 attempt: 0,
             };
-            let charges: Vec<Charge<'_>> = asked
+            let charges: Vec<Charge<'_>> = request
                 .charged
                 .charges
                 .iter()
@@ -112,7 +112,7 @@ fn it_decides_as_the_memory_store_does() {
             if random.below(50) == 0 {
                 used.sweep(now);
             }
-            let decision = used.decide(&asked, now);
+            let decision = used.decide(&request, now);
             assert_eq!(decision.outcome, expected.outcome, "{limits:?} at {number}");
             assert_eq!(
                 decision.verdicts, expected.verdicts,
