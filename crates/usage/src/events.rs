@@ -46,7 +46,7 @@ impl Events {
     }
 
     /// Reads the next part of the stream.
-    pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(Piece<'_>)) {
+    pub(crate) fn read(&mut self, part: &[u8], mut sink: impl FnMut(Piece<'_>)) {
         let mut rest = part;
         while let Some((&byte, after)) = rest.split_first() {
             if std::mem::take(&mut self.is_return) && byte == b'\n' {
@@ -59,18 +59,18 @@ impl Events {
                 if let Place::Data = self.place
                     && !line.is_empty()
                 {
-                    found(Piece::Data(line));
+                    sink(Piece::Data(line));
                 }
                 rest = next;
                 let Some((&byte, after)) = rest.split_first() else {
                     return;
                 };
-                self.end_line(byte, &mut found);
+                self.end_line(byte, &mut sink);
                 rest = after;
                 continue;
             }
             if let b'\r' | b'\n' = byte {
-                self.end_line(byte, &mut found);
+                self.end_line(byte, &mut sink);
                 rest = after;
                 continue;
             }
@@ -97,11 +97,11 @@ impl Events {
     }
 
     /// Ends a line. `byte` is the line end.
-    fn end_line(&mut self, byte: u8, found: &mut impl FnMut(Piece<'_>)) {
+    fn end_line(&mut self, byte: u8, sink: &mut impl FnMut(Piece<'_>)) {
         match self.place {
-            Place::Mark(0 | 3) | Place::Name(0) => found(Piece::End),
+            Place::Mark(0 | 3) | Place::Name(0) => sink(Piece::End),
             // The data lines of an event are joined by line feeds.
-            Place::Data => found(Piece::Data(b"\n")),
+            Place::Data => sink(Piece::Data(b"\n")),
             _ => {}
         }
         self.place = Place::Name(0);

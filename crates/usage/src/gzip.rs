@@ -63,14 +63,14 @@ impl Gunzip {
         self.given
     }
 
-    /// Decompresses the next part. `found` gets the result in pieces of up to 4 KiB.
-    pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(&[u8])) {
+    /// Decompresses the next part. `sink` gets the result in pieces of up to 4 KiB.
+    pub(crate) fn read(&mut self, part: &[u8], mut sink: impl FnMut(&[u8])) {
         self.taken += part.len() as u64;
         let mut rest = part;
         while !rest.is_empty() {
             match self.place {
                 Place::Failed => return,
-                Place::Body => rest = self.body(rest, &mut found),
+                Place::Body => rest = self.body(rest, &mut sink),
                 _ => {
                     self.place = self.frame(rest[0]);
                     rest = &rest[1..];
@@ -131,7 +131,7 @@ impl Gunzip {
     }
 
     /// Decompresses the body of a member. Returns the unread rest of the part.
-    fn body<'a>(&mut self, part: &'a [u8], found: &mut impl FnMut(&[u8])) -> &'a [u8] {
+    fn body<'a>(&mut self, part: &'a [u8], sink: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let mut rest = part;
         let mut buffer = [0; BUFFER];
         let state = self
@@ -145,7 +145,7 @@ impl Gunzip {
                 self.place = Place::Failed;
                 return rest;
             }
-            found(&buffer[..done.bytes_written]);
+            sink(&buffer[..done.bytes_written]);
             match done.status {
                 Ok(MZStatus::StreamEnd) => {
                     self.place = Place::Trailer(8);

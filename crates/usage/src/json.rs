@@ -20,7 +20,7 @@ pub(crate) struct Scanner {
     /// The number of open objects and arrays in a skipped value.
     depth: u64,
     number: Number,
-    found: Option<u64>,
+    maximum: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +62,13 @@ impl Scanner {
             matched: None,
             depth: 0,
             number: Number::NONE,
-            found: None,
+            maximum: None,
         }
     }
 
     /// Returns the largest number at the path so far, rounded up, or `None` if there was no number of 0 or more.
-    pub(crate) const fn found(&self) -> Option<u64> {
-        self.found
+    pub(crate) const fn maximum(&self) -> Option<u64> {
+        self.maximum
     }
 
     /// Begins a new document. The largest number so far stays.
@@ -243,7 +243,7 @@ impl Scanner {
             false => State::Failed,
         };
         if self.state == State::After {
-            self.found = self.found.max(self.number.value());
+            self.maximum = self.maximum.max(self.number.value());
         }
     }
 }
@@ -264,13 +264,13 @@ const fn escaped(letter: u8) -> u8 {
 mod tests {
     use super::*;
 
-    fn found_in(path: &str, text: &str) -> Option<u64> {
+    fn number_in(path: &str, text: &str) -> Option<u64> {
         let mut scanner = Scanner::new(path.parse().unwrap());
         scanner.read(text.as_bytes());
-        let whole = scanner.found();
+        let whole = scanner.maximum();
         let mut scanner = Scanner::new(path.parse().unwrap());
         text.bytes().for_each(|byte| scanner.read(&[byte]));
-        assert_eq!(scanner.found(), whole, "byte by byte: {text}");
+        assert_eq!(scanner.maximum(), whole, "byte by byte: {text}");
         whole
     }
 
@@ -310,9 +310,9 @@ mod tests {
             ("7", None),
             ("\"a\"", None),
         ] {
-            assert_eq!(found_in("a.b", text), expected, "{text}");
+            assert_eq!(number_in("a.b", text), expected, "{text}");
         }
-        assert_eq!(found_in("a", r#"{"a":7}"#), Some(7));
+        assert_eq!(number_in("a", r#"{"a":7}"#), Some(7));
     }
 
     #[test]
@@ -325,10 +325,10 @@ mod tests {
             (r#"{"a":7,"a":0}"#, Some(7)),
             (r#"{"a":7}{"a":0}"#, Some(7)),
         ] {
-            assert_eq!(found_in("a", text), expected, "{text}");
+            assert_eq!(number_in("a", text), expected, "{text}");
         }
         assert_eq!(
-            found_in("a.b", r#"{"a":{"b":7},"a":{"b":3},"a":{}}"#),
+            number_in("a.b", r#"{"a":{"b":7},"a":{"b":3},"a":{}}"#),
             Some(7)
         );
     }
@@ -354,7 +354,7 @@ mod tests {
             ("data: {\"a\":7}", None),
             ("\u{feff}{\"a\":7}", None),
         ] {
-            assert_eq!(found_in("a", text), expected, "{text}");
+            assert_eq!(number_in("a", text), expected, "{text}");
         }
     }
 
@@ -371,7 +371,7 @@ mod tests {
         ] {
             scanner.restart();
             scanner.read(part.as_bytes());
-            assert_eq!(scanner.found(), expected, "{part}");
+            assert_eq!(scanner.maximum(), expected, "{part}");
         }
     }
 
@@ -380,15 +380,15 @@ mod tests {
         let deep = 100_000;
         let (open, close) = ("[".repeat(deep), "]".repeat(deep));
         assert_eq!(
-            found_in("a", &format!("{{\"x\":{open}{close},\"a\":7}}")),
+            number_in("a", &format!("{{\"x\":{open}{close},\"a\":7}}")),
             Some(7)
         );
         let (open, close) = ("{\"a\":".repeat(deep), "}".repeat(deep));
         assert_eq!(
-            found_in("a", &format!("{{\"x\":{open}1{close},\"a\":7}}")),
+            number_in("a", &format!("{{\"x\":{open}1{close},\"a\":7}}")),
             Some(7)
         );
-        assert_eq!(found_in("a.a", &format!("{open}1{close}")), None);
+        assert_eq!(number_in("a.a", &format!("{open}1{close}")), None);
         assert!(size_of::<Scanner>() <= 128);
     }
 }

@@ -90,7 +90,7 @@ impl BodyReader {
         };
         let (before, mut read) = (gunzip.given(), 0);
         for slice in part.chunks(SLICE) {
-            gunzip.read(slice, |found| text.read(found));
+            gunzip.read(slice, |piece| text.read(piece));
             read += slice.len();
             if gunzip.given() - before >= STEP {
                 break;
@@ -102,7 +102,7 @@ impl BodyReader {
     /// Returns the largest number so far at the path with this index, rounded up to an integer, at most [`u64::MAX`]. Returns `None` if
     /// there was no number of 0 or more. Numbers up to 10^18 are exact. Larger numbers lose less than one part in 10^17.
     pub fn found(&self, path: usize) -> Option<u64> {
-        self.text.scanners.get(path)?.found()
+        self.text.scanners.get(path)?.maximum()
     }
 }
 

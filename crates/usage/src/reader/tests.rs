@@ -7,7 +7,7 @@ fn reader(content_type: &str, encoding: &str) -> Result<BodyReader, Unreadable> 
     BodyReader::new(content_type, encoding, paths)
 }
 
-fn found(content_type: &str, encoding: &str, body: &[u8]) -> Option<u64> {
+fn number(content_type: &str, encoding: &str, body: &[u8]) -> Option<u64> {
     let mut whole = reader(content_type, encoding).unwrap();
     whole.read(body);
     for size in [1, 7] {
@@ -53,7 +53,7 @@ fn json_is_told_by_its_type() {
         "application/jsonl",
     ] {
         assert_eq!(
-            found(content_type, "", JSON.as_bytes()),
+            number(content_type, "", JSON.as_bytes()),
             Some(42),
             "{content_type}"
         );
@@ -77,7 +77,7 @@ fn json_is_told_by_its_type() {
 
 #[test]
 fn of_events_the_last_that_has_the_path_counts() {
-    let events = |text: &str| found("text/event-stream; charset=utf-8", "", text.as_bytes());
+    let events = |text: &str| number("text/event-stream; charset=utf-8", "", text.as_bytes());
     let chunks =
         "data: {\"usage\":null,\"choices\":[{\"delta\":{\"content\":\"{\\\"usage\\\"\"}}]}\n\n";
     for (text, expected) in [
@@ -118,14 +118,14 @@ fn gzip_is_read_and_other_codings_are_not() {
         for flags in 0..32 {
             let body = gzip(flags, JSON.as_bytes());
             assert_eq!(
-                found("application/json", encoding, &body),
+                number("application/json", encoding, &body),
                 Some(42),
                 "{flags}"
             );
         }
     }
     assert_eq!(
-        found("application/json", "identity", JSON.as_bytes()),
+        number("application/json", "identity", JSON.as_bytes()),
         Some(42)
     );
     for encoding in [
@@ -146,7 +146,7 @@ fn gzip_is_read_and_other_codings_are_not() {
 #[test]
 fn members_follow_each_other_and_what_is_no_gzip_says_nothing() {
     let (front, back) = JSON.split_at(50);
-    let read = |body: &[u8]| found("application/json", "gzip", body);
+    let read = |body: &[u8]| number("application/json", "gzip", body);
     let members = [
         gzip(0, front.as_bytes()),
         gzip(31, b""),
