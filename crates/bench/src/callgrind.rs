@@ -24,14 +24,14 @@ pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -
         .arg(format!("{table}/{row}/{column}/{part}"))
         .output()
         .expect("valgrind can be run (Debian: apt-get install valgrind)");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let collected = said
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let collected = text
         .lines()
         .find_map(|line| line.split_once("Collected : "))
         .and_then(|(_, count)| count.trim().parse::<u64>().ok())
         .expect("callgrind says what it has collected");
-    assert!(collected > 0, "nothing was counted: {said}");
+    assert!(collected > 0, "nothing was counted: {text}");
     collected / COUNTED
 }
 

@@ -37,10 +37,10 @@ enum Said {
 }
 
 pub(crate) fn table() -> Table {
-    let row = |name: &str, clients, said| Row {
+    let row = |name: &str, clients, decision| Row {
         name: name.into(),
         figures: [1, 3]
-            .map(|limits| Figure::of(move || count(clients, said, limits)))
+            .map(|limits| Figure::of(move || count(clients, decision, limits)))
             .into(),
     };
     Table {
@@ -59,12 +59,12 @@ pub(crate) fn table() -> Table {
 }
 
 /// Counts the requests of clients that take turns.
-fn count(clients: u32, said: Said, limits: usize) -> Operation {
-    let decided = decided(clients, said, limits);
+fn count(clients: u32, decision: Said, limits: usize) -> Operation {
+    let decided = decided(clients, decision, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let rules = &decided[0].rules;
     let route = RouteMetrics::new(&metrics, &Arc::from("route"), rules.iter());
-    let (outcome, status) = match said {
+    let (outcome, status) = match decision {
         Said::Admitted | Said::Near => (RequestOutcome::Forwarded, StatusCode::OK),
         Said::Refused => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),
     };
@@ -77,8 +77,8 @@ fn count(clients: u32, said: Said, limits: usize) -> Operation {
 }
 
 /// Returns the limit layer's decision on the last request of each client.
-fn decided(clients: u32, said: Said, limits: usize) -> Vec<Decided> {
-    let (capacity, requests) = match said {
+fn decided(clients: u32, decision: Said, limits: usize) -> Vec<Decided> {
+    let (capacity, requests) = match decision {
         Said::Admitted => (1_000, 1),
         Said::Near => (5, 4),
         Said::Refused => (1, 2),

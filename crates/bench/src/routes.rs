@@ -54,12 +54,12 @@ fn table(title: &'static str, kind: Kind) -> Table {
         }),
         ("none: 404", |kind, _| ((kind.request)(99_999), false)),
     ];
-    let row = |(name, asked): (&str, Asked)| Row {
+    let row = |(name, make): (&str, Asked)| Row {
         name: name.into(),
         figures: COUNTS
             .map(|count| {
                 Figure::of(move || {
-                    let (request, is_there) = asked(kind, count - 2);
+                    let (request, is_there) = make(kind, count - 2);
                     find(kind, count, request, is_there)
                 })
             })
