@@ -180,10 +180,10 @@ impl Admin {
             let answer = question.answer(&head.method, snapshot.clone(), audit).await;
             return Ok(answer.map(at_once));
         }
-        if let Some(asked) = Asked::of(path) {
+        if let Some(scope) = Asked::of(path) {
             let audit = self.audit(asker()?, peer);
-            let body = overrides::read(&asked, &head, body, connection).await?;
-            let answer = overrides::answer(asked, head, body, snapshot.clone(), audit).await;
+            let body = overrides::read(&scope, &head, body, connection).await?;
+            let answer = overrides::answer(scope, head, body, snapshot.clone(), audit).await;
             return Ok(answer.map(at_once));
         }
         access.check_open(&head.headers)?;

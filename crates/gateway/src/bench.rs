@@ -56,9 +56,9 @@ impl RouteTable {
     ///
     /// No route takes the request. The error is the status of the gateway's answer.
     pub fn number(&self, sought: &Sought<'_>) -> Result<usize, StatusCode> {
-        let found = self.0.find(&sought.target, sought.method);
-        found
-            .map(|found| *found.route)
+        let route_match = self.0.find(&sought.target, sought.method);
+        route_match
+            .map(|it| *it.route)
             .map_err(|problem| problem.status)
     }
 }

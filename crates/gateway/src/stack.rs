@@ -155,12 +155,12 @@ impl Stack {
             .as_ref()
             .is_ok_and(|target| self.check_proxy(target, connection));
         // Route: the first route that matches. It is found before the record, because requests are counted and logged by route.
-        let found = target.and_then(|target| {
-            let found = self.routes.of(&request, &target)?;
-            Ok((found, rewritten(&request, &target)))
+        let result = target.and_then(|target| {
+            let route_match = self.routes.of(&request, &target)?;
+            Ok((route_match, rewritten(&request, &target)))
         });
         // Record: from here on, the request is counted and logged with any outcome.
-        let route = found.as_ref().ok().map(|(found, _)| found.route);
+        let route = result.as_ref().ok().map(|(it, _)| it.route);
         let trace = self
             .traces
             .begin(request.headers(), connection.is_trusted());
@@ -178,17 +178,17 @@ impl Stack {
         let (log, metrics) = (self.access_log.clone(), metrics.clone());
         let end = RequestEnd::begin(record, recording, log, metrics, guard);
         let mut context = RequestContext::new(connection.peer());
-        let next = match found {
-            Ok((found, (uri, host))) => {
+        let next = match result {
+            Ok((route_match, (uri, host))) => {
                 if let Some(uri) = uri {
                     *request.uri_mut() = uri;
                 }
                 if let Some(host) = host {
                     request.headers_mut().insert(HOST, host);
                 }
-                context.path_values = found.values;
-                context.is_preflight = found.is_preflight;
-                Next::Serve(found.at)
+                context.path_values = route_match.values;
+                context.is_preflight = route_match.is_preflight;
+                Next::Serve(route_match.at)
             }
             Err(problem) => Next::Refuse(problem),
         };

@@ -105,8 +105,8 @@ impl<'a> Access<'a> {
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
-            let found = by_bearer.or_else(by_browser);
-            let (token, session) = found.ok_or_else(|| unauthorized(headers))?;
+            let sender = by_bearer.or_else(by_browser);
+            let (token, session) = sender.ok_or_else(|| unauthorized(headers))?;
             return match reads || token.role == Role::Write {
                 true => Ok(Asker::Token(token, session)),
                 false => Err(forbidden(
@@ -144,13 +144,13 @@ impl<'a> Access<'a> {
 
     /// Returns the token that `Authorization: Bearer` contains.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
-        self.known(credentials::bearer(credentials::authorization(headers)?)?)
+        self.token(credentials::bearer(credentials::authorization(headers)?)?)
     }
 
     /// Returns the token that a request sends as a password, or the token of its cookie.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
         let password = credentials::authorization(headers).and_then(credentials::password);
-        let by_password = password.and_then(|shown| self.known(&shown));
+        let by_password = password.and_then(|shown| self.token(&shown));
         let by_cookie = || {
             self.tokens.iter().find_map(|token| {
                 let session = self.sessions.of(headers, self.port, &token.sha256)?;
@@ -161,15 +161,15 @@ impl<'a> Access<'a> {
     }
 
     /// Returns the configured token that equals `shown`. Compares all tokens, and each in constant time, so that the time reveals no token.
-    fn known(&self, shown: &[u8]) -> Option<&'a AdminToken> {
+    fn token(&self, shown: &[u8]) -> Option<&'a AdminToken> {
         let sha256 = api_keys::hash(shown);
-        let mut found = None;
+        let mut result = None;
         for token in self.tokens {
             if verify_slices_are_equal(&sha256, &token.sha256).is_ok() {
-                found = Some(token);
+                result = Some(token);
             }
         }
-        found
+        result
     }
 
     /// Whether a browser may have sent the request for a foreign page: fetch metadata, `Origin` or `Host` are foreign. Browsers always send

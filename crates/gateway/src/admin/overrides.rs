@@ -26,12 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// The body is too long, or does not arrive. The error is the answer.
 pub(super) async fn read(
-    asked: &Asked,
+    scope: &Asked,
     head: &Parts,
     body: Incoming,
     connection: &AdminConnection,
 ) -> Result<Bytes, Refusal> {
-    let most = asked.max_body(&head.method);
+    let most = scope.max_body(&head.method);
     connection.idle();
     let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
     connection.busy();
@@ -52,17 +52,17 @@ pub(super) async fn read(
 
 /// Answers a request and records its changes, even if its client hangs up meanwhile.
 pub(super) async fn answer(
-    asked: Asked,
+    scope: Asked,
     head: Parts,
     body: Bytes,
     snapshot: Arc<Snapshot>,
     audit: Audit,
 ) -> Response<Bytes> {
-    to_its_end(async move { change(&asked, &head, body, &snapshot, &audit).await }).await
+    to_its_end(async move { change(&scope, &head, body, &snapshot, &audit).await }).await
 }
 
 async fn change(
-    asked: &Asked,
+    scope: &Asked,
     head: &Parts,
     body: Bytes,
     snapshot: &Snapshot,
@@ -74,7 +74,7 @@ async fn change(
         clients: &snapshot.budgets.clients,
     };
     let question = Question {
-        asked,
+        asked: scope,
         method: &head.method,
         query: head.uri.query().unwrap_or_default(),
         headers: &head.headers,

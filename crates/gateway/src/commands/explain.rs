@@ -91,16 +91,16 @@ pub(super) fn explain(
     context.certificate = certificate.map(Arc::new);
     let routes = Routes::new(&settings.routes, |route| route);
     let target = Target::of(&request);
-    let found = target
+    let route_match = target
         .as_ref()
         .map_err(Clone::clone)
         .and_then(|target| routes.of(&request, target));
-    let is_preflight = found.as_ref().is_ok_and(|found| found.is_preflight);
-    let taken = found.as_ref().map_or(usize::MAX, |found| found.at);
+    let is_preflight = route_match.as_ref().is_ok_and(|it| it.is_preflight);
+    let taken = route_match.as_ref().map_or(usize::MAX, |it| it.at);
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = match &found {
-        Ok(found) => found.route.explain(&mut text),
+    let _ = match &route_match {
+        Ok(route_match) => route_match.route.explain(&mut text),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     if let Ok(target) = &target
@@ -117,12 +117,12 @@ pub(super) fn explain(
             "answer:   204 by the gateway itself, for it is a CORS preflight"
         );
     }
-    let policy = found
+    let policy = route_match
         .as_ref()
-        .map_or(&settings.unmatched, |found| &found.route.policy);
+        .map_or(&settings.unmatched, |it| &it.route.policy);
     context.is_preflight = is_preflight;
-    if let Ok(found) = found {
-        context.path_values = found.values;
+    if let Ok(route_match) = route_match {
+        context.path_values = route_match.values;
     }
     request.extensions_mut().insert(context);
     let secret = settings.secret.as_ref();

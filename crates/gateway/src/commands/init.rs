@@ -189,8 +189,10 @@ fn answer(
 }
 
 fn say(output: &mut impl Write, text: &str) -> Result<(), Failure> {
-    let said = output.write_all(text.as_bytes());
-    said.and_then(|()| output.flush()).map_err(Failure::failed)
+    let result = output.write_all(text.as_bytes());
+    result
+        .and_then(|()| output.flush())
+        .map_err(Failure::failed)
 }
 
 /// Returns the message of an error in the configuration, without its position, because the file does not exist yet.

@@ -40,7 +40,7 @@ pub(super) struct Reloads {
     // The stamps of the configuration's file, at the last load and at the last check. After a refused reload, other files that the
     // configuration names are included.
     loaded: Stamps,
-    found: Stamps,
+    last_check: Stamps,
 }
 
 impl Reloads {
@@ -50,7 +50,7 @@ impl Reloads {
         Ok(Self {
             path: path.to_owned(),
             hangups: signal(SignalKind::hangup())?,
-            found: loaded.clone(),
+            last_check: loaded.clone(),
             loaded,
         })
     }
@@ -73,9 +73,9 @@ impl Reloads {
     /// Returns whether a file has changed since the last load, and no file has changed since the last check. The second condition waits for
     /// a file that is still being written: half of a file may be valid, but lack limits.
     fn has_changed(&mut self) -> bool {
-        let found = self.look();
-        let before = std::mem::replace(&mut self.found, found);
-        self.found != self.loaded && self.found == before
+        let stamps = self.look();
+        let before = std::mem::replace(&mut self.last_check, stamps);
+        self.last_check != self.loaded && self.last_check == before
     }
 
     /// Returns the current stamps of the watched files.
@@ -95,7 +95,7 @@ impl Reloads {
             (path.to_owned(), stamp)
         };
         self.loaded = files.map(stamp).collect();
-        self.found = self.loaded.clone();
+        self.last_check = self.loaded.clone();
     }
 
     async fn reload(&mut self, reloader: &Reloader, cause: Cause) {

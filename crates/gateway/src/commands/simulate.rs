@@ -35,8 +35,8 @@ struct Finder(Routes<()>);
 impl Router for Finder {
     fn route(&self, request: &mut Request<()>) -> Option<usize> {
         let target = Target::of(request).ok()?;
-        let found = self.0.of(request, &target).ok()?;
-        let (at, path_values, is_preflight) = (found.at, found.values, found.is_preflight);
+        let route = self.0.of(request, &target).ok()?;
+        let (at, path_values, is_preflight) = (route.at, route.values, route.is_preflight);
         let context = RequestContext::of_mut(request);
         (context.path_values, context.is_preflight) = (path_values, is_preflight);
         Some(at)

@@ -84,30 +84,30 @@ fn every_field_of_the_status_document_has_a_row_and_every_row_a_field() {
 }
 
 /// Adds the paths of all keys in a part of the schema.
-fn keys(schema: &Value, part: &Value, path: &str, found: &mut Names) {
+fn keys(schema: &Value, part: &Value, path: &str, names: &mut Names) {
     if let Some(name) = part["$ref"].as_str() {
         let name = name.strip_prefix("#").unwrap();
-        return keys(schema, schema.pointer(name).unwrap(), path, found);
+        return keys(schema, schema.pointer(name).unwrap(), path, names);
     }
     for either in ["anyOf", "oneOf"] {
         for part in part[either].as_array().into_iter().flatten() {
-            keys(schema, part, path, found);
+            keys(schema, part, path, names);
         }
     }
     if part["items"].is_object() {
-        keys(schema, &part["items"], path, found);
+        keys(schema, &part["items"], path, names);
     }
     if part["additionalProperties"].is_object() {
         let path = format!("{path}.NAME");
-        keys(schema, &part["additionalProperties"], &path, found);
+        keys(schema, &part["additionalProperties"], &path, names);
     }
     for (key, part) in part["properties"].as_object().into_iter().flatten() {
         let path = match path {
             "" => key.clone(),
             path => format!("{path}.{key}"),
         };
-        keys(schema, part, &path, found);
-        found.insert(path);
+        keys(schema, part, &path, names);
+        names.insert(path);
     }
 }
 

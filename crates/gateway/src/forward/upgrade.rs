@@ -25,7 +25,7 @@ impl Upgrade {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;
         }
-        let protocol = asked(request.headers())?.clone();
+        let protocol = protocol_in(request.headers())?.clone();
         let is_allowed = allowed.iter().any(|name| {
             let protocol = protocol.as_bytes();
             protocol.eq_ignore_ascii_case(name.as_bytes())
@@ -39,7 +39,7 @@ impl Upgrade {
 
     /// Whether an upstream that switches protocols switches to this protocol.
     pub(super) fn is_granted(&self, headers: &HeaderMap) -> bool {
-        let granted = asked(headers).map(HeaderValue::as_bytes);
+        let granted = protocol_in(headers).map(HeaderValue::as_bytes);
         granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))
     }
 
@@ -52,9 +52,9 @@ impl Upgrade {
 }
 
 /// Returns the requested protocol, if the headers name exactly one.
-fn asked(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut asked = headers.get_all(UPGRADE).iter();
-    let (first, second) = (asked.next(), asked.next());
+fn protocol_in(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let mut values = headers.get_all(UPGRADE).iter();
+    let (first, second) = (values.next(), values.next());
     let meant = tokens(headers, &CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"));
     first.filter(|_| meant && second.is_none())
 }

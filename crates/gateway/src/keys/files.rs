@@ -41,11 +41,11 @@ pub(crate) async fn watch_denied(file: Option<DenyFile>, metrics: Arc<GatewayMet
         return;
     };
     metrics.denied(networks.len());
-    let (file, known) = (path.clone(), networks.clone());
+    let (file, list) = (path.clone(), networks.clone());
     let reread = move || -> Result<usize, String> {
         let read = tidegate_config::load_networks(&file).map_err(|error| error.in_one_line())?;
-        known.replace(read);
-        Ok(known.len())
+        list.replace(read);
+        Ok(list.len())
     };
     let report = |read: Result<usize, String>, is_news: bool| {
         metrics.denied(networks.len());
@@ -73,14 +73,14 @@ async fn watch(
 ) {
     let mut every = tokio::time::interval(EVERY);
     // The file was read at the start. The first check reads it again, so that a change in between is not missed.
-    let mut known = None;
+    let mut previous = None;
     loop {
         every.tick().await;
-        let found = Stamp::of(path);
-        if known == Some(found) {
+        let stamp = Stamp::of(path);
+        if previous == Some(stamp) {
             continue;
         }
-        let is_first = known.replace(found).is_none();
+        let is_first = previous.replace(stamp).is_none();
         // Reading 100,000 entries takes long, so it must not block requests.
         let read = tokio::task::spawn_blocking(reread.clone()).await;
         let read = read.unwrap_or_else(|error| Err(error.to_string()));

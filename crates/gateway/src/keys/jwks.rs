@@ -45,7 +45,7 @@ pub(crate) struct Jwks {
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     // The last published text of the set that was used.
-    known: Mutex<Bytes>,
+    text: Mutex<Bytes>,
 }
 
 /// The reason why a fetch returned no keys.
@@ -74,13 +74,13 @@ impl Jwks {
             .pool_max_idle_per_host(0)
             .build(connector);
         let before = before.iter().find(|set| set.settings.url == settings.url);
-        let known = before.map(|set| set.known.lock().clone());
-        let known = known.filter(|set| settings.keys.replace(&settings.signatures, set).is_ok());
+        let text = before.map(|set| set.text.lock().clone());
+        let text = text.filter(|set| settings.keys.replace(&settings.signatures, set).is_ok());
         Ok(Self {
             name: without_query(&settings.url).into(),
             settings,
             client,
-            known: Mutex::new(known.unwrap_or_default()),
+            text: Mutex::new(text.unwrap_or_default()),
         })
     }
 
@@ -103,15 +103,15 @@ impl Jwks {
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let fetched = timeout(DEADLINE, self.fetch()).await;
         let set = fetched.unwrap_or(Err(FetchError::Late))?;
-        // `known` is empty before the first fetch, so an empty answer must not count as unchanged.
-        if !set.is_empty() && set == *self.known.lock() {
+        // `text` is empty before the first fetch, so an empty answer must not count as unchanged.
+        if !set.is_empty() && set == *self.text.lock() {
             return Ok(None);
         }
         let keys = self
             .settings
             .keys
             .replace(&self.settings.signatures, &set)?;
-        *self.known.lock() = set;
+        *self.text.lock() = set;
         Ok(Some(keys))
     }
 
@@ -135,13 +135,13 @@ impl Jwks {
     /// Waits until the next fetch: for `wait`, or until a token needs an unknown key. Early fetches are at least `EARLY` apart.
     async fn pause(&self, wait: Duration, last_early: &mut Option<Instant>) {
         let heard_from = last_early.map(|last| last + EARLY);
-        let asked = async {
+        let need = async {
             if let Some(heard_from) = heard_from {
                 sleep_until(heard_from).await;
             }
             self.settings.missed.notified().await;
         };
-        if timeout(wait, asked).await.is_ok() {
+        if timeout(wait, need).await.is_ok() {
             *last_early = Some(Instant::now());
         }
     }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 pub(crate) struct Address {
     name: String,
     // At least one address.
-    found: Vec<SocketAddr>,
+    addresses: Vec<SocketAddr>,
 }
 
 impl Address {
@@ -40,13 +40,13 @@ impl Address {
             return Err(wrong());
         }
         let unknown = |error| Failure::usage(format!("{url}: {host} has no address: {error}"));
-        let found = authority.to_socket_addrs().map_err(unknown)?;
-        let found: Vec<_> = found.collect();
-        match found.is_empty() {
+        let addresses = authority.to_socket_addrs().map_err(unknown)?;
+        let addresses: Vec<_> = addresses.collect();
+        match addresses.is_empty() {
             true => Err(wrong()),
             false => Ok(Self {
                 name: url.to_owned(),
-                found,
+                addresses,
             }),
         }
     }
@@ -55,7 +55,7 @@ impl Address {
     pub(crate) fn of(bound: SocketAddr) -> Self {
         Self {
             name: bound.to_string(),
-            found: vec![bound],
+            addresses: vec![bound],
         }
     }
 
@@ -70,16 +70,16 @@ impl Address {
     ///
     /// None of the addresses answers.
     pub(crate) async fn connect(&self) -> Result<(TcpStream, SocketAddr), Failure> {
-        let share = PATIENCE / u32::try_from(self.found.len()).unwrap_or(u32::MAX);
+        let share = PATIENCE / u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let mut errors = Vec::new();
-        for address in &self.found {
+        for address in &self.addresses {
             let address = self.reachable(*address)?;
             let error = match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(socket)) => return Ok((socket, address)),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "no answer".to_owned(),
             };
-            errors.push(match self.found.len() {
+            errors.push(match self.addresses.len() {
                 1 => error,
                 _ => format!("{address}: {error}"),
             });
@@ -130,11 +130,11 @@ mod tests {
         drop(closed);
         let mut address = Address {
             name: "http://localhost:9901".to_owned(),
-            found: vec![away, there],
+            addresses: vec![away, there],
         };
         let (_, connected) = block_on(address.connect()).unwrap();
         assert_eq!(connected, there);
-        address.found = vec![away, away];
+        address.addresses = vec![away, away];
         let error = block_on(address.connect()).unwrap_err().message;
         assert!(
             error.starts_with("http://localhost:9901: no gateway answers"),

@@ -189,12 +189,12 @@ pub(crate) fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<
 pub(crate) fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(Failure::failed)?.block_on(async {
-        let asked = tokio::time::timeout(DEADLINE, exchange(admin, call)).await;
+        let result = tokio::time::timeout(DEADLINE, exchange(admin, call)).await;
         let late = || {
             let (name, seconds) = (admin.name(), DEADLINE.as_secs());
             Failure::failed(format!("{name}: no answer within {seconds} s"))
         };
-        asked.unwrap_or_else(|_| Err(late()))
+        result.unwrap_or_else(|_| Err(late()))
     })?;
     Ok(answer.into())
 }

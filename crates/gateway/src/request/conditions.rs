@@ -60,13 +60,13 @@ pub(crate) fn meets(
 pub(crate) fn has_parameter(query: Option<&str>, name: &str, value: &str) -> Met {
     let values = query.into_iter();
     let values = values.flat_map(|query| query_values(query, name));
-    Met::by(values, |found| *found == *value.as_bytes())
+    Met::by(values, |it| *it == *value.as_bytes())
 }
 
 pub(crate) fn has_header(headers: &HeaderMap, name: &HeaderName, value: &HeaderValue) -> Met {
     let values = headers.get_all(name).iter();
     let values = values.map(|value| value.as_bytes().trim_ascii());
-    Met::by(values, |found| *found == *value.as_bytes())
+    Met::by(values, |it| *it == *value.as_bytes())
 }
 
 fn names_header(headers: &HeaderMap, name: &HeaderName) -> Met {

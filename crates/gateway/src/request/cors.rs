@@ -18,7 +18,7 @@ const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// Returns the method of the request that a preflight announces. `None` if `request` is not a preflight.
-pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
+pub(crate) fn preflight_method<B>(request: &Request<B>) -> Option<Method> {
     if request.method() != Method::OPTIONS || !request.headers().contains_key(ORIGIN) {
         return None;
     }
@@ -117,9 +117,9 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> Option<HeaderValue> {
 
 /// Adds `Origin` to `Vary`, because caches must store one answer per origin.
 fn vary_by_origin(headers: &mut HeaderMap) {
-    let said = headers.get_all(VARY).iter().map(HeaderValue::as_bytes);
-    let said: Vec<_> = said.filter(|line| !line.trim_ascii().is_empty()).collect();
-    let mut names = said
+    let lines = headers.get_all(VARY).iter().map(HeaderValue::as_bytes);
+    let lines: Vec<_> = lines.filter(|line| !line.trim_ascii().is_empty()).collect();
+    let mut names = lines
         .iter()
         .flat_map(|line| line.split(|byte| *byte == b','));
     let is_said = names.any(|name| {
@@ -129,7 +129,7 @@ fn vary_by_origin(headers: &mut HeaderMap) {
     if is_said {
         return;
     }
-    let line = [&said[..], &[b"Origin"]].concat().join(&b", "[..]);
+    let line = [&lines[..], &[b"Origin"]].concat().join(&b", "[..]);
     if let Ok(line) = HeaderValue::from_bytes(&line) {
         headers.insert(VARY, line);
     }

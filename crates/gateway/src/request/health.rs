@@ -19,10 +19,10 @@ use crate::body::Body;
 /// The time for which one answer of the store is reused, so that a flood of checks makes one call a second.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// Whether a request with the path `asked` and this method is a health check. `path` is the configured path, if there is one.
-pub(crate) fn is_check(path: Option<&str>, method: &Method, asked: &str) -> bool {
+/// Whether a request with the path `request_path` and this method is a health check. `path` is the configured path, if there is one.
+pub(crate) fn is_check(path: Option<&str>, method: &Method, request_path: &str) -> bool {
     let methods = [Method::GET, Method::HEAD, Method::OPTIONS];
-    path == Some(asked) && methods.contains(method)
+    path == Some(request_path) && methods.contains(method)
 }
 
 /// Returns the reason as an error if the gateway should get no requests: memory is short, keys of tokens are missing, or the store cannot
@@ -58,7 +58,7 @@ pub(crate) struct Health {
     path: Box<str>,
     store: Store,
     limits: Vec<Arc<Limit>>,
-    known: Mutex<Option<(Instant, bool)>>,
+    cache: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Health {
@@ -67,7 +67,7 @@ impl Health {
             path,
             store,
             limits,
-            known: Mutex::new(None),
+            cache: Mutex::new(None),
         }
     }
 
@@ -95,19 +95,19 @@ impl Health {
     }
 
     async fn is_ready(&self, overload: &Overload, clients: &Clients) -> bool {
-        let mut known = self.known.lock().await;
-        if let Some((at, is_ready)) = *known
+        let mut cache = self.cache.lock().await;
+        if let Some((at, is_ready)) = *cache
             && at.elapsed() < KEPT
         {
             return is_ready;
         }
         // The time is set before the call. So if the client leaves before the store answers, the next check does not call the store again
         // at once.
-        *known = Some((Instant::now(), known.is_some_and(|(_, is_ready)| is_ready)));
+        *cache = Some((Instant::now(), cache.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;
         let is_ready = ready.is_ok();
-        *known = Some((Instant::now(), is_ready));
+        *cache = Some((Instant::now(), is_ready));
         is_ready
     }
 }

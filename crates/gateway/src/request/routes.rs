@@ -100,9 +100,9 @@ impl<T> Routes<T> {
         request: &Request<B>,
         target: &Target<'_>,
     ) -> Result<RouteMatch<'_, T>, Problem> {
-        let asked = cors::asked(request)
+        let route = cors::preflight_method(request)
             .and_then(|method| self.first(target, &method, true).ok().flatten());
-        match asked.filter(|at| self.routes[*at].0.has_cors) {
+        match route.filter(|at| self.routes[*at].0.has_cors) {
             Some(at) => Ok(self.route_match(at, target, true)),
             None => self.find(target, request.method()),
         }
@@ -172,13 +172,13 @@ impl<T> Routes<T> {
         if !is_clear {
             return Err(UNCLEAR);
         }
-        let found = self.routes.get(first);
+        let route = self.routes.get(first);
         if target.encoded_slashes == EncodedSlashes::Keep
-            && found.is_none_or(|(place, _)| place.shape.encoded_slashes == EncodedSlashes::Reject)
+            && route.is_none_or(|(place, _)| place.shape.encoded_slashes == EncodedSlashes::Reject)
         {
             return Err(BAD_PATH);
         }
-        Ok(found.map(|_| first))
+        Ok(route.map(|_| first))
     }
 
     /// Returns the numbers of all routes that match a target's host and path, in order.

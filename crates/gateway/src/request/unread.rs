@@ -100,14 +100,14 @@ mod tests {
             let read = String::from_utf8(read).unwrap();
             (done, read, wakes.0.swap(0, Ordering::Relaxed))
         };
-        let told = |done, read: &str, wakes| (done, read.to_owned(), wakes);
-        assert_eq!(poll(&mut unread, 9), told(Poll::Ready(()), "", 0));
+        let result = |done, read: &str, wakes| (done, read.to_owned(), wakes);
+        assert_eq!(poll(&mut unread, 9), result(Poll::Ready(()), "", 0));
         for _ in 0..2 {
             unread.put(&"abcdef".into());
-            assert_eq!(poll(&mut unread, 9), told(Poll::Pending, "", 1));
-            assert_eq!(poll(&mut unread, 4), told(Poll::Pending, "abcd", 1));
-            assert_eq!(poll(&mut unread, 2), told(Poll::Ready(()), "ef", 0));
-            assert_eq!(poll(&mut unread, 9), told(Poll::Ready(()), "", 0));
+            assert_eq!(poll(&mut unread, 9), result(Poll::Pending, "", 1));
+            assert_eq!(poll(&mut unread, 4), result(Poll::Pending, "abcd", 1));
+            assert_eq!(poll(&mut unread, 2), result(Poll::Ready(()), "ef", 0));
+            assert_eq!(poll(&mut unread, 9), result(Poll::Ready(()), "", 0));
         }
         unread.put(&"abcdef".into());
         unread.read_all(|part| part.len().min(4));

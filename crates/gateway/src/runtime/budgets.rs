@@ -58,21 +58,21 @@ impl Budgets {
 
     /// Returns the current budgets of the client called `name`. Charges no unit.
     pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
-        let found = self.find(name)?;
-        Ok(self.report(found).await)
+        let budgets = self.find(name)?;
+        Ok(self.report(budgets).await)
     }
 
     /// Resets the budgets of the client called `name` under all plans. Returns the budgets of its current plan.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
-        let found = self.find(name)?;
-        let all = found.all.iter().map(|(limit, key)| Charge {
+        let budgets = self.find(name)?;
+        let all = budgets.all.iter().map(|(limit, key)| Charge {
             limit,
             key: *key,
             cost: 1,
             origin: None,
         });
         self.store.reset(&all.collect::<Vec<_>>()).await?;
-        Ok(self.report(found).await)
+        Ok(self.report(budgets).await)
     }
 
     /// Returns the used share, from 0 to 1, of each limit whose budget all clients share. If a limit has several such budgets, for routes
@@ -111,9 +111,9 @@ impl Budgets {
     }
 
     /// Returns the client's budgets from the store. If the store does not answer, returns the view of this gateway alone.
-    async fn report(&self, found: Found<'_>) -> Report {
-        let charges = found.charges();
-        let own = found.own.iter();
+    async fn report(&self, budgets: Found<'_>) -> Report {
+        let charges = budgets.charges();
+        let own = budgets.own.iter();
         let (limits, without_store) = match self.store.peek(&charges).await {
             Ok(outlooks) => {
                 let standings = own.zip(&outlooks);
@@ -122,14 +122,14 @@ impl Budgets {
             }
             Err(error) => {
                 let views = self.store.peek_here(&charges);
-                let standings = own.zip(&views).map(|(own, view)| own.known_here(view));
+                let standings = own.zip(&views).map(|(own, view)| own.standing_here(view));
                 (standings.collect(), Some(error.to_string()))
             }
         };
         Report {
             limits,
             without_store,
-            ..found.report
+            ..budgets.report
         }
     }
 
@@ -273,7 +273,7 @@ impl Own<'_> {
     }
 
     /// Returns the budget as this gateway alone sees it, for the time when the store does not answer.
-    fn known_here(&self, view: &LocalView) -> Standing {
+    fn standing_here(&self, view: &LocalView) -> Standing {
         let decides = match (self.limit.mode(), self.limit.on_failure()) {
             (Mode::Local, _) => Decides::Gateway,
             (_, OnFailure::Local) => Decides::Share,

@@ -55,11 +55,11 @@ impl Runtime {
     ) -> Result<Snapshot, StartError> {
         let limit_keys = LimitKeys::of(&settings);
         let fixed = fixed::fingerprints(&settings);
-        let known = before.map_or(&[][..], |before| &before.jwks);
+        let previous = before.map_or(&[][..], |before| &before.jwks);
         let jwks = settings
             .jwks
             .into_iter()
-            .map(|settings| Jwks::new(settings, known));
+            .map(|settings| Jwks::new(settings, previous));
         let jwks = jwks.map(|set| set.map(Arc::new));
         let jwks = jwks.collect::<io::Result<_>>();
         let jwks = jwks.map_err(StartError::Authorities)?;
@@ -197,9 +197,9 @@ fn upstreams(
     for settings in routes.iter().map(|route| &route.upstream) {
         let upstream = upstreams.entry(settings.name.clone());
         upstream.or_insert_with(|| {
-            let known = before.and_then(|before| before.upstreams.get(&settings.name));
-            let known = known.filter(|upstream| upstream.settings() == &**settings);
-            known.cloned().unwrap_or_else(|| {
+            let previous = before.and_then(|before| before.upstreams.get(&settings.name));
+            let previous = previous.filter(|upstream| upstream.settings() == &**settings);
+            previous.cloned().unwrap_or_else(|| {
                 Arc::new(Upstream::start(
                     settings.clone(),
                     metrics.upstream(&settings.name),

@@ -61,8 +61,8 @@ impl LimitKeys {
         let routes = settings.routes.iter().map(|route| &route.policy);
         for policy in routes.chain([&settings.unmatched]) {
             for rule in policy.rules.iter() {
-                let known = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
-                match known {
+                let entry = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
+                match entry {
                     Some(keys) => keys.add_route(rule, policy),
                     None => all.push(Self::new(rule, policy, settings)),
                 }
@@ -124,8 +124,8 @@ impl LimitKeys {
 
     /// Returns the plans whose clients lose the limit's state, each with the reason.
     fn differs_for_plans(&self, before: &Self) -> impl Iterator<Item = (String, String)> {
-        let others = |plans: &[String], known: &[String], why: &str| {
-            let others = plans.iter().filter(|plan| !known.contains(plan));
+        let others = |plans: &[String], reference: &[String], why: &str| {
+            let others = plans.iter().filter(|plan| !reference.contains(plan));
             let others = others.map(|plan| {
                 (
                     plan.clone(),

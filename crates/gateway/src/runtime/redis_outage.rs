@@ -52,7 +52,7 @@ enum Connection {
     /// There was no connection at the last check. If there is one at the next check, this was no outage.
     Away(Instant),
     /// There is no connection, and the outage was logged.
-    Lost { since: Instant, told: Instant },
+    Lost { since: Instant, last_line: Instant },
 }
 
 /// An event for the log.
@@ -72,13 +72,13 @@ impl Connection {
             (Self::Up, Err(_)) => (Self::Away(now), None),
             (Self::New, away) => Self::Away(now).look(away, now),
             (Self::Away(since), Err(error)) => {
-                let told = now;
-                (Self::Lost { since, told }, Some(Event::Lost(error)))
+                let last_line = now;
+                (Self::Lost { since, last_line }, Some(Event::Lost(error)))
             }
-            (Self::Lost { since, told }, Err(error)) if now - told >= AGAIN => {
-                let told = now;
+            (Self::Lost { since, last_line }, Err(error)) if now - last_line >= AGAIN => {
+                let last_line = now;
                 let event = Event::StillLost(error, now - since);
-                (Self::Lost { since, told }, Some(event))
+                (Self::Lost { since, last_line }, Some(event))
             }
             (lost @ Self::Lost { .. }, Err(_)) => (lost, None),
         }
@@ -93,17 +93,17 @@ mod tests {
     const DOWN: Result<(), StoreError> = Err(StoreError::Disconnected);
 
     /// Checks the connection at these times, in seconds, and returns the events to log.
-    fn told(looks: &[(u64, Result<(), StoreError>)]) -> Vec<(u64, Event)> {
+    fn events(looks: &[(u64, Result<(), StoreError>)]) -> Vec<(u64, Event)> {
         let start = Instant::now();
         let mut connection = Connection::New;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for (at, connected) in looks {
             let now = start + Duration::from_secs(*at);
             let (next, event) = connection.look(connected.clone(), now);
             connection = next;
-            told.extend(event.map(|event| (*at, event)));
+            events.extend(event.map(|event| (*at, event)));
         }
-        told
+        events
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let error = || StoreError::Disconnected;
         let seconds = Duration::from_secs;
         assert_eq!(
-            told(&looks),
+            events(&looks),
             [
                 (0, Event::Lost(error())),
                 (60, Event::StillLost(error(), seconds(60))),
@@ -125,8 +125,11 @@ mod tests {
 
     #[test]
     fn a_connection_that_comes_back_at_once_is_no_outage() {
-        assert_eq!(told(&[(0, UP), (1, DOWN), (2, UP), (3, DOWN), (4, UP)]), []);
-        let lost = told(&[(0, UP), (1, DOWN), (2, DOWN), (3, DOWN), (9, UP)]);
+        assert_eq!(
+            events(&[(0, UP), (1, DOWN), (2, UP), (3, DOWN), (4, UP)]),
+            []
+        );
+        let lost = events(&[(0, UP), (1, DOWN), (2, DOWN), (3, DOWN), (9, UP)]);
         let back = Event::Back(Duration::from_secs(8));
         assert_eq!(
             lost,

@@ -43,8 +43,8 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
             let Some(policy) = info.drops_limits() else {
                 continue;
             };
-            let found = (node.to_owned(), policy.to_owned());
-            if !warned_of.contains(&found) {
+            let setting = (node.to_owned(), policy.to_owned());
+            if !warned_of.contains(&setting) {
                 tracing::warn!(
                     %node,
                     %policy,
@@ -52,7 +52,7 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
                      `maxmemory-policy noeviction` there, and give it enough memory"
                 );
             }
-            dropping.insert(found);
+            dropping.insert(setting);
         }
         warned_of = dropping;
         metrics.redis().show(nodes);

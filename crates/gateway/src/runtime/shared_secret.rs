@@ -30,7 +30,7 @@ pub(crate) struct SharedSecret {
     is_configured: bool,
     // The value to store in Redis if Redis has none.
     own: String,
-    known: Agreement,
+    agreement: Agreement,
 }
 
 impl SharedSecret {
@@ -51,7 +51,7 @@ impl SharedSecret {
             hasher,
             is_configured: secret.is_some(),
             own,
-            known: Agreement::Unknown,
+            agreement: Agreement::Unknown,
         })
     }
 
@@ -62,25 +62,25 @@ impl SharedSecret {
 
     /// Compares the secret with Redis, and allows decisions by Redis if both agree. If Redis does not answer, keeps the previous result.
     pub(crate) async fn settle(&mut self, store: &RedisStore) -> Result<(), StoreError> {
-        store.set_agreement(self.known);
-        let found = store.shared_secret(&self.own).await?;
-        let agreement = match found.strip_prefix(MADE) {
-            _ if found == self.own => Agreement::Agreed,
+        store.set_agreement(self.agreement);
+        let value = store.shared_secret(&self.own).await?;
+        let agreement = match value.strip_prefix(MADE) {
+            _ if value == self.own => Agreement::Agreed,
             Some(made) if !self.is_configured => {
                 // Replaced before Redis decides, so that no key uses the previous secret.
                 self.hasher.replace(made);
-                self.own = found;
+                self.own = value;
                 Agreement::Agreed
             }
             _ => Agreement::Differs,
         };
-        if self.known != agreement && agreement == Agreement::Differs {
+        if self.agreement != agreement && agreement == Agreement::Differs {
             tracing::error!(
                 "the gateways on this Redis use another `secret`: each limit follows its on_failure. All gateways need \
                  the same one; to change it, change `key_prefix` as well"
             );
         }
-        self.known = agreement;
+        self.agreement = agreement;
         store.set_agreement(agreement);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl SharedSecret {
     pub(crate) async fn keep(mut self, store: &RedisStore) {
         loop {
             let settled = self.settle(store).await;
-            let unsettled = settled.is_err() && self.known == Agreement::Unknown;
+            let unsettled = settled.is_err() && self.agreement == Agreement::Unknown;
             tokio::time::sleep(if unsettled { RETRY } else { EVERY }).await;
         }
     }

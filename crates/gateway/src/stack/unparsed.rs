@@ -78,8 +78,8 @@ fn problem(head: UnparsedHead) -> Problem {
 /// credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
-    let own = decided.verdicts().filter(|said| said.rule.bounds_callers());
-    let refusals = own.filter_map(|said| said.verdict.filter(|verdict| !verdict.allowed));
+    let own = decided.verdicts().filter(|it| it.rule.bounds_callers());
+    let refusals = own.filter_map(|it| it.verdict.filter(|verdict| !verdict.allowed));
     let longest = refusals.map(|verdict| Duration::from_micros(verdict.retry_after));
     longest.max().filter(|_| refused)
 }

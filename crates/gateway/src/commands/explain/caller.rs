@@ -54,12 +54,12 @@ pub(super) fn not_by(text: &mut String, plan: &Settings, request: &Request<()>) 
 
 /// Writes the values of the claims that these rules are counted per, from the caller's token.
 pub(super) fn claims(text: &mut String, rules: &[Rule], caller: &Caller) {
-    let mut told = HashSet::new();
+    let mut names = HashSet::new();
     for per in rules.iter().flat_map(|rule| rule.per.iter()) {
         let Per::Claim(name) = per else {
             continue;
         };
-        if !told.insert(name) {
+        if !names.insert(name) {
             continue;
         }
         let _ = match caller.claims.value(name) {

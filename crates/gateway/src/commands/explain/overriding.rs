@@ -23,12 +23,12 @@ impl Overriding {
         for port in ports {
             overriding.shown.extend(overrides::if_any(port)?);
         }
-        let found = overriding.shown.iter().filter_map(|it| {
+        let entries = overriding.shown.iter().filter_map(|it| {
             // Names in this list are already normalized, so the prefix of 128 bits leaves addresses unchanged.
             let client = read_name(&it.name, 128).ok()?;
             Some((client, it.effect()?))
         });
-        overriding.table.replace(found);
+        overriding.table.replace(entries);
         Ok(overriding)
     }
 
@@ -42,8 +42,8 @@ impl Overriding {
         let Some((name, action)) = overrides.of(caller) else {
             return;
         };
-        let found = self.shown.iter().find(|it| it.name == *name);
-        let why = found.map(|it| match &*it.reason {
+        let entry = self.shown.iter().find(|it| it.name == *name);
+        let why = entry.map(|it| match &*it.reason {
             "" => format!(", until {}", it.until),
             reason => format!(", until {}: {reason}", it.until),
         });

@@ -11,7 +11,7 @@ fn options() -> Options {
 }
 
 /// Asks the questions with these answers. Returns the resulting options, and the output.
-fn asked(answers: &str) -> (Result<Options, Failure>, String) {
+fn dialog(answers: &str) -> (Result<Options, Failure>, String) {
     let mut output = Vec::new();
     let given = ask(&options(), &mut answers.as_bytes(), &mut output);
     (given, String::from_utf8(output).unwrap())
@@ -19,7 +19,7 @@ fn asked(answers: &str) -> (Result<Options, Failure>, String) {
 
 #[test]
 fn empty_answers_are_the_defaults() {
-    let (given, output) = asked("\n\n\n\n\n");
+    let (given, output) = dialog("\n\n\n\n\n");
     assert_eq!(text(&given.unwrap()), text(&options()));
     assert!(
         output.starts_with("URL of your API [http://127.0.0.1:9000]: "),
@@ -29,7 +29,7 @@ fn empty_answers_are_the_defaults() {
 
 #[test]
 fn a_wrong_answer_is_asked_for_again_with_the_reason() {
-    let (given, output) = asked(
+    let (given, output) = dialog(
         "127.0.0.1:7000\nhttp://127.0.0.1:7000\n0.0.0.0:80\nnginx\n10.1.0.0/16, fd00:1::/64\nmany\n50\n100/m\n",
     );
     let given = given.unwrap();
@@ -46,9 +46,9 @@ fn a_wrong_answer_is_asked_for_again_with_the_reason() {
 
 #[test]
 fn an_end_of_the_input_and_wrong_answers_without_end_are_failures() {
-    let (given, _) = asked("http://127.0.0.1:7000\n");
+    let (given, _) = dialog("http://127.0.0.1:7000\n");
     assert!(given.unwrap_err().message.contains("no file was written"));
-    let (given, _) = asked(&"wrong\n".repeat(100));
+    let (given, _) = dialog(&"wrong\n".repeat(100));
     let failure = given.unwrap_err();
     assert_eq!(failure.status, 2);
 }

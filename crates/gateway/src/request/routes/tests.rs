@@ -25,19 +25,19 @@ fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Resul
         let conditions = shape.conditions.as_ref();
         conditions.map_or(Met::Yes, |conditions| says(target, conditions))
     };
-    let found = routes
+    let first = routes
         .iter()
         .position(|shape| holds(shape) && serves(shape) && met(shape) != Met::No);
-    if found.is_some_and(|at| met(&routes[at]) == Met::Unclear) {
+    if first.is_some_and(|at| met(&routes[at]) == Met::Unclear) {
         return Err(UNCLEAR);
     }
     if target.encoded_slashes == EncodedSlashes::Keep
-        && found.is_none_or(|at| routes[at].encoded_slashes == EncodedSlashes::Reject)
+        && first.is_none_or(|at| routes[at].encoded_slashes == EncodedSlashes::Reject)
     {
         return Err(BAD_PATH);
     }
-    if let Some(found) = found {
-        return Ok(found);
+    if let Some(first) = first {
+        return Ok(first);
     }
     let mut named = HashSet::new();
     let allowed: Vec<&str> = here()
@@ -82,7 +82,7 @@ const HOSTS: [&str; 10] = [
     "*.1",
     "*.0.1",
 ];
-const ASKED_HOSTS: [&str; 12] = [
+const REQUEST_HOSTS: [&str; 12] = [
     "test",
     "a.test",
     "A.test.:80",
@@ -99,7 +99,7 @@ const ASKED_HOSTS: [&str; 12] = [
 const SEGMENTS: [&str; 11] = [
     "a", "b", "{}", "{}", "@me", "a%20b", "a%2Fb", "%3B", "A", "a.", "...",
 ];
-const ASKED_SEGMENTS: [&str; 26] = [
+const REQUEST_SEGMENTS: [&str; 26] = [
     "A%2fB.", "@ME..", "a.", "B;v", "...", "....", "a", "b", "a", "b", "c", "@me", "%40me",
     "a%20b", "%61", "a;v=1", ";x", "", ".", "..", "a%2fb", "a%2Fb", "a%5cb", "%3b", "%3B;y", "A",
 ];
@@ -142,7 +142,7 @@ fn says(target: &Target<'_>, conditions: &Conditions) -> Met {
     let query = target.query.unwrap_or_default();
     let values = |name: &str| {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let values = pairs.filter(|(found, _)| *found == name);
+        let values = pairs.filter(|(key, _)| *key == name);
         values
             .map(|(_, value)| value.to_owned())
             .collect::<Vec<_>>()
@@ -150,14 +150,14 @@ fn says(target: &Target<'_>, conditions: &Conditions) -> Met {
     let query = conditions.query.iter();
     let query = query.map(|(name, value)| (values(name), value.to_string()));
     let headers = conditions.headers.iter().map(|(name, value)| {
-        let found = target.headers.get_all(name).iter();
-        let found = found.map(|value| value.to_str().unwrap().to_owned());
-        (found.collect(), value.to_str().unwrap().to_owned())
+        let lines = target.headers.get_all(name).iter();
+        let lines = lines.map(|value| value.to_str().unwrap().to_owned());
+        (lines.collect(), value.to_str().unwrap().to_owned())
     });
     let all: Vec<(Vec<String>, String)> = query.chain(headers).collect();
-    if all.iter().any(|(found, value)| !found.contains(value)) {
+    if all.iter().any(|(values, value)| !values.contains(value)) {
         Met::No
-    } else if all.iter().any(|(found, _)| found.len() > 1) {
+    } else if all.iter().any(|(values, _)| values.len() > 1) {
         Met::Unclear
     } else {
         Met::Yes
@@ -185,7 +185,7 @@ fn conditions(random: &mut Random) -> Option<Box<Conditions>> {
 fn request(random: &mut Random) -> Request<()> {
     let mut path = String::from("/");
     for _ in 0..random.below(6) {
-        path += random.pick(&ASKED_SEGMENTS);
+        path += random.pick(&REQUEST_SEGMENTS);
         path.push('/');
     }
     if random.below(4) != 0 {
@@ -195,7 +195,7 @@ fn request(random: &mut Random) -> Request<()> {
     let mut request = Request::builder()
         .method(&METHODS[random.below(METHODS.len())])
         .uri(path)
-        .header(HOST, random.pick(&ASKED_HOSTS));
+        .header(HOST, random.pick(&REQUEST_HOSTS));
     for _ in 0..random.below(3) {
         request = request.header(VERSION, ["1", "2"][random.below(2)]);
     }
@@ -203,7 +203,7 @@ fn request(random: &mut Random) -> Request<()> {
 }
 
 /// Formats a problem as its status, its `error` and `Allow`.
-fn told(problem: Problem) -> String {
+fn text(problem: Problem) -> String {
     let allow = problem
         .clone()
         .respond::<Bytes>()
@@ -239,10 +239,10 @@ fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
                     _ => 3,
                 },
             }] += 1;
-            let found = routes.find(&target, request.method());
+            let result = routes.find(&target, request.method());
             assert_eq!(
-                found.map(|found| *found.route).map_err(told),
-                expected.map_err(told),
+                result.map(|it| *it.route).map_err(text),
+                expected.map_err(text),
                 "seed {seed}: {request:?} among {model:#?}"
             );
         }
@@ -267,8 +267,8 @@ fn whatever_hides_a_route_is_near_it() {
                     .is_none_or(|other| host.as_ref().is_some_and(|host| other.covers(host)));
                 if covers_host && other.path.covers(path) {
                     hidden += 1;
-                    let told = format!("{:?} {} {host:?} {path}", other.host, other.path);
-                    assert!(near.contains(&earlier), "seed {seed}: {told}");
+                    let message = format!("{:?} {} {host:?} {path}", other.host, other.path);
+                    assert!(near.contains(&earlier), "seed {seed}: {message}");
                 }
             }
             index.add(host.as_ref(), path, at);
