@@ -51,9 +51,9 @@ where
     // Runs from the stop until the shutdown. Then runs until the end of the client's last call.
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
-    let mut told: Option<Waker> = None;
+    let mut waker: Option<Waker> = None;
     // For a new connection the watchdog does not read the socket's state first: no byte has been sent.
-    let mut asked = true;
+    let mut is_asked = true;
     poll_fn(|context| {
         'polls: loop {
             if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
@@ -62,11 +62,11 @@ where
             // A request polls its connection several times, but the watchdog and the stop are rarely ready. So they are polled only if they
             // are ready, or if they lack the task's waker. These polls ignore the task's budget: if the budget is used up, a poll does not
             // register the waker.
-            let is_new = !told
+            let is_new = !waker
                 .as_ref()
-                .is_some_and(|told| told.will_wake(context.waker()));
+                .is_some_and(|waker| waker.will_wake(context.waker()));
             if is_new {
-                told = Some(context.waker().clone());
+                waker = Some(context.waker().clone());
             }
             if ending.is_none()
                 && (is_new || drain.has_changed().unwrap_or(true))
@@ -81,8 +81,8 @@ where
                     .is_ready()
                 {
                     // First polls the connection again, which reads the socket's state. Then checks the deadlines.
-                    asked = !asked;
-                    if asked {
+                    is_asked = !is_asked;
+                    if is_asked {
                         activity.ask();
                         continue 'polls;
                     }

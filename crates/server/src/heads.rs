@@ -52,8 +52,8 @@ impl Heads {
 
     /// Returns the number of heads that neither became requests nor were charged for.
     fn unknown(&self) -> usize {
-        let known = self.begun() + self.charged.load(Ordering::Relaxed);
-        self.read.load(Ordering::Relaxed).saturating_sub(known)
+        let others = self.begun() + self.charged.load(Ordering::Relaxed);
+        self.read.load(Ordering::Relaxed).saturating_sub(others)
     }
 
     /// Whether no head was charged for yet.

@@ -60,7 +60,7 @@ impl ConnectionSettings {
     /// Returns the TLS of a listener, if it has TLS; `None` if the listener is closed.
     pub fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
         let mut listeners = self.listeners.iter();
-        let found = listeners.find(|(other, _)| *other == name);
-        found.map(|(_, tls)| tls.clone())
+        let listener = listeners.find(|(other, _)| *other == name);
+        listener.map(|(_, tls)| tls.clone())
     }
 }

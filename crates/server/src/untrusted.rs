@@ -107,9 +107,9 @@ impl UntrustedProxies {
         let address = peer.to_canonical();
         let network = network(address);
         let mut networks = self.networks.lock();
-        if let Some(known) = networks.iter_mut().find(|it| it.network == network) {
-            known.connections += 1;
-            (known.address, known.header, known.last) = (address, header, now);
+        if let Some(entry) = networks.iter_mut().find(|it| it.network == network) {
+            entry.connections += 1;
+            (entry.address, entry.header, entry.last) = (address, header, now);
             return;
         }
         let is_private = is_private(network);
