@@ -60,17 +60,17 @@ impl<'a> Walk<'a> {
             Keys::Map(entries) => {
                 let named = all.iter().filter_map(|it| it.get("additionalProperties"));
                 let named: Vec<_> = named.filter(|it| it.is_object()).collect();
-                let known = all
+                let properties = all
                     .iter()
                     .filter_map(|it| it.get("properties")?.as_object());
-                let known: Vec<_> = known.collect();
+                let properties: Vec<_> = properties.collect();
                 for (key, value) in entries {
-                    let own = known.iter().filter_map(|it| it.get(&key.value));
+                    let own = properties.iter().filter_map(|it| it.get(&key.value));
                     let mut fitting: Vec<_> = own.collect();
                     fitting.extend(&named);
                     // If no schema has keys here, a map is the mistake, not its keys.
-                    if fitting.is_empty() && !known.is_empty() {
-                        let allowed = known.iter().flat_map(|it| it.keys());
+                    if fitting.is_empty() && !properties.is_empty() {
+                        let allowed = properties.iter().flat_map(|it| it.keys());
                         let allowed: Vec<_> = allowed.map(String::as_str).collect();
                         self.add(&key.value, key.place, &allowed);
                     }

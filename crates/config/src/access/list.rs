@@ -55,7 +55,7 @@ impl KnownClients {
         let Clients {
             sources, trusted, ..
         } = clients;
-        let mut known = Self {
+        let mut names = Self {
             keys: None,
             has_key_file: !callers.reread.key_files.is_empty(),
             has_tokens: false,
@@ -65,18 +65,18 @@ impl KnownClients {
         for source in sources {
             match source {
                 ClientSource::ApiKey { keys, .. } => {
-                    known.keys.get_or_insert_default().extend(keys.names());
+                    names.keys.get_or_insert_default().extend(keys.names());
                 }
                 ClientSource::UserId { .. } if trusted.trust_everyone() => {
-                    known.users = Users::Everyone;
+                    names.users = Users::Everyone;
                 }
-                ClientSource::UserId { .. } if has_proxies => known.users = Users::Proxies,
-                ClientSource::UserId { .. } => known.users = Users::NoProxy,
-                ClientSource::Token(_) => known.has_tokens = true,
+                ClientSource::UserId { .. } if has_proxies => names.users = Users::Proxies,
+                ClientSource::UserId { .. } => names.users = Users::NoProxy,
+                ClientSource::Token(_) => names.has_tokens = true,
                 ClientSource::Certificate(_) | ClientSource::Ip => {}
             }
         }
-        known
+        names
     }
 
     /// Whether an API key is listed, or a key file may list one.
@@ -111,11 +111,11 @@ impl KnownClients {
 pub(crate) fn client_list(
     check: &mut Check<'_>,
     written: Option<&[Scalar<ListedText>]>,
-    known: &KnownClients,
+    sources: &KnownClients,
     purpose: Purpose,
 ) -> ClientList {
-    let entries = entries(check, written.unwrap_or_default(), known, purpose);
-    if purpose == Purpose::Allow && known.are_proxies(&entries) {
+    let entries = entries(check, written.unwrap_or_default(), sources, purpose);
+    if purpose == Purpose::Allow && sources.are_proxies(&entries) {
         let place = entries.first().and_then(|(_, place)| *place);
         let problem = Problem::new(place, "`allow` lists only networks of `trusted_proxies`");
         check.warn(problem.note(
@@ -130,7 +130,7 @@ pub(crate) fn client_list(
 pub(crate) fn entries(
     check: &mut Check<'_>,
     written: &[Scalar<ListedText>],
-    known: &KnownClients,
+    sources: &KnownClients,
     purpose: Purpose,
 ) -> Vec<(ListedClient, Option<Place>)> {
     let mut seen = HashMap::new();
@@ -140,7 +140,8 @@ pub(crate) fn entries(
             true => check.read_hidden(scalar),
             false => check.read(scalar),
         };
-        let client = entry.and_then(|ListedText(client)| spelt(check, client, scalar.place, known));
+        let client =
+            entry.and_then(|ListedText(client)| spelt(check, client, scalar.place, sources));
         let Some(client) = client else {
             continue;
         };
@@ -163,9 +164,9 @@ pub(crate) fn entries(
                 check.warn(problem.note("list the networks that need no limit"));
             }
             ListedClient::Network(_) => {}
-            ListedClient::ApiKey(name) => key(check, name, scalar.place, known),
-            ListedClient::UserId(_) => user(check, scalar.place, known),
-            ListedClient::Certificate(_) if known.has_certificates() => {}
+            ListedClient::ApiKey(name) => key(check, name, scalar.place, sources),
+            ListedClient::UserId(_) => user(check, scalar.place, sources),
+            ListedClient::Certificate(_) if sources.has_certificates() => {}
             ListedClient::Certificate(_) => check.refuse(
                 Problem::new(scalar.place, "no client source names a `client_cert`")
                     .note("add `client_cert` under `clients`, or remove this entry"),
@@ -181,16 +182,16 @@ fn spelt(
     check: &mut Check<'_>,
     client: ListedClient,
     place: Option<Place>,
-    known: &KnownClients,
+    sources: &KnownClients,
 ) -> Option<ListedClient> {
     let allowed = match client {
-        ListedClient::Certificate(name) if known.has_certificates() => {
-            if let Some(name) = known.clients.certificate_name(&name) {
+        ListedClient::Certificate(name) if sources.has_certificates() => {
+            if let Some(name) = sources.clients.certificate_name(&name) {
                 return Some(ListedClient::Certificate(name.into()));
             }
             "a name of at most 256 bytes; if `name` of `client_cert` is san_dns, a DNS name; if it is fingerprint, 64 hexadecimal digits"
         }
-        ListedClient::UserId(id) if known.has_users() && !known.clients.can_name_user(&id) => {
+        ListedClient::UserId(id) if sources.has_users() && !sources.clients.can_name_user(&id) => {
             "an ID without blanks at its ends, as they are removed from headers"
         }
         other => return Some(other),
@@ -212,8 +213,8 @@ fn may_be_secret(text: &str) -> bool {
 }
 
 /// Refuses a name that no API key has. If a key file may list the name later, warns only.
-fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownClients) {
-    let Some(keys) = &known.keys else {
+fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, sources: &KnownClients) {
+    let Some(keys) = &sources.keys else {
         let problem = Problem::new(place, "no client source names an `api_key`");
         check.refuse(problem.note("add `api_key` under `clients`, or remove this entry"));
         return;
@@ -228,7 +229,7 @@ fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownCli
     let mut names: Vec<_> = keys.iter().collect();
     names.sort();
     let problem = problem.choices(name, names);
-    if known.has_key_file {
+    if sources.has_key_file {
         check.warn(problem.note("the entry has no effect until a `keys_file` lists the key"));
     } else {
         check.refuse(problem);
@@ -236,15 +237,15 @@ fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownCli
 }
 
 /// Refuses a user ID if no source names users. Warns of a user ID that has no effect, or is not verified.
-fn user(check: &mut Check<'_>, place: Option<Place>, known: &KnownClients) {
-    match known.users {
+fn user(check: &mut Check<'_>, place: Option<Place>, sources: &KnownClients) {
+    match sources.users {
         Users::Everyone => check.warn(
             Problem::new(place, "nobody verifies this user ID").note(
                 "`trusted_proxies` trusts every address, so every client can send any user ID: list the networks of your proxies only",
             ),
         ),
         Users::Proxies => {}
-        Users::Nobody | Users::NoProxy if known.has_tokens => {}
+        Users::Nobody | Users::NoProxy if sources.has_tokens => {}
         Users::NoProxy => check.warn(
             Problem::new(place, "this entry has no effect")
                 .note("a user ID is believed from `trusted_proxies` only, and none is listed"),

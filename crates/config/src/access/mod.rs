@@ -54,15 +54,15 @@ pub(crate) struct FileAccess {
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,
-    known: &KnownClients,
+    sources: &KnownClients,
     of_file: Option<Required>,
 ) -> AccessLists {
     AccessLists {
-        exempt: client_list(check, written.exempt, known, Purpose::Exempt),
-        deny: client_list(check, written.deny, known, Purpose::Deny),
-        allow: written.allow.map(|list| allow_list(check, list, known)),
+        exempt: client_list(check, written.exempt, sources, Purpose::Exempt),
+        deny: client_list(check, written.deny, sources, Purpose::Deny),
+        allow: written.allow.map(|list| allow_list(check, list, sources)),
         require: match written.require {
-            Some(scalar) => require(check, scalar, known),
+            Some(scalar) => require(check, scalar, sources),
             None => of_file,
         },
     }
@@ -72,13 +72,13 @@ pub(crate) fn access_lists(
 fn allow_list(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<ListedText>>>,
-    known: &KnownClients,
+    sources: &KnownClients,
 ) -> AllowList {
     if written.value.is_empty() {
         let problem = Problem::new(written.place, "this list is empty");
         check.refuse(problem.note("every client would get 403; without `allow` none does"));
     }
-    let list = client_list(check, Some(&written.value), known, Purpose::Allow);
+    let list = client_list(check, Some(&written.value), sources, Purpose::Allow);
     AllowList::new(list, check.source.at(written.place))
 }
 
@@ -112,16 +112,16 @@ pub(crate) fn exempt_from_nothing(
 fn require(
     check: &mut Check<'_>,
     scalar: &Scalar<RequireWord>,
-    known: &KnownClients,
+    sources: &KnownClients,
 ) -> Option<Required> {
     let RequireWord::Credentials(required) = check.read(scalar)? else {
         return None;
     };
     let (can_be_met, missing) = match required {
-        Required::ApiKey => (known.has_keys(), "no client source knows an API key"),
-        Required::Token => (known.has_tokens, "no client source reads tokens"),
+        Required::ApiKey => (sources.has_keys(), "no client source knows an API key"),
+        Required::Token => (sources.has_tokens, "no client source reads tokens"),
         Required::Verified => (
-            known.has_keys() || known.has_users() || known.has_certificates(),
+            sources.has_keys() || sources.has_users() || sources.has_certificates(),
             "no client source verifies clients",
         ),
     };

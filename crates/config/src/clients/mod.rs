@@ -180,12 +180,12 @@ pub(crate) fn clients(
                     shared_network(check, &format!("ipv6_prefix: {bits}"), bits, scalar.place);
                     clients.ipv6_prefix = bits;
                 }
-                let told = check.read_some(ip.from.as_ref()).unwrap_or_default();
+                let address_source = check.read_some(ip.from.as_ref()).unwrap_or_default();
                 if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
                     nobody_tells(check, scalar.place);
                 }
-                proxy_protocol = told == AddressSource::ProxyProtocol;
-                clients.address_from = match told {
+                proxy_protocol = address_source == AddressSource::ProxyProtocol;
+                clients.address_from = match address_source {
                     AddressSource::XForwardedFor => AddressFrom::XForwardedFor,
                     AddressSource::Forwarded => AddressFrom::Forwarded,
                     AddressSource::ProxyProtocol => AddressFrom::Connection,
@@ -200,7 +200,7 @@ pub(crate) fn clients(
             }
         }
     }
-    told_apart(check, written, &clients);
+    one_meaning(check, written, &clients);
     shared_headers(check, written.sources, &clients.sources);
     if clients.sources.is_empty() {
         clients.sources.push(ClientSource::Ip);
@@ -274,7 +274,7 @@ fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<H
 
 /// Refuses a header with two meanings. The gateway removes headers that name a user or the client. Such a header cannot also hold a key or
 /// a token.
-fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
+fn one_meaning(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
     let named: Vec<&HeaderName> = clients.vouched_headers().collect();
     let shown = clients.sources.iter().filter_map(|source| match source {
         ClientSource::ApiKey { header, .. } => Some(header),

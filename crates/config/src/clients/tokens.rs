@@ -169,7 +169,7 @@ pub(crate) fn claims(check: &mut Check<'_>, jwt: &Jwt) -> Arc<[Arc<str>]> {
         let Some(ClaimName(name)) = check.read(scalar) else {
             continue;
         };
-        if claims.iter().any(|known| **known == *name) {
+        if claims.iter().any(|claim| **claim == *name) {
             let message = format!("the claim `{}` is here twice", scalar.raw);
             check.refuse(Problem::new(scalar.place, message));
         }

@@ -180,17 +180,17 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let own = own_addresses(taken, admin.as_ref().map(|admin| admin.address));
     let plans = limits::plans::plan_names(check, file.plans.as_ref());
     let mut callers = clients::clients(check, clients, &plans);
-    let known = KnownClients::of(&callers, clients.has_proxies());
-    callers.clients.members = limits::plans::members(check, file.plans.as_ref(), &plans, &known);
+    let sources = KnownClients::of(&callers, clients.has_proxies());
+    callers.clients.members = limits::plans::members(check, file.plans.as_ref(), &plans, &sources);
     let deny_file = file.deny_file.as_ref();
     let access = FileAccess {
-        lists: access_lists(check, file.access(), &known, None),
+        lists: access_lists(check, file.access(), &sources, None),
         deny_file: deny_file.and_then(|scalar| networks::deny_file(check, scalar)),
     };
     let (store, shared) = store::store(check, file.store.as_ref());
     let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
     let claims = &callers.claims;
-    let (limits, mut rules) = limits::limits(check, written, clients, &known, claims, shared);
+    let (limits, mut rules) = limits::limits(check, written, clients, &sources, claims, shared);
     limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
     listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
     listeners::unasked_certificates(check, clients, &listen);
@@ -222,7 +222,7 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
         response_headers: &response_headers,
         request_id_in_answers,
         clients: &callers.clients,
-        known: &known,
+        sources: &sources,
         access: &access,
         unmatched: &unmatched,
         max_body: max_body.and_then(|BodyLimit(bytes)| bytes),

@@ -111,11 +111,11 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
     }
     match &limit.cost {
         Some(SingleOr::Block(block)) => {
-            let (told, _) = told_by_answer(&block.value)?;
+            let (place, _) = answer_key(&block.value)?;
             let reserve = block.value.reserve.as_ref();
             Some((
                 "a cost from the answer",
-                reserve.map_or(told, |scalar| scalar.place),
+                reserve.map_or(place, |scalar| scalar.place),
             ))
         }
         _ => None,
@@ -123,7 +123,7 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
 }
 
 /// Returns the place and the name of the key that reads the cost from the answer. `None` if there is no such key.
-fn told_by_answer(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
+fn answer_key(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
     let header = cost.response_header.as_ref();
     let header = header.map(|scalar| (scalar.place, "response_header"));
     let json = cost.response_json.as_ref();
@@ -208,11 +208,11 @@ pub(crate) fn reserves_fit(
     let Some((what, place)) = reserving(limit) else {
         return;
     };
-    let told = match &limit.cost {
-        Some(SingleOr::Block(block)) => told_by_answer(&block.value),
+    let key = match &limit.cost {
+        Some(SingleOr::Block(block)) => answer_key(&block.value),
         _ => None,
     };
-    if let Some((place, key)) = told.filter(|_| limit.count.is_some()) {
+    if let Some((place, key)) = key.filter(|_| limit.count.is_some()) {
         let problem = Problem::new(
             place,
             "a charge is settled by the status of the answer or by its cost, not by both",

@@ -26,20 +26,20 @@ pub(crate) enum Period {
 
 /// Returns the calendar of this zone. `None` if the zone has no name.
 pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calendar> {
-    static KNOWN: LazyLock<Mutex<BTreeMap<String, &'static Calendar>>> =
+    static CALENDARS: LazyLock<Mutex<BTreeMap<String, &'static Calendar>>> =
         LazyLock::new(Mutex::default);
     let (word, step) = match period {
         Period::Day => ("1d", 1.day()),
         Period::Month => ("1mo", 1.month()),
     };
     let name = format!("{word}/{}", zone.iana_name()?);
-    let mut known = KNOWN.lock();
-    if let Some(calendar) = known.get(&name) {
+    let mut calendars = CALENDARS.lock();
+    if let Some(calendar) = calendars.get(&name) {
         return Some(calendar);
     }
     let calendar = Calendar::new(name.clone(), starts(step, zone))?;
     let calendar: &'static Calendar = Box::leak(Box::new(calendar));
-    known.insert(name, calendar);
+    calendars.insert(name, calendar);
     Some(calendar)
 }
 

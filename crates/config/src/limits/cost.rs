@@ -48,7 +48,7 @@ pub(crate) fn cost(
             let cost = at_least_1(check, scalar, "cost")?;
             (Cost::Fixed(cost), scalar.place)
         }
-        SingleOr::Block(block) => told(check, &block.value, block.place, clients)?,
+        SingleOr::Block(block) => read_cost(check, &block.value, block.place, clients)?,
     };
     if let Some(quota) = quota {
         fits(check, &cost, quota, place);
@@ -57,7 +57,7 @@ pub(crate) fn cost(
 }
 
 /// Reads a cost that a request or its answer contains. Returns the cost, and the place of the number that bounds the first charge.
-fn told(
+fn read_cost(
     check: &mut Check<'_>,
     written: &WrittenCost,
     place: Option<Place>,

@@ -99,7 +99,7 @@ pub(crate) fn limits(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
     clients: WrittenClients<'_>,
-    known: &KnownClients,
+    sources: &KnownClients,
     claims: &[Arc<str>],
     shared: StoreDefaults,
 ) -> (Vec<Arc<Limit>>, Rules) {
@@ -122,8 +122,8 @@ pub(crate) fn limits(
         let nodelay = has_nodelay(check, limit.leaky_bucket.as_ref());
         let block = block(check, limit, mode);
         let lists = LimitLists {
-            exempt: client_list(check, limit.exempt.as_deref(), known, Purpose::Exempt),
-            deny: client_list(check, limit.deny.as_deref(), known, Purpose::Deny),
+            exempt: client_list(check, limit.exempt.as_deref(), sources, Purpose::Exempt),
+            deny: client_list(check, limit.deny.as_deref(), sources, Purpose::Deny),
         };
         if let Some(quota) = &quota {
             mode_fits(check, name, limit, quota, mode);
@@ -333,7 +333,7 @@ pub(crate) fn rules_of(
     whose: &str,
 ) -> Vec<Rule> {
     let mut seen = HashSet::new();
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     for scalar in scalars {
         let Some((name, rule)) = defined(check, scalar, rules) else {
             continue;
@@ -343,9 +343,9 @@ pub(crate) fn rules_of(
             check.refuse(Problem::new(scalar.place, message));
             continue;
         }
-        found.extend(rule.clone());
+        list.extend(rule.clone());
     }
-    found
+    list
 }
 
 /// Returns the name and the rule of a limit. Refuses a name that no limit has.

@@ -124,7 +124,7 @@ pub(crate) fn members(
     check: &mut Check<'_>,
     written: Option<&Plans>,
     plans: &ClientPlans,
-    known: &KnownClients,
+    sources: &KnownClients,
 ) -> PlanMembers {
     let mut seen = HashMap::new();
     let mut members = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn members(
             check.refuse(problem.note(example));
             continue;
         };
-        for (member, place) in entries(check, list, known, Purpose::Members) {
+        for (member, place) in entries(check, list, sources, Purpose::Members) {
             if let Some(first) = seen.insert(member.clone(), place) {
                 twice(check, place, first);
             }

@@ -153,12 +153,12 @@ pub enum Origins {
 /// The default methods that pages may use, if the route takes any method.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS rules of a route. The route has the methods `served`, or any. Pages may always read the headers `told`.
+/// Makes the CORS rules of a route. The route has the methods `served`, or any. Pages may always read `headers`.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
     served: Option<&[Method]>,
-    told: Vec<HeaderName>,
+    headers: Vec<HeaderName>,
 ) -> Option<CorsSettings> {
     let credentials = check.read_some(written.credentials.as_ref());
     let credentials = credentials.unwrap_or(false);
@@ -170,7 +170,7 @@ pub(crate) fn cors(
         }
         None => served.unwrap_or(&SIMPLE).to_vec(),
     };
-    let mut expose = told;
+    let mut expose = headers;
     for name in names(check, written.expose.as_deref(), credentials) {
         if !expose.contains(&name) {
             expose.push(name);
@@ -255,16 +255,16 @@ fn twice(check: &mut Check<'_>, place: Option<Place>, what: &impl Display) {
 }
 
 /// Returns the headers that pages may always read: `Retry-After`, the request ID, and limit headers.
-pub(crate) fn told(headers: RateLimitHeaders, has_request_id: bool) -> Vec<HeaderName> {
-    let mut told = vec![RETRY_AFTER];
+pub(crate) fn readable_headers(headers: RateLimitHeaders, has_request_id: bool) -> Vec<HeaderName> {
+    let mut names = vec![RETRY_AFTER];
     if has_request_id {
-        told.push(HeaderName::from_static("x-request-id"));
+        names.push(HeaderName::from_static("x-request-id"));
     }
     if headers.x_ratelimit.is_some() {
-        told.extend([X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET]);
+        names.extend([X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET]);
     }
     if headers.ietf {
-        told.extend([RATELIMIT_POLICY, RATELIMIT]);
+        names.extend([RATELIMIT_POLICY, RATELIMIT]);
     }
-    told
+    names
 }

@@ -179,7 +179,7 @@ struct Label {
 /// The file's defaults for routes.
 pub(crate) struct RouteDefaults<'a> {
     pub(crate) clients: &'a Clients,
-    pub(crate) known: &'a KnownClients,
+    pub(crate) sources: &'a KnownClients,
     pub(crate) access: &'a FileAccess,
     pub(crate) unmatched: &'a Policy,
     pub(crate) max_body: Option<u64>,
@@ -261,8 +261,8 @@ fn route_settings(
     let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
     let answers = answers(check, headers, reject, &unmatched.answers);
     let written = route.cors.as_ref();
-    let told = cors::told(answers.headers, defaults.request_id_in_answers);
-    let cors = written.map(|written| cors::cors(check, written, served.as_deref(), told));
+    let headers = cors::readable_headers(answers.headers, defaults.request_id_in_answers);
+    let cors = written.map(|written| cors::cors(check, written, served.as_deref(), headers));
     let scalars = route.limits.as_deref().unwrap_or_default();
     let own_rules = rules_of(check, scalars, rules, "this route");
     let written = WrittenAccess {
@@ -272,7 +272,7 @@ fn route_settings(
         require: route.require.as_ref(),
     };
     let of_file = defaults.access.lists.require;
-    let lists = access_lists(check, written, defaults.known, of_file);
+    let lists = access_lists(check, written, defaults.sources, of_file);
     // A route with a refused host or path ends here. An earlier return would hide errors in its other keys.
     let host = host.map_or(Some(None), |host| host.map(Some))?;
     let path = path?;

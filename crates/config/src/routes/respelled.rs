@@ -103,8 +103,8 @@ pub(crate) fn taker(
     };
     let mut first: Option<usize> = None;
     index.at(host, path, |here| {
-        let found = here.iter().find(|at| serves(&routes[**at].0));
-        first = first.into_iter().chain(found.copied()).min();
+        let position = here.iter().find(|at| serves(&routes[**at].0));
+        first = first.into_iter().chain(position.copied()).min();
     });
     first
 }

@@ -20,10 +20,10 @@ pub(crate) fn read<T: DeserializeOwned>(
     hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
 ) -> Result<T, Problem> {
     serde_saphyr::from_str_with_options(source.text, options()).map_err(|error| {
-        let found = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
+        let problem = hidden(&error, source).unwrap_or_else(|| problem(&error, source));
         match unknown_field(&error).and_then(|(key, allowed)| hint(key, allowed)) {
-            Some(note) => found.meaning(note),
-            None => found,
+            Some(note) => problem.meaning(note),
+            None => problem,
         }
     })
 }
@@ -71,7 +71,7 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
         Error::Unexpected { .. }
         | Error::SerdeInvalidType { .. }
         | Error::SerdeInvalidValue { .. }
-            if found(source, place) == NOTHING =>
+            if kind(source, place) == NOTHING =>
         {
             indent::empty_value(place, source)
         }
@@ -133,17 +133,17 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 "string scalar" => SINGLE,
                 other => other,
             };
-            let found = place.map_or(NOTHING, |place| found(source, place));
-            let problem = match found {
-                found if found == expected => Problem::new(place, format!("expected {expected}")),
-                found if found == SINGLE && expected == LIST => {
-                    Problem::new(place, format!("expected {expected}, found {found}"))
+            let kind = place.map_or(NOTHING, |place| kind(source, place));
+            let problem = match kind {
+                kind if kind == expected => Problem::new(place, format!("expected {expected}")),
+                kind if kind == SINGLE && expected == LIST => {
+                    Problem::new(place, format!("expected {expected}, found {kind}"))
                         .note("a list of one value has brackets, too, such as `[a]`")
                 }
-                found => Problem::new(place, format!("expected {expected}, found {found}")),
+                kind => Problem::new(place, format!("expected {expected}, found {kind}")),
             };
             // A value in the place of keys may be a secret whose key is missing.
-            match expected == KEYS && matches!(found, SINGLE | LIST | "a list") {
+            match expected == KEYS && matches!(kind, SINGLE | LIST | "a list") {
                 true => problem.without_line(),
                 false => problem,
             }
@@ -160,8 +160,8 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         Error::SerdeInvalidType { expected, .. }
         | Error::SerdeInvalidValue { expected, .. }
         | Error::SerdeInvalidLength { expected, .. } => {
-            let found = place.map_or("something else", |place| found(source, place));
-            Problem::new(place, format!("expected {expected}, found {found}"))
+            let kind = place.map_or("something else", |place| kind(source, place));
+            Problem::new(place, format!("expected {expected}, found {kind}"))
         }
         Error::UnknownAnchor { .. } => Problem::new(place, "this alias has no anchor before it")
             .note("a value that begins with `*` or `&` must be quoted"),
@@ -215,7 +215,7 @@ const SINGLE: &str = "a single value";
 const LIST: &str = "a list (`[a, b]`)";
 
 /// Returns the kind of value at a place, by its first character.
-fn found(source: &Source<'_>, place: Place) -> &'static str {
+fn kind(source: &Source<'_>, place: Place) -> &'static str {
     let line = source.line(place.line);
     let mut rest = line.chars().skip(place.column - 1);
     match (rest.next(), rest.next()) {

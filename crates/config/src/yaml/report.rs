@@ -149,12 +149,12 @@ impl Problem {
     /// Adds the allowed names, and the name that was probably meant.
     pub(crate) fn choices(
         self,
-        found: &str,
+        word: &str,
         allowed: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Self {
         let allowed: Vec<_> = allowed.into_iter().collect();
         let names = || allowed.iter().map(AsRef::as_ref);
-        let this = match nearest(found, names()) {
+        let this = match nearest(word, names()) {
             Some(meant) => self.note(format!("{GUESS}`{meant}`?")),
             None => self,
         };
@@ -351,10 +351,10 @@ fn shortened(message: String) -> String {
 }
 
 /// Returns the name that was probably meant: the most similar name, unless more than a third of its letters differ.
-fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let found = found.to_lowercase();
+fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
     let near = names
-        .map(|name| (distance(&found, &name.to_lowercase()), name))
+        .map(|name| (distance(&word, &name.to_lowercase()), name))
         .min_by_key(|(distance, _)| *distance)?;
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
 }

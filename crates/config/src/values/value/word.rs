@@ -13,8 +13,8 @@ macro_rules! choice {
             const ALLOWED: &'static str = "one of a few words";
 
             fn read(text: &str) -> Result<Self, $crate::values::value::Fault> {
-                let found = $words.into_iter().find(|(word, _)| *word == text);
-                found
+                let entry = $words.into_iter().find(|(word, _)| *word == text);
+                entry
                     .map(|(_, value)| value)
                     .ok_or($crate::values::value::Fault::Form)
             }

@@ -88,7 +88,7 @@ pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Opt
         return is_it(&next).then(|| problem.note(note));
     }
     let indent = next.indent;
-    let found = std::iter::once(next)
+    let line = std::iter::once(next)
         .chain(outside)
         .take_while(|line| line.indent >= indent && line.dash.is_none())
         .find(|line| line.indent == indent && is_it(line))?;
@@ -98,7 +98,7 @@ pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Opt
     if let Some((key, _)) = first.key() {
         note.push_str(&format!(", as `{key}` on line {}", first.number));
     }
-    Some(Problem::new(found.place(field.len()), message).note(note))
+    Some(Problem::new(line.place(field.len()), message).note(note))
 }
 
 /// Returns the problem of a key without a value. If the line below it is not indented, adds a remedy.

@@ -224,7 +224,7 @@ fn passwords_in_urls_leave_messages() {
 
 #[test]
 fn the_nearest_name_is_one_or_two_mistakes_away() {
-    let nearest = |found| nearest(found, ["limit", "window", "per"].into_iter());
+    let nearest = |word| nearest(word, ["limit", "window", "per"].into_iter());
     assert_eq!(nearest("windw"), Some("window"));
     assert_eq!(nearest("Limits"), Some("limit"));
     assert_eq!(nearest("pre"), Some("per"));
