@@ -63,8 +63,8 @@ mod tests {
                 headers.append(ACCEPT_ENCODING, value.parse().unwrap());
             }
             accept_readable(&mut headers);
-            let told: Vec<_> = headers.get_all(ACCEPT_ENCODING).iter().collect();
-            assert_eq!(told, [expected], "{accepted:?}");
+            let values: Vec<_> = headers.get_all(ACCEPT_ENCODING).iter().collect();
+            assert_eq!(values, [expected], "{accepted:?}");
         }
     }
 }

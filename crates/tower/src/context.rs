@@ -63,7 +63,7 @@ impl RequestContext {
 
     pub(crate) fn path_value(&self, name: &str) -> Option<&str> {
         let mut values = self.path_values.iter();
-        let (_, value) = values.find(|(known, _)| **known == *name)?;
+        let (_, value) = values.find(|(key, _)| **key == *name)?;
         Some(value)
     }
 }

@@ -56,7 +56,7 @@ impl Cost {
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
             Self::Header { name, max } if trusted => {
-                told(headers, name).unwrap_or(1).clamp(1, *max)
+                largest(headers, name).unwrap_or(1).clamp(1, *max)
             }
             _ => self.at_first().unwrap_or(1),
         }
@@ -101,9 +101,9 @@ impl Cost {
     }
 
     /// Returns the cost in the headers of an answer; at most [`MAX_EXACT`], enough to use up any limit.
-    pub(crate) fn told_by(&self, answer: &HeaderMap) -> Option<u64> {
+    pub(crate) fn of_answer(&self, answer: &HeaderMap) -> Option<u64> {
         match self {
-            Self::Answer { name, .. } => Some(told(answer, name)?.min(MAX_EXACT)),
+            Self::Answer { name, .. } => Some(largest(answer, name)?.min(MAX_EXACT)),
             Self::Fixed(_) | Self::Header { .. } | Self::Body { .. } => None,
         }
     }
@@ -111,7 +111,7 @@ impl Cost {
 
 /// Returns the largest of the numbers in a header. So a client's small number cannot replace the number that a proxy appends. Ignores text
 /// that is not a whole number.
-fn told(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+fn largest(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let values = headers.get_all(name).iter();
     let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     values.filter_map(number).max()
@@ -180,16 +180,16 @@ mod tests {
             name: NAME,
             reserve: 10,
         };
-        for (told, expected) in [
+        for (text, expected) in [
             (Some("0"), Some(0)),
             (Some("7, 3"), Some(7)),
             (Some("99999999999999999999999"), Some(MAX_EXACT)),
             (Some("-1"), None),
             (None, None),
         ] {
-            let told = told.map(|told| (NAME, told.parse().unwrap()));
-            let headers = HeaderMap::from_iter(told);
-            assert_eq!(cost.told_by(&headers), expected, "{headers:?}");
+            let header = text.map(|text| (NAME, text.parse().unwrap()));
+            let headers = HeaderMap::from_iter(header);
+            assert_eq!(cost.of_answer(&headers), expected, "{headers:?}");
             assert_eq!(
                 cost.of(&headers, true),
                 10,

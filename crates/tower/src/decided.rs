@@ -124,9 +124,9 @@ impl Decided {
     pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {
         let decision = self.decision.as_ref();
         let verdicts: &[_] = decision.map_or(&[], |decision| &decision.verdicts);
-        let asked = self.charged.iter().zip(verdicts);
+        let verdicts = self.charged.iter().zip(verdicts);
         let (rules, plan) = (&self.rules, self.plan.as_ref());
-        asked.filter_map(move |(index, verdict)| {
+        verdicts.filter_map(move |(index, verdict)| {
             let rule = rules.get(*index)?;
             Some(LimitVerdict {
                 index: *index,
@@ -230,7 +230,7 @@ impl Decided {
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
             Some(Outcome::Refused) => {
                 let refusing = self.refusing();
-                let refusing = refusing.map(|(said, verdict)| (said.rule, verdict));
+                let refusing = refusing.map(|(entry, verdict)| (entry.rule, verdict));
                 Some(refusal::too_many(refusing, &answers.reject))
             }
         }
@@ -242,7 +242,7 @@ impl Decided {
 
     /// Returns the strongest action of the limits that refused the request; `None` if no limit did.
     pub fn action(&self) -> Option<Action> {
-        let refusing = self.refusing().map(|(said, _)| said.rule.action);
+        let refusing = self.refusing().map(|(entry, _)| entry.rule.action);
         refusing
             .max()
             .filter(|_| self.outcome() == Some(Outcome::Refused))
@@ -253,23 +253,23 @@ impl Decided {
         let went_on = self.outcome() == Some(Outcome::Admitted);
         let refusing = self
             .verdicts()
-            .filter(move |said| went_on && said.refuses());
-        let observed = refusing.filter(|said| said.limit.is_observed());
-        observed.map(|said| said.limit)
+            .filter(move |entry| went_on && entry.refuses());
+        let observed = refusing.filter(|entry| entry.limit.is_observed());
+        observed.map(|entry| entry.limit)
     }
 
     /// Returns the limits that refused this request.
     pub fn refused_by(&self) -> impl Iterator<Item = &Limit> {
         let is_refused = self.outcome() == Some(Outcome::Refused);
         let refusing = self.refusing().filter(move |_| is_refused);
-        refusing.map(|(said, _)| said.limit)
+        refusing.map(|(entry, _)| entry.limit)
     }
 
     /// Returns the limits that refused, with their verdicts. Leaves out limits that only observe.
     fn refusing(&self) -> impl Iterator<Item = (LimitVerdict<'_>, &Verdict)> + Clone {
         let refusing = self.verdicts().filter(LimitVerdict::refuses);
-        let enforced = refusing.filter(|said| !said.limit.is_observed());
-        enforced.filter_map(|said| Some((said, said.verdict?)))
+        let enforced = refusing.filter(|entry| !entry.limit.is_observed());
+        enforced.filter_map(|entry| Some((entry, entry.verdict?)))
     }
 
     /// Writes the rate-limit headers, if there is a limit to describe.
@@ -279,8 +279,8 @@ impl Decided {
         };
         let tightest = self
             .verdicts()
-            .find(|said| Some(said.index) == self.tightest);
-        let Some((tightest, verdict)) = tightest.and_then(|said| Some((said, said.verdict?)))
+            .find(|entry| Some(entry.index) == self.tightest);
+        let Some((tightest, verdict)) = tightest.and_then(|entry| Some((entry, entry.verdict?)))
         else {
             return;
         };
@@ -289,13 +289,13 @@ impl Decided {
             headers::write(headers, tightest.limit, verdict, decision.now, reset);
         }
         if answers.headers.ietf {
-            let told = self.verdicts().filter(|said| {
-                let is_own = said.rule.is_shown() && said.verdict.is_some();
-                is_own || said.index == tightest.index
+            let limits = self.verdicts().filter(|entry| {
+                let is_own = entry.rule.is_shown() && entry.verdict.is_some();
+                is_own || entry.index == tightest.index
             });
             ietf::write(
                 headers,
-                told.map(|said| said.limit),
+                limits.map(|entry| entry.limit),
                 tightest.limit,
                 verdict,
             );

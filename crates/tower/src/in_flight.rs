@@ -108,11 +108,11 @@ impl Held {
             true => (BodyCost::ReadOn, BodyCost::Left),
             false => (BodyCost::Read, BodyCost::Missing),
         };
-        let (mut cost, mut told) = (0, read);
+        let (mut cost, mut result) = (0, read);
         self.holds.settle(|limit, reserved| {
             let used = costs.used(limit);
             if used.is_none() {
-                told = missing;
+                result = missing;
             }
             let used = used.unwrap_or_else(|| costs.missing(limit, reserved));
             cost = cost.max(used);
@@ -123,7 +123,11 @@ impl Held {
             });
             used
         });
-        Some(BodySettled { client, told, cost })
+        Some(BodySettled {
+            client,
+            told: result,
+            cost,
+        })
     }
 }
 
@@ -259,7 +263,7 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
 fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
     let rule = rule?;
     match &rule.count {
-        None if is_sent => rule.cost.told_by(answer.headers()),
+        None if is_sent => rule.cost.of_answer(answer.headers()),
         None => Some(0),
         Some(_) => (!rule.counts(answer.status().as_u16())).then_some(0),
     }

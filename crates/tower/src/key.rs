@@ -236,7 +236,7 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
 /// query at `;` as well.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let query = request.uri().query()?;
-    let is_named = |found: &Vec<u8>| folds_to(found.trim_ascii(), name);
+    let is_named = |text: &Vec<u8>| folds_to(text.trim_ascii(), name);
     match QueryValue::of(query, name) {
         QueryValue::One(value) => {
             let is_alone = names(query).filter(is_named).nth(1).is_none() && !is_split(query, name);
@@ -246,14 +246,14 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     }
 }
 
-/// Whether some servers read `found` as `name`. Some ignore case. PHP replaces certain characters with `_`. This function treats all
+/// Whether some servers read `text` as `name`. Some ignore case. PHP replaces certain characters with `_`. This function treats all
 /// characters except letters and digits as `_`.
-fn folds_to(found: &[u8], name: &str) -> bool {
+fn folds_to(text: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
         _ => b'_',
     };
-    found.iter().map(fold).eq(name.as_bytes().iter().map(fold))
+    text.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
 /// Returns the method to count under. `HEAD` counts as `GET`. All rare methods count as one, because clients can invent methods.

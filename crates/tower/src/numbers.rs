@@ -80,8 +80,8 @@ impl SetNumbers {
     /// Returns the limits with these numbers, without numbers that the configuration cannot use. Calls the reader once for each
     /// configuration.
     pub(crate) fn limits(&self, reader: &NumberReader) -> Arc<OwnLimits> {
-        let known = self.limits.load();
-        if let Some((id, limits)) = known.as_deref()
+        let entry = self.limits.load();
+        if let Some((id, limits)) = entry.as_deref()
             && *id == reader.id
         {
             return limits.clone();

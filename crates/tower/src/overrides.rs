@@ -196,8 +196,8 @@ impl Table {
 
     /// Whether an override exempts all clients at this address.
     pub(crate) fn exempts_address(&self, address: IpAddr) -> bool {
-        let found = self.grants.at(address);
-        found.is_some_and(|(_, action)| *action == OverrideAction::Exempt)
+        let grant = self.grants.at(address);
+        grant.is_some_and(|(_, action)| *action == OverrideAction::Exempt)
     }
 }
 

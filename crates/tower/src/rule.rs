@@ -109,7 +109,7 @@ impl fmt::Display for Per {
             Self::Path(name) => write!(f, "path:{name}"),
             Self::Query(name) => write!(f, "query:{name}"),
             plain => {
-                let name = Self::PLAIN.iter().find(|(_, known)| known == plain);
+                let name = Self::PLAIN.iter().find(|(_, part)| part == plain);
                 f.write_str(name.map_or("", |(name, _)| name))
             }
         }

@@ -196,8 +196,8 @@ impl Admission<'_> {
         decision: &Decision,
     ) -> Duration {
         let came = Instant::now();
-        let said = decision.verdicts.iter().zip(&decision.sources);
-        let queues = rule_charges.iter().zip(said);
+        let verdicts = decision.verdicts.iter().zip(&decision.sources);
+        let queues = rule_charges.iter().zip(verdicts);
         let queues = queues.filter(|(rule_charge, _)| rule_charge.rule.queues());
         let turns = queues.filter_map(|(rule_charge, (verdict, source))| {
             let delay = verdict.as_ref()?.delay;
@@ -258,7 +258,7 @@ fn longest<'d>(
             continue;
         };
         let until = rule_charge.wait(verdict, waited)?;
-        if longest.is_none_or(|(_, _, known)| known < until) {
+        if longest.is_none_or(|(_, _, other)| other < until) {
             longest = Some((nth, verdict, until));
         }
     }
@@ -273,8 +273,8 @@ fn refusal(
     ahead: Duration,
 ) -> Decision {
     let (verdict, now) = last_refusal.refusal(last_refusal.left() + ahead);
-    let said = (0..rule_charges.len()).map(|other| ((other == nth).then_some(verdict), now));
-    uncharged(Via::Remembered, now, said)
+    let verdicts = (0..rule_charges.len()).map(|other| ((other == nth).then_some(verdict), now));
+    uncharged(Via::Remembered, now, verdicts)
 }
 
 /// Makes the refusal of a request that may not wait. Its retry time is the time of its turn. Only the limits with a `queue` have verdicts,
@@ -282,7 +282,7 @@ fn refusal(
 fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
     let now = outlooks.iter().map(|outlook| outlook.now).max();
     let mut outlooks = outlooks.iter();
-    let said = rule_charges.iter().map(|rule_charge| {
+    let verdicts = rule_charges.iter().map(|rule_charge| {
         let is_looked_at = rule_charge.rule.queues();
         let Some(Outlook { verdict, now, .. }) = is_looked_at.then(|| outlooks.next()).flatten()
         else {
@@ -295,20 +295,20 @@ fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision
         };
         (Some(verdict), *now)
     });
-    uncharged(Via::Here, now.unwrap_or_default(), said)
+    uncharged(Via::Here, now.unwrap_or_default(), verdicts)
 }
 
-/// Makes a refusal without charges. `said` has the verdict of each limit, and the verdict's time.
+/// Makes a refusal without charges. `verdicts` has the verdict of each limit, and the verdict's time.
 fn uncharged(
     via: Via,
     now: Micros,
-    said: impl Iterator<Item = (Option<Verdict>, Micros)>,
+    verdicts: impl Iterator<Item = (Option<Verdict>, Micros)>,
 ) -> Decision {
     let source = |(verdict, at)| {
         let (here, hold) = (false, HoldId(0));
         (verdict, Source { at, here, hold })
     };
-    let (verdicts, sources) = said.map(source).unzip();
+    let (verdicts, sources) = verdicts.map(source).unzip();
     Decision {
         outcome: Outcome::Refused,
         via,

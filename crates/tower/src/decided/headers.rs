@@ -26,28 +26,28 @@ pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// one with the longer reset. Limits that only observe are never described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
-    said: impl Iterator<Item = LimitVerdict<'a>>,
+    verdicts: impl Iterator<Item = LimitVerdict<'a>>,
 ) -> Option<usize> {
-    let said = said.filter(|said| !said.limit.is_observed());
-    let said = said.filter_map(|said| Some((said, said.verdict?)));
-    let tightest = match outcome {
-        Outcome::Unavailable => None,
-        // `min_by_key` returns the first of several equal waits.
-        Outcome::Refused => said
-            .filter(|(_, verdict)| !verdict.allowed)
-            .min_by_key(|(_, verdict)| Reverse(verdict.retry_after)),
-        Outcome::Admitted => {
-            said.filter(|(said, _)| said.rule.is_shown())
-                .min_by(|(a, left), (b, right)| {
+    let verdicts = verdicts.filter(|entry| !entry.limit.is_observed());
+    let verdicts = verdicts.filter_map(|entry| Some((entry, entry.verdict?)));
+    let tightest =
+        match outcome {
+            Outcome::Unavailable => None,
+            // `min_by_key` returns the first of several equal waits.
+            Outcome::Refused => verdicts
+                .filter(|(_, verdict)| !verdict.allowed)
+                .min_by_key(|(_, verdict)| Reverse(verdict.retry_after)),
+            Outcome::Admitted => verdicts.filter(|(entry, _)| entry.rule.is_shown()).min_by(
+                |(a, left), (b, right)| {
                     let capacity =
-                        |said: &LimitVerdict<'_>| u128::from(said.limit.quota().capacity());
+                        |entry: &LimitVerdict<'_>| u128::from(entry.limit.quota().capacity());
                     let share_a = u128::from(left.remaining) * capacity(b);
                     let share_b = u128::from(right.remaining) * capacity(a);
                     share_a.cmp(&share_b).then(right.reset.cmp(&left.reset))
-                })
-        }
-    };
-    tightest.map(|(said, _)| said.index)
+                },
+            ),
+        };
+    tightest.map(|(entry, _)| entry.index)
 }
 
 /// Writes the three headers, unless the upstream sent all three and reports fewer remaining units. A `concurrency` limit has no reset,

@@ -32,7 +32,7 @@ struct Bench {
     layer: RateLimitLayer,
     called: Arc<AtomicUsize>,
     /// The client in the context of the last request that was forwarded.
-    told: Arc<Mutex<Option<Client>>>,
+    client: Arc<Mutex<Option<Client>>>,
 }
 
 /// A limit that admits `capacity` requests.
@@ -69,7 +69,7 @@ impl Bench {
                 WaitQueues::default(),
             ),
             called: Arc::default(),
-            told: Arc::default(),
+            client: Arc::default(),
         }
     }
 
@@ -82,12 +82,12 @@ impl Bench {
         peer: Option<&str>,
         headers: &[(HeaderName, &str)],
     ) -> Response<Bytes> {
-        let (called, told) = (self.called.clone(), self.told.clone());
+        let (called, client) = (self.called.clone(), self.client.clone());
         let mut service = self
             .layer
             .layer(tower::service_fn(move |request: Request<()>| {
                 called.fetch_add(1, Ordering::Relaxed);
-                *told.lock().unwrap() = RequestContext::of(&request).client.clone();
+                *client.lock().unwrap() = RequestContext::of(&request).client.clone();
                 async { Ok(Response::new(Bytes::from_static(b"inner"))) }
             }));
         let mut request = Request::new(());
@@ -103,8 +103,8 @@ impl Bench {
         response
     }
 
-    fn told(&self) -> Option<String> {
-        Some(self.told.lock().unwrap().as_ref()?.to_string())
+    fn client(&self) -> Option<String> {
+        Some(self.client.lock().unwrap().as_ref()?.to_string())
     }
 }
 
@@ -180,17 +180,17 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
         rules: [].into(),
         ..Policy::default()
     };
-    let told = Clients {
+    let clients = Clients {
         forward_client: Some(HeaderName::from_static("x-client")),
         ..Clients::default()
     };
-    let bench = Bench::of(policy(), told);
+    let bench = Bench::of(policy(), clients);
     bench.ask(HOME).await;
-    assert_eq!(bench.told().as_deref(), Some("ip:192.0.2.1"));
+    assert_eq!(bench.client().as_deref(), Some("ip:192.0.2.1"));
     let bench = Bench::of(policy(), Clients::default());
     bench.ask(HOME).await;
     assert_eq!(bench.called.load(Ordering::Relaxed), 1);
-    assert_eq!(bench.told(), None);
+    assert_eq!(bench.client(), None);
 }
 
 /// Two limits of 2. For the plan `gold`, the first limit has 4, and the second is unlimited.
@@ -239,8 +239,8 @@ async fn a_plans_numbers_replace_the_limits_own_and_what_is_unlimited_is_not_ask
         assert_eq!(response.headers()[X_RATELIMIT_REMAINING], left.to_string());
         let decided = decided(&response);
         assert_eq!(decided.plan.as_ref().unwrap().name(), "gold");
-        let said: Vec<_> = decided.verdicts().map(|said| said.limit.name()).collect();
-        assert_eq!(said, ["first", "third"]);
+        let names: Vec<_> = decided.verdicts().map(|entry| entry.limit.name()).collect();
+        assert_eq!(names, ["first", "third"]);
         assert_eq!(decided.tightest, Some(1));
     }
     let response = bench.ask_with(HOME, &gold).await;
@@ -334,12 +334,12 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     let peer = Peer::connected((address, 4711).into());
     let caller = enforced.clients.identify(peer, request.headers());
     let keys = enforced.hasher.keys(&enforced.policy, &caller, &request);
-    let asked = Charge {
+    let charge = Charge {
         limit: &enforced.policy.rules[0].limit,
         key: keys[0],
         cost: 1,
         origin: None,
     };
-    let outlooks = enforced.store.peek(&[asked]).await.unwrap();
+    let outlooks = enforced.store.peek(&[charge]).await.unwrap();
     assert_eq!(outlooks[0].verdict.remaining, 9);
 }

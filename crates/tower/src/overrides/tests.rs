@@ -78,10 +78,10 @@ fn a_name_comes_before_a_network_and_a_long_network_before_a_short_one() {
         ("2001:db8::8", "43", None),
         ("192.0.2.1", "4", None),
     ] {
-        let found = table.grant(&caller(address, user));
-        let found = found.map(|(action, entry)| (action.clone(), entry.text.to_string()));
+        let grant = table.grant(&caller(address, user));
+        let grant = grant.map(|(action, entry)| (action.clone(), entry.text.to_string()));
         let granted = granted.map(|(action, text)| (action, text.to_owned()));
-        assert_eq!(found, granted, "{address} {user}");
+        assert_eq!(grant, granted, "{address} {user}");
     }
     assert!(table.exempts_address("10.1.2.3".parse().unwrap()));
     assert!(!table.exempts_address("10.2.2.3".parse().unwrap()));
@@ -116,8 +116,8 @@ fn a_key_that_is_not_listed_is_known_by_the_name_in_the_log() {
     unlisted.client = Client::UnlistedKey([7; 16]);
     let name = unlisted.client.to_string();
     let overrides = table(&[(&name, OverrideAction::Block)]);
-    let found = overrides.load().unwrap().blocks_name(&unlisted);
-    assert_eq!(&*found.unwrap().text, name);
+    let entry = overrides.load().unwrap().blocks_name(&unlisted);
+    assert_eq!(&*entry.unwrap().text, name);
 }
 
 /// Each configuration reads the numbers once. Later requests and changes of other overrides do not read them again.
@@ -175,12 +175,12 @@ fn numbers_are_read_once_by_each_configuration() {
             ] {
                 let mut caller = caller("192.0.2.1", user);
                 caller.plan = plans.called(name);
-                let found = overrides.apply(&mut caller);
+                let entry = overrides.apply(&mut caller);
                 // An override whose limits are all gone does not apply.
-                assert_eq!(found.is_some(), ["42", "43"].contains(&user), "{user}");
+                assert_eq!(entry.is_some(), ["42", "43"].contains(&user), "{user}");
                 let plan = caller.plan.as_ref();
-                let found = (capacity(&rule, plan), capacity(&other, plan));
-                assert_eq!(found, expected, "{user}");
+                let capacities = (capacity(&rule, plan), capacity(&other, plan));
+                assert_eq!(capacities, expected, "{user}");
                 assert_eq!(plan.map_or("", ClientPlan::name), name, "{user}");
             }
             overrides.table.replace(

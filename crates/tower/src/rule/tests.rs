@@ -73,7 +73,7 @@ fn every_per() -> Vec<Per> {
 fn a_name_counts_where_requests_of_the_client_do() {
     let clients = all();
     let addresses = ["203.0.113.7", "2001:db8::1"];
-    for (name, headers, told) in [
+    for (name, headers, expected) in [
         ("api_key:acme", vec![(KEY, "acme-key")], 3),
         ("user_id:42", vec![(USER, "42")], 3),
         ("ip:203.0.113.7", vec![], 7),
@@ -102,7 +102,7 @@ fn a_name_counts_where_requests_of_the_client_do() {
             let keys = |caller| hasher.keys(&policy, caller, &Request::new(()));
             assert_eq!(keys(&named), keys(&real), "{name}: {per}");
         }
-        assert_eq!(own, told, "{name}");
+        assert_eq!(own, expected, "{name}");
     }
 }
 
@@ -119,17 +119,17 @@ fn what_only_a_request_says_is_not_guessed() {
         for shared in [&[][..], &[Per::Route]] {
             assert_eq!(budget(name, shared), Budget::Shared);
         }
-        for asked in [
+        for part in [
             Per::Method,
             Per::Host,
             Per::Header(USER),
             Per::Path("a".into()),
         ] {
             assert_eq!(
-                budget(name, &[Per::Client, asked.clone()]),
+                budget(name, &[Per::Client, part.clone()]),
                 Budget::OfRequest
             );
-            assert_eq!(budget(name, &[asked]), Budget::OfRequest);
+            assert_eq!(budget(name, &[part]), Budget::OfRequest);
         }
     }
     for per in [Per::Ip, Per::Network(48), Per::UserId] {

@@ -39,19 +39,19 @@ fn refused(retry_after: Micros) -> Option<Verdict> {
 }
 
 /// Returns the rule that the headers describe if `rules` returned these verdicts.
-fn told(outcome: Outcome, rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
-    let said = rules.iter().zip(verdicts).enumerate();
-    let said = said.map(|(index, (rule, verdict))| LimitVerdict {
+fn choose(outcome: Outcome, rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
+    let entries = rules.iter().zip(verdicts).enumerate();
+    let entries = entries.map(|(index, (rule, verdict))| LimitVerdict {
         index,
         rule,
         limit: &rule.limit,
         verdict: verdict.as_ref(),
     });
-    tightest(outcome, said)
+    tightest(outcome, entries)
 }
 
 fn admitted(rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
-    told(Outcome::Admitted, rules, verdicts)
+    choose(Outcome::Admitted, rules, verdicts)
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn admitted_only_what_is_counted_for_the_caller_is_shown() {
 #[test]
 fn refused_the_longest_wait_counts_whoever_it_is_counted_for() {
     let rules = [own(10), counted(10, &[]), own(10)];
-    let told = |verdicts: [_; 3]| told(Outcome::Refused, &rules, &verdicts);
-    assert_eq!(told([refused(5), allowed(0, 9), refused(7)]), Some(2));
-    assert_eq!(told([refused(5), refused(9), refused(7)]), Some(1));
-    assert_eq!(told([allowed(0, 9), refused(9), refused(9)]), Some(1));
+    let choose = |verdicts: [_; 3]| choose(Outcome::Refused, &rules, &verdicts);
+    assert_eq!(choose([refused(5), allowed(0, 9), refused(7)]), Some(2));
+    assert_eq!(choose([refused(5), refused(9), refused(7)]), Some(1));
+    assert_eq!(choose([allowed(0, 9), refused(9), refused(9)]), Some(1));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn without_a_verdict_there_is_nothing_to_tell() {
     assert_eq!(admitted(&rules, &[None, None]), None);
     assert_eq!(admitted(&rules, &[None, allowed(9, 0)]), Some(1));
     let nowhere = [None, allowed(0, 0)];
-    assert_eq!(told(Outcome::Unavailable, &rules, &nowhere), None);
+    assert_eq!(choose(Outcome::Unavailable, &rules, &nowhere), None);
 }
 
 /// Returns the three headers after writing `remaining` of 10 over the upstream's headers.

@@ -56,8 +56,8 @@ async fn who_shows_wrong_credentials_gets_401_and_goes_no_further() {
     ] {
         let response = bench.ask_with(HOME, &[(header, value)]).await;
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
-        let said = response.headers()[WWW_AUTHENTICATE].to_str().unwrap();
-        assert!(said.starts_with(challenge), "{said}");
+        let text = response.headers()[WWW_AUTHENTICATE].to_str().unwrap();
+        assert!(text.starts_with(challenge), "{text}");
         let decided = decided(&response);
         assert_eq!(decided.refused, Some(credentials));
         assert_eq!(decided.unknown_key, credentials == Credentials::ApiKey);
