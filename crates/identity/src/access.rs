@@ -80,7 +80,7 @@ struct Exempt {
 }
 
 /// A caller's entries in a list: by address, and by name.
-type Found<'l> = [Option<&'l ListEntry>; 2];
+type Entries<'l> = [Option<&'l ListEntry>; 2];
 
 impl Access {
     /// Joins the lists of the gateway, the route and the route's limits. Returns `None` if no list has an effect. The first `always` limits
@@ -150,7 +150,7 @@ impl Access {
     /// Returns the entry that exempts a caller from the rule with this index. If a caller has several names, only the client's name
     /// exempts.
     pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
-        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
+        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
         self.exempt.widest(caller, index, all, route)
     }
 
@@ -210,7 +210,7 @@ impl Access {
         }
         let mut exempt = None;
         // These two lists are the same for all rules, so they are searched once.
-        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
+        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
         for index in 0..self.exempt.limits.len() {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
                 let (rules, _) = exempt.get_or_insert_with(|| (0_u64, entry.clone()));
@@ -239,10 +239,10 @@ impl Exempt {
         &'l self,
         caller: &Caller,
         index: usize,
-        all: Found<'l>,
-        route: Found<'l>,
+        all: Entries<'l>,
+        route: Entries<'l>,
     ) -> Option<&'l ListEntry> {
-        let limit = found(self.limits.get(index)?, caller);
+        let limit = entries(self.limits.get(index)?, caller);
         let route = if index < self.always {
             [None; 2]
         } else {
@@ -254,7 +254,7 @@ impl Exempt {
 }
 
 /// Returns the caller's entries in a list, by its address and by the client's name.
-fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
+fn entries<'l>(list: &'l ClientList, caller: &Caller) -> Entries<'l> {
     if list.is_empty() {
         return [None; 2];
     }

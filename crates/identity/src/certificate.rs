@@ -29,8 +29,8 @@ impl CertificateName {
 
     /// Returns the word in YAML.
     pub fn word(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, known)| *known == self);
-        found.map_or("", |(word, _)| word)
+        let entry = Self::ALL.iter().find(|(_, name)| *name == self);
+        entry.map_or("", |(word, _)| word)
     }
 
     /// Returns the name of this kind, if a certificate has one.

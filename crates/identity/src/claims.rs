@@ -29,7 +29,7 @@ impl Claims {
 
     /// Returns the value of a claim. `None` if no verified token has the claim.
     pub fn value(&self, name: &str) -> Option<&ClaimValue> {
-        let named = self.0.iter().find(|(known, _)| **known == *name);
+        let named = self.0.iter().find(|(key, _)| **key == *name);
         named.map(|(_, value)| value)
     }
 
@@ -41,7 +41,7 @@ impl Claims {
         }
         let mut all = std::mem::take(&mut self.0).into_vec();
         for (name, value) in others.0 {
-            if all.iter().all(|(known, _)| *known != name) {
+            if all.iter().all(|(key, _)| *key != name) {
                 all.push((name, value));
             }
         }

@@ -178,7 +178,7 @@ impl Tokens {
             return Err(TokenFault::Critical);
         }
         let mut validations = self.validations.iter();
-        let validation = validations.find(|known| known.algorithms.contains(&header.alg));
+        let validation = validations.find(|it| it.algorithms.contains(&header.alg));
         let validation = validation.ok_or(TokenFault::Algorithm)?;
         let id = header.kid.as_deref();
         let keys = self.keys.load();

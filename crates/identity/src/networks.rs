@@ -42,7 +42,7 @@ impl<T> Default for NetworkTable<T> {
 impl<T> NetworkTable<T> {
     /// Adds a network. If the table has it already, the old value stays and is returned. IPv4 that is written as IPv6 counts as IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
-        let known = match folded(network) {
+        let previous = match folded(network) {
             IpNet::V4(network) => {
                 let (bits, mask) = (network.prefix_len(), network.netmask().to_bits());
                 insert(&mut self.v4, bits, mask, network.network().to_bits(), value)
@@ -52,8 +52,8 @@ impl<T> NetworkTable<T> {
                 insert(&mut self.v6, bits, mask, network.network().to_bits(), value)
             }
         };
-        self.count += usize::from(known.is_none());
-        known
+        self.count += usize::from(previous.is_none());
+        previous
     }
 
     /// Returns the network with the longest prefix that contains an address, with the network's value. IPv4 that is written as IPv6 counts

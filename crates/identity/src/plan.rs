@@ -48,8 +48,8 @@ impl Eq for OwnLimits {}
 impl OwnLimits {
     /// Returns the limit of this name, if the override changes it. `Some(None)` means unlimited.
     pub fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
-        let found = self.0.iter().find(|(known, _)| **known == *name);
-        found.map(|(_, limit)| limit.as_ref())
+        let entry = self.0.iter().find(|(key, _)| **key == *name);
+        entry.map(|(_, limit)| limit.as_ref())
     }
 }
 

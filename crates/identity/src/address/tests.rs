@@ -3,7 +3,7 @@ use super::*;
 const PROXY: &str = "10.0.0.1";
 
 /// Returns the origin of a request that `peer` forwarded with these headers. 10.0.0.0/8 and fd00::/8 are trusted.
-fn told(from: AddressFrom, peer: &str, headers: &[(HeaderName, &str)]) -> String {
+fn origin_by(from: AddressFrom, peer: &str, headers: &[(HeaderName, &str)]) -> String {
     let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
     let mut map = HeaderMap::new();
     for (name, line) in headers {
@@ -16,13 +16,13 @@ fn told(from: AddressFrom, peer: &str, headers: &[(HeaderName, &str)]) -> String
 
 fn origin(peer: &str, lines: &[&str]) -> String {
     let headers: Vec<_> = lines.iter().map(|line| (X_FORWARDED_FOR, *line)).collect();
-    told(AddressFrom::XForwardedFor, peer, &headers)
+    origin_by(AddressFrom::XForwardedFor, peer, &headers)
 }
 
 /// Like [`origin`], but with `Forwarded` from a trusted proxy.
 fn forwarded(lines: &[&str]) -> String {
     let headers: Vec<_> = lines.iter().map(|line| (FORWARDED, *line)).collect();
-    told(AddressFrom::Forwarded, PROXY, &headers)
+    origin_by(AddressFrom::Forwarded, PROXY, &headers)
 }
 
 fn masked(address: &str, ipv6_prefix: u8) -> String {
@@ -267,12 +267,18 @@ fn only_the_header_that_is_configured_is_read() {
         (X_FORWARDED_FOR, "192.0.2.1"),
         (FORWARDED, "for=198.51.100.2"),
     ];
-    assert_eq!(told(AddressFrom::XForwardedFor, PROXY, &both), "192.0.2.1");
-    assert_eq!(told(AddressFrom::Forwarded, PROXY, &both), "198.51.100.2");
-    assert_eq!(told(AddressFrom::Connection, PROXY, &both), PROXY);
+    assert_eq!(
+        origin_by(AddressFrom::XForwardedFor, PROXY, &both),
+        "192.0.2.1"
+    );
+    assert_eq!(
+        origin_by(AddressFrom::Forwarded, PROXY, &both),
+        "198.51.100.2"
+    );
+    assert_eq!(origin_by(AddressFrom::Connection, PROXY, &both), PROXY);
     for (header, from) in [(0, AddressFrom::Forwarded), (1, AddressFrom::XForwardedFor)] {
         assert_eq!(
-            told(from, PROXY, &both[header..=header]),
+            origin_by(from, PROXY, &both[header..=header]),
             PROXY,
             "nor instead of it"
         );
@@ -286,7 +292,7 @@ fn only_the_header_that_is_configured_is_read() {
     ] {
         let headers = [(HeaderName::from_static(name), "192.0.2.1")];
         assert_eq!(
-            told(AddressFrom::default(), PROXY, &headers),
+            origin_by(AddressFrom::default(), PROXY, &headers),
             PROXY,
             "{name}"
         );
@@ -305,7 +311,7 @@ fn a_stranger_is_believed_in_no_header() {
         AddressFrom::Connection,
     ] {
         for stranger in ["192.0.2.1", "2001:db8::1", "11.0.0.1", "fe00::1"] {
-            assert_eq!(told(from, stranger, &both), stranger, "{from:?}");
+            assert_eq!(origin_by(from, stranger, &both), stranger, "{from:?}");
         }
     }
     let nobody = TrustedProxies::default();

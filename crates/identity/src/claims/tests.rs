@@ -7,7 +7,7 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 /// Returns the texts of the claim with this name, in a token with these claims.
-fn said(name: &str, claims: Value) -> Option<Vec<String>> {
+fn texts(name: &str, claims: Value) -> Option<Vec<String>> {
     let claims = Claims::of(&[name.into()], &map(claims));
     let value = claims.value(name)?;
     Some(value.members().map(str::to_owned).collect())
@@ -20,9 +20,9 @@ fn one(text: &str) -> Option<Vec<String>> {
 #[test]
 fn a_dot_leads_into_an_object() {
     let org = || json!({ "org": { "id": "a", "of": { "id": "b" } }, "tenant": "c" });
-    assert_eq!(said("tenant", org()), one("c"));
-    assert_eq!(said("org.id", org()), one("a"));
-    assert_eq!(said("org.of.id", org()), one("b"));
+    assert_eq!(texts("tenant", org()), one("c"));
+    assert_eq!(texts("org.id", org()), one("a"));
+    assert_eq!(texts("org.of.id", org()), one("b"));
     for none in [
         "org",
         "org.of",
@@ -32,24 +32,24 @@ fn a_dot_leads_into_an_object() {
         ".id",
         "id",
     ] {
-        assert_eq!(said(none, org()), None, "{none}");
+        assert_eq!(texts(none, org()), None, "{none}");
     }
 }
 
 #[test]
 fn a_claim_with_the_whole_name_comes_first() {
     let name = "https://id.example/tenant";
-    assert_eq!(said(name, json!({ (name): "a" })), one("a"));
+    assert_eq!(texts(name, json!({ (name): "a" })), one("a"));
     let both = json!({ "org.id": "a", "org": { "id": "b" } });
-    assert_eq!(said("org.id", both), one("a"));
+    assert_eq!(texts("org.id", both), one("a"));
     let null = json!({ "org.id": null, "org": { "id": "b" } });
-    assert_eq!(said("org.id", null), None);
-    assert_eq!(said("a.b.c", json!({ "a": { "b.c": "d" } })), one("d"));
+    assert_eq!(texts("org.id", null), None);
+    assert_eq!(texts("a.b.c", json!({ "a": { "b.c": "d" } })), one("d"));
 }
 
 #[test]
 fn a_value_is_a_text_a_whole_number_or_true_or_false() {
-    let tenant = |value| said("tenant", json!({ "tenant": value }));
+    let tenant = |value| texts("tenant", json!({ "tenant": value }));
     assert_eq!(tenant(json!("Acme")), one("Acme"));
     assert_eq!(tenant(json!(42)), one("42"));
     assert_eq!(tenant(json!("42")), one("42"));
@@ -68,7 +68,7 @@ fn a_value_is_a_text_a_whole_number_or_true_or_false() {
 
 #[test]
 fn an_array_is_the_set_of_its_members() {
-    let groups = |value| said("groups", json!({ "groups": value }));
+    let groups = |value| texts("groups", json!({ "groups": value }));
     let both = Some(vec!["a".to_owned(), "b".to_owned()]);
     for array in [
         json!(["a", "b"]),

@@ -210,8 +210,8 @@ mod tests {
             ("api_key:unlisted-00112233aabbccdd", UnknownClient::ApiKey),
             ("client_cert:a", UnknownClient::Certificate),
         ] {
-            let found = Caller::logged(&clients, name, origin, None);
-            assert_eq!(found.map(|caller| caller.client), Err(error), "{name}");
+            let caller = Caller::logged(&clients, name, origin, None);
+            assert_eq!(caller.map(|caller| caller.client), Err(error), "{name}");
         }
     }
 

@@ -325,17 +325,17 @@ fn replaced_keys_are_seen_by_all_clones() {
 
 #[test]
 fn the_header_that_names_the_client_is_vouched_for_like_a_users() {
-    let told = HeaderName::from_static("x-client");
+    let header = HeaderName::from_static("x-client");
     let clients = Clients {
-        forward_client: Some(told.clone()),
+        forward_client: Some(header.clone()),
         ..clients()
     };
     assert_eq!(
         clients.vouched_headers().collect::<Vec<_>>(),
-        [&USER, &told]
+        [&USER, &header]
     );
     let read: Vec<_> = clients.read_headers().collect();
-    assert_eq!(read, [&KEY, &USER, &told]);
+    assert_eq!(read, [&KEY, &USER, &header]);
 }
 
 /// A client has the plan of the source that names the client. Plans of other sources do not count.

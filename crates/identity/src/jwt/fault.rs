@@ -56,7 +56,7 @@ impl TokenFault {
     /// Records the fault that a key found, if it is more precise. A fault of a claim is more precise than a fault of the signature, which
     /// is checked first.
     pub(super) fn note(&mut self, error: &ErrorKind) {
-        let found = match error {
+        let fault = match error {
             ErrorKind::ExpiredSignature => Self::Expired,
             ErrorKind::ImmatureSignature => Self::NotYetValid,
             ErrorKind::InvalidAudience => Self::Audience,
@@ -67,8 +67,8 @@ impl TokenFault {
             }
             _ => Self::Signature,
         };
-        if *self == Self::UnknownKey || found != Self::Signature {
-            *self = found;
+        if *self == Self::UnknownKey || fault != Self::Signature {
+            *self = fault;
         }
     }
 }

@@ -279,7 +279,7 @@ fn the_end_of_a_line_is_no_part_of_a_secret() {
 #[test]
 fn a_token_stands_behind_bearer_in_any_case() {
     let tokens = by_secret(|_| ());
-    let found = |value: &str| {
+    let token = |value: &str| {
         let headers = headers(&[(AUTHORIZATION, value)]);
         let token = tokens.token(&headers);
         token.map(|token| String::from_utf8(token.to_vec()).unwrap())
@@ -290,7 +290,7 @@ fn a_token_stands_behind_bearer_in_any_case() {
         "BEARER a.b.c",
         " Bearer   a.b.c\t",
     ] {
-        assert_eq!(found(bearer).as_deref(), Some("a.b.c"), "{bearer:?}");
+        assert_eq!(token(bearer).as_deref(), Some("a.b.c"), "{bearer:?}");
     }
     for other in [
         "Basic YTpi",
@@ -300,7 +300,7 @@ fn a_token_stands_behind_bearer_in_any_case() {
         "Beare",
         "",
     ] {
-        assert_eq!(found(other), None, "{other:?} is for the API behind");
+        assert_eq!(token(other), None, "{other:?} is for the API behind");
     }
     assert_eq!(tokens.token(&HeaderMap::new()), None);
 }
@@ -309,14 +309,14 @@ fn a_token_stands_behind_bearer_in_any_case() {
 fn in_another_header_a_token_needs_no_scheme() {
     let name = HeaderName::from_static("x-token");
     let tokens = by_secret(|rules| rules.header = name.clone());
-    let found = |value: &str| {
+    let token = |value: &str| {
         let headers = headers(&[(name.clone(), value)]);
         tokens.token(&headers).map(<[u8]>::to_vec)
     };
     for value in ["a.b.c", " a.b.c ", "Bearer a.b.c", "bearer a.b.c"] {
-        assert_eq!(found(value).as_deref(), Some(&b"a.b.c"[..]), "{value:?}");
+        assert_eq!(token(value).as_deref(), Some(&b"a.b.c"[..]), "{value:?}");
     }
-    assert_eq!(found(" "), None);
+    assert_eq!(token(" "), None);
     let elsewhere = headers(&[(AUTHORIZATION, "Bearer a.b.c")]);
     assert_eq!(tokens.token(&elsewhere), None, "only one header is read");
 }

@@ -15,9 +15,9 @@ fn table(networks: &[&str]) -> NetworkTable<usize> {
 }
 
 #[track_caller]
-fn found(table: &NetworkTable<usize>, address: &str) -> Option<(String, usize)> {
-    let found = table.find(address.parse().unwrap());
-    found.map(|(network, at)| (network.to_string(), *at))
+fn find(table: &NetworkTable<usize>, address: &str) -> Option<(String, usize)> {
+    let entry = table.find(address.parse().unwrap());
+    entry.map(|(network, at)| (network.to_string(), *at))
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_longest_network_that_holds_an_address_is_found() {
         ("::2", None),
     ] {
         let network = network.map(|(network, at)| (network.to_owned(), at));
-        assert_eq!(found(&table, address), network, "{address}");
+        assert_eq!(find(&table, address), network, "{address}");
     }
     assert_eq!(table.len(), 5);
 }
@@ -49,19 +49,19 @@ fn the_longest_network_that_holds_an_address_is_found() {
 #[test]
 fn everything_and_nothing_are_networks_too() {
     let all = table(&["0.0.0.0/0"]);
-    assert_eq!(found(&all, "255.1.2.3").unwrap().1, 0);
+    assert_eq!(find(&all, "255.1.2.3").unwrap().1, 0);
     // A network of all IPv4 addresses contains no IPv6 address.
-    assert_eq!(found(&all, "2001:db8::1"), None);
+    assert_eq!(find(&all, "2001:db8::1"), None);
     let none = table(&[]);
-    assert!(none.is_empty() && found(&none, "0.0.0.0").is_none());
+    assert!(none.is_empty() && find(&none, "0.0.0.0").is_none());
 }
 
 #[test]
 fn a_network_that_is_written_in_two_ways_is_one() {
     let mut table = table(&["::ffff:10.0.0.0/104"]);
-    assert_eq!(found(&table, "10.9.9.9").unwrap().0, "10.0.0.0/8");
+    assert_eq!(find(&table, "10.9.9.9").unwrap().0, "10.0.0.0/8");
     assert_eq!(table.insert("10.0.0.0/8".parse().unwrap(), 7), Some(&0));
-    assert_eq!((found(&table, "10.9.9.9").unwrap().1, table.len()), (0, 1));
+    assert_eq!((find(&table, "10.9.9.9").unwrap().1, table.len()), (0, 1));
 }
 
 /// The table finds the same network as a comparison with each network.
@@ -89,11 +89,11 @@ fn it_finds_what_a_look_at_each_finds() {
         let address = IpAddr::from(Ipv4Addr::from_bits(next() as u32 & 0x0fff_00ff));
         let holds = networks.iter().filter(|network| network.contains(&address));
         let longest = holds.max_by_key(|network| network.prefix_len());
-        let found = table
+        let entry = table
             .find(address)
             .map(|(network, at)| (network, networks[*at]));
         assert_eq!(
-            found,
+            entry,
             longest.map(|network| (*network, *network)),
             "{address}"
         );
@@ -104,12 +104,12 @@ fn it_finds_what_a_look_at_each_finds() {
 fn addresses_that_a_nat64_translated_are_ipv4() {
     let mut table = table(&["64:ff9b::192.0.2.0/120", "64:ff9b:1::/48"]);
     for address in ["192.0.2.7", "64:ff9b::c000:207", "::ffff:192.0.2.7"] {
-        assert_eq!(found(&table, address).unwrap().0, "192.0.2.0/24");
+        assert_eq!(find(&table, address).unwrap().0, "192.0.2.0/24");
     }
     // Networks of RFC 8215 are for local translation, so their addresses do not count as IPv4.
-    let own = found(&table, "64:ff9b:1::c000:207").unwrap();
+    let own = find(&table, "64:ff9b:1::c000:207").unwrap();
     assert_eq!(own.0, "64:ff9b:1::/48");
-    assert_eq!(found(&table, "192.0.3.7"), None);
+    assert_eq!(find(&table, "192.0.3.7"), None);
     table.insert("64:ff9b::/96".parse().unwrap(), 7);
-    assert_eq!(found(&table, "192.0.3.7").unwrap().0, "0.0.0.0/0");
+    assert_eq!(find(&table, "192.0.3.7").unwrap().0, "0.0.0.0/0");
 }

@@ -39,8 +39,8 @@ fn a_certificates_name_is_spelt_as_it_is_read() {
     ] {
         let sources = kinds.iter().copied().map(ClientSource::Certificate);
         let clients = clients(sources.collect());
-        let found = clients.certificate_name(name);
-        assert_eq!(found.as_deref(), read, "{kinds:?} {name}");
+        let spelling = clients.certificate_name(name);
+        assert_eq!(spelling.as_deref(), read, "{kinds:?} {name}");
     }
 }
 

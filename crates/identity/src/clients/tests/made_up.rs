@@ -117,9 +117,9 @@ fn an_unknown_key_may_be_refused_and_then_names_only_an_address() {
         assert_eq!((caller.named_by, caller.unknown_key), (None, true));
         assert_eq!(caller.api_key, None);
     }
-    let known = at(&[(KEY, "acme's key")]);
+    let caller = at(&[(KEY, "acme's key")]);
     assert_eq!(
-        (known.client.to_string(), known.refused),
+        (caller.client.to_string(), caller.refused),
         ("api_key:acme".into(), None)
     );
     assert_eq!(at(&[]).refused, None, "no key is no wrong key");

@@ -196,25 +196,28 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
             rules.plans = plans.clone();
         })
     };
-    let told = |claim, more| {
+    let read_plan = |claim, more| {
         let token = Signer::hs256(SECRET).sign(&of_42_and(more));
         tokens(claim).user(token.as_bytes()).unwrap().plan
     };
     let gold = || NamedPlan::Plan(plans.called("gold").unwrap());
     let plan = Some("https://id.example/plan");
     assert_eq!(
-        told(plan, json!({ "https://id.example/plan": "gold" })),
+        read_plan(plan, json!({ "https://id.example/plan": "gold" })),
         gold()
     );
-    assert_eq!(told(Some("plan"), json!({ "plan": "gold" })), gold());
+    assert_eq!(read_plan(Some("plan"), json!({ "plan": "gold" })), gold());
     for nothing in [
         json!({}),
         json!({ "plan": null }),
         json!({ "Plan": "gold" }),
     ] {
-        assert_eq!(told(Some("plan"), nothing), NamedPlan::Nothing);
+        assert_eq!(read_plan(Some("plan"), nothing), NamedPlan::Nothing);
     }
-    assert_eq!(told(None, json!({ "plan": "gold" })), NamedPlan::Nothing);
+    assert_eq!(
+        read_plan(None, json!({ "plan": "gold" })),
+        NamedPlan::Nothing
+    );
     for (claim, name) in [
         (json!("Gold"), "Gold"),
         (json!(""), ""),
@@ -223,8 +226,8 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
         (json!(["gold"]), "[\"gold\"]"),
         (json!("x".repeat(9_000 / 2)), &"x".repeat(64)),
     ] {
-        let told = told(Some("plan"), json!({ "plan": claim }));
-        assert_eq!(told, NamedPlan::Unknown(name.into()));
+        let plan = read_plan(Some("plan"), json!({ "plan": claim }));
+        assert_eq!(plan, NamedPlan::Unknown(name.into()));
     }
 }
 

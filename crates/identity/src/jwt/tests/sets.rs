@@ -140,8 +140,8 @@ fn keys_of_other_algorithms_are_left_out() {
         "RS384", "RS512", "PS256", "RSA-OAEP", "ES256", "HS256", "XY999",
     ] {
         let tokens = Tokens::new(rules(Signature::Rs256), TokenKeys::default());
-        let found = replace(&tokens, Signature::Rs256, &[with(&jwk, "alg", algorithm)]);
-        assert_eq!(found, Err(InvalidKey), "{algorithm}");
+        let result = replace(&tokens, Signature::Rs256, &[with(&jwk, "alg", algorithm)]);
+        assert_eq!(result, Err(InvalidKey), "{algorithm}");
     }
 }
 
@@ -174,8 +174,8 @@ fn a_key_for_something_else_verifies_nothing() {
     for signer in Signer::all() {
         let jwk = signer.jwk(None);
         let tokens = Tokens::new(rules(signer.signature), TokenKeys::default());
-        let found = replace(&tokens, signer.signature, &[with(&jwk, "use", "enc")]);
-        assert_eq!(found, Err(InvalidKey), "{:?}", signer.signature);
+        let result = replace(&tokens, signer.signature, &[with(&jwk, "use", "enc")]);
+        assert_eq!(result, Err(InvalidKey), "{:?}", signer.signature);
         let tokens = by_set(signer.signature, &[with(&jwk, "use", "sig")]);
         assert!(
             is_42(&tokens, &signer.sign(&of_42())),
@@ -212,8 +212,8 @@ fn a_set_that_holds_no_key_leaves_the_old_ones() {
         "<html>",
         &*rsa,
     ] {
-        let found = tokens.keys.replace(&[signer.signature], garbage.as_bytes());
-        assert_eq!(found, Err(InvalidKey), "{garbage}");
+        let result = tokens.keys.replace(&[signer.signature], garbage.as_bytes());
+        assert_eq!(result, Err(InvalidKey), "{garbage}");
         assert!(
             is_42(&tokens, &signer.sign_as(Some("a"), &of_42())),
             "{garbage}"
